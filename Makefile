@@ -1,0 +1,46 @@
+# Eleven targets and no more. PYTHON picks the interpreter that .venv is made with.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONWARNDEFAULTENCODING = 1
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: setup fmt lint types test cov docs all bench vectors soak
+
+setup:  ## a virtual environment with everything, at the versions of constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e .
+
+fmt:  ## rewrite what the formatter and the safe fixes can
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format --quiet
+
+lint:  ## nothing to rewrite, nothing to complain of
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check --quiet
+
+types:  ## mypy and pyright, both strict, on the source and on what users write
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+test:  ## all tests, on the interpreter of .venv
+	$(BIN)/python -m pytest -q
+
+cov:  ## all tests, and every line and branch of the package reached
+	$(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+
+docs:  ## every fenced block of README.md and docs/ runs, every link leads somewhere
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+all: lint types cov vectors
+
+bench:  ## one table: us, the limit, what it is held to
+	$(BIN)/python bench/run.py
+
+vectors:  ## one line per security category
+	$(BIN)/python tests/vectors
+
+soak:  ## the property tests, for long
+	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 -k "propert or same or different or behaves" tests

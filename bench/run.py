@@ -1,0 +1,24 @@
+"""One table of what things cost: us, the limit, what it is held to. Fails where it is not."""
+
+from __future__ import annotations
+
+import sys
+
+import definition
+
+
+def main() -> int:
+    """Measure, print, and say by the exit code whether every row holds."""
+    failed = 0
+    print(f"{'what':44} {'ours':>10} {'limit':>10}  {'unit':10}  held to")
+    for row in definition.rows():
+        failed += not row.ok
+        held = row.held if row.ok else f"{row.held}  NOT HELD"
+        print(
+            f"{row.what:44} {row.ours:10.2f} {row.limit:10.2f}  {row.unit:10}  {held}", flush=True
+        )
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

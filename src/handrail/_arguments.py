@@ -1,0 +1,95 @@
+"""From what a model sent to what a function takes: read strictly, mend only what the schema proves.
+
+The fast way validates the text at once and proves that no key stood twice. Everything else goes
+the slow way, which reads the text a second time, looks for what JSON libraries let pass, mends
+what has one reading only, and says the rest in words for a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from handrail import _complaint
+from handrail._call import Args
+from handrail._compact import lists_property
+from handrail._json import NotJson, canonical, check, read
+from handrail._mend import mended
+from handrail._result import Failure, Kind
+from handrail._schema import Checker, Problem, ValidationError, json_text, problems
+from handrail._spec import Schema
+
+MAX_BYTES = 1024 * 1024
+
+_GAP_BEFORE_COLON = re.compile(r"\s:")
+
+
+class Arguments:
+    """The arguments of one tool: built when first used, since most tools are never called."""
+
+    __slots__ = ("_build", "_checker", "_schema")
+
+    def __init__(self, schema: Schema, build: Callable[[], Checker]) -> None:
+        self._schema = schema
+        self._build = build
+        self._checker: Checker | None = None
+
+    def parse(self, args: Mapping[str, Any] | str) -> Args | Failure:
+        """Read and check arguments; a Failure says what to correct."""
+        checker = self._checker
+        if checker is None:
+            checker = self._checker = self._build()
+        try:
+            text = args if isinstance(args, str) else json_text(args)
+            if len(text) > MAX_BYTES // 4:  # a character is at most four bytes
+                _check_size(text)
+            try:
+                values = checker.run(text, strict=True)
+            except ValidationError as error:
+                return self._second_look(text, checker, problems(error))
+            if not _proven(text, values, checker):
+                read(text)
+        except NotJson as why:
+            return _refusal(f"- {why}.")
+        return Args(values, text)
+
+    def _second_look(self, text: str, checker: Checker, found: list[Problem]) -> Args | Failure:
+        value = read(text)
+        if found[0].kind == "json_invalid":  # our reader takes it, the validator's does not
+            raise NotJson(f"they are not valid JSON: {found[0].details['error']}")
+
+        def validate(candidate: Any) -> tuple[Any, list[Problem]]:
+            try:
+                return checker.run(canonical(candidate), strict=True), []
+            except ValidationError as again:
+                return None, problems(again)
+
+        after = mended(value, found, validate, lambda path: lists_property(self._schema, path))
+        if after.left:
+            return _refusal(_complaint.lines(after.left, after.value))
+        check(after.value)  # a string that was read as JSON may have made it too deep
+        return Args(after.values, canonical(after.value).decode(), after.repairs)
+
+
+def _refusal(lines: str) -> Failure:
+    return Failure(
+        Kind.BAD_ARGS,
+        f"The arguments were refused and nothing was run.\n{lines}\nCorrect them and call again.",
+    )
+
+
+def _check_size(text: str) -> None:
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        raise NotJson(f"they are larger than {MAX_BYTES:,} bytes. Send less at a time")
+
+
+def _proven(text: str, values: Mapping[str, Any], checker: Checker) -> bool:
+    """Whether it is certain, without reading the text again, that it hides nothing."""
+    if checker.pairs is None or "\\u0000" in text:
+        return False
+    pairs = checker.pairs(values)
+    if text.count(":") == pairs:
+        return True
+    # Colons inside strings: count only those that follow a quote, if all that end a key do.
+    return text.count('":') == pairs and not _GAP_BEFORE_COLON.search(text)

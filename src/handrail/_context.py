@@ -1,0 +1,21 @@
+"""The few run-time things that a tool may ask for, by naming a parameter's type ``Context``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a tool may know of the call it serves. Never shown to a model, never filled by one."""
+
+    call_id: str
+    idempotency_key: str
+    """The same for every attempt at one call, also after a restart: hand it to what you call."""
+    attempt: int = 1
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
+        """A model must never be able to make one up."""
+        raise TypeError("a Context comes from the executor. Take it as a parameter of its own")

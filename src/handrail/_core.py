@@ -1,0 +1,138 @@
+"""Validator schemas as plain data: made strict, and refused where no JSON could fill them.
+
+pydantic describes a type as nested dictionaries before it builds a validator. This is where they
+are read and changed; nothing here imports pydantic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, cast
+
+from handrail._content import is_list, is_object
+from handrail._pairs import KEEPS_SCALARS
+
+Core: TypeAlias = dict[str, Any]
+"""A schema as pydantic-core takes it."""
+
+
+class Unsupported(Exception):
+    """A type or a default that cannot be told to a model; the text says why."""
+
+
+NO_FORM = "its type has no JSON form. Take a dataclass, a TypedDict or a pydantic model"
+
+_BELOW = (
+    "schema items_schema keys_schema values_schema extras_schema choices steps fields definitions "
+    "lax_schema strict_schema json_schema python_schema"
+).split()
+"""Where a schema holds other schemas."""
+_NOT_FROM_JSON = frozenset(("python_schema", "lax_schema"))
+_FIELDS = frozenset(("model-fields", "dataclass-args", "typed-dict"))
+_OWNERS = frozenset(("model", "dataclass", "typed-dict"))
+
+_UNFILLABLE = frozenset("call callable complex custom generator is-instance is-subclass".split())
+_SETS = frozenset(("set", "frozenset"))
+_UNHASHABLE = frozenset("list set dict typed-dict".split())
+
+
+def strict(core: Core, *, extra: bool = False) -> Core:
+    """A copy that takes no unknown field, no infinity, and no boolean for a number.
+
+    ``extra`` says whether the type around this one declared that it takes more fields.
+    """
+    made = dict(core)
+    kind = made["type"]
+    if kind == "float":
+        made["allow_inf_nan"] = False
+    if kind in _OWNERS:
+        extra = made.get("config", {}).get("extra_fields_behavior") == "allow"
+    if kind in _FIELDS:
+        extra = made.get("extra_behavior") == "allow" or extra
+        made["extra_behavior"] = "allow" if extra else "forbid"
+    for key, value in _children(made):
+        made[key] = _each(value, lambda below: strict(below, extra=extra))
+    if kind in ("literal", "enum") and (guard := _guard(_scalar_kinds(made))):
+        return {
+            "type": "function-before",
+            "function": {"type": "no-info", "function": guard},
+            "metadata": {KEEPS_SCALARS: True},
+            "schema": made,
+        }
+    return made
+
+
+def check_fillable(core: Core) -> Core:
+    """Refuse a type that no JSON value can fill, or only by losing something on the way."""
+    kind = core["type"]
+    if kind in _UNFILLABLE:
+        raise Unsupported(NO_FORM)
+    if kind in _SETS and not _is_hashable(core.get("items_schema", {"type": "any"})):
+        raise Unsupported("a set cannot hold such items. Take a list")
+    if kind == "dict" and not _keeps_keys(core.get("keys_schema", {"type": "any"})):
+        raise Unsupported("JSON has only strings as keys. Take `dict[str, ...]`")
+    if is_list(core.get("validation_alias")):
+        raise Unsupported("a field with AliasChoices or AliasPath has no one name. Give it one")
+    for key, value in _children(core):
+        if key not in _NOT_FROM_JSON:
+            _each(value, check_fillable)
+    return core
+
+
+def _children(core: Core) -> Iterator[tuple[str, Any]]:
+    for key in _BELOW:
+        if key in core:
+            yield key, core[key]
+
+
+def _each(value: Any, change: Callable[[Core], Core]) -> Any:
+    if isinstance(value, tuple):  # a union's choice and its label
+        choice, label = cast("tuple[Core, str]", value)
+        return _each(choice, change), label
+    if is_list(value):
+        return [_each(item, change) for item in value]
+    if not is_object(value):
+        return value
+    if isinstance(value.get("type"), str):
+        return change(value)
+    return {name: _each(item, change) for name, item in value.items()}
+
+
+def _is_hashable(core: Core) -> bool:
+    frozen = getattr(core.get("cls", int), "__hash__", None) is not None
+    return frozen and core["type"] not in _UNHASHABLE
+
+
+def _keeps_keys(core: Core) -> bool:
+    """Whether two different keys stay two different keys."""
+    if core["type"] == "str":
+        return not core.keys() & {"strip_whitespace", "to_lower", "to_upper"}
+    return core["type"] == "any" or _scalar_kinds(core) == frozenset((str,))
+
+
+def _scalar_kinds(core: Core) -> frozenset[type]:
+    """The types of the values that a Literal or an Enum allows; none, for anything else."""
+    values: list[object] = core.get("expected", [])
+    if core["type"] == "enum":
+        values = [member.value for member in core["members"]]
+    return frozenset(map(type, values))
+
+
+def _guard(kinds: frozenset[type]) -> Callable[[Any], Any] | None:
+    """What must not slip in because Python takes ``True`` for 1."""
+    numbers = bool(kinds & {int, float})
+    if numbers == (bool in kinds):
+        return None
+    return _no_boolean if numbers else _no_number
+
+
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("expected a number, not a boolean")  # noqa: TRY004  validators speak so
+    return value
+
+
+def _no_number(value: Any) -> Any:
+    if type(value) in (int, float):
+        raise ValueError("expected true or false")
+    return value

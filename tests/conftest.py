@@ -1,0 +1,20 @@
+"""What every test may rely on: both event loops, bounded property tests, longer ones on request."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+settings.register_profile("quick", max_examples=60, **_CALM)
+settings.register_profile("soak", max_examples=5_000, **_CALM)
+settings.load_profile(os.environ.get("HANDRAIL_PROFILE", "quick"))
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Every async test runs on both."""
+    return str(request.param)

@@ -1,0 +1,115 @@
+"""What a call touches: one spelling per resource, containment, conflict."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail import DESTROY, READ, WRITE, Access, Effect, read_file, tool, write_file
+
+SPELLINGS = {
+    "*": "*",
+    "file:": "file:",
+    "file:.": "file:",
+    "file:src/a.py": "file:src/a.py",
+    "file:./src//a.py": "file:src/a.py",
+    "file:src/../a.py": "file:a.py",
+    "file:src/b/../../a.py": "file:a.py",
+    "file:../a.py": "file:../a.py",
+    "file:../../a.py": "file:../../a.py",
+    "file:src/../../a.py": "file:../a.py",
+    "file:/etc/../etc/passwd": "file:/etc/passwd",
+    "file:/../etc": "file:/etc",
+    "file:/": "file:/",
+    "net:example.org:443": "net:example.org/443",
+    "net:example.org": "net:example.org",
+    "net:[::1]:80": "net:[::1]/80",
+    "exec:git": "exec:git",
+    "db:orders/42": "db:orders/42",
+    "mcp:server/tool": "mcp:server/tool",
+}
+
+
+@pytest.mark.parametrize(("spelled", "normal"), SPELLINGS.items())
+def test_a_resource_has_one_spelling(spelled: str, normal: str) -> None:
+    assert Access(READ, spelled).resource == normal
+    assert Access(READ, normal).resource == normal
+
+
+@pytest.mark.parametrize("wrong", ["", "src/a.py", "File:a", "1:a"])
+def test_what_is_no_resource_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r"write 'scheme:path', or '\*' for everything"):
+        Access(READ, wrong)
+
+
+CONFLICTS = [
+    (WRITE, "file:src", WRITE, "file:src/a.py", True),
+    (READ, "file:src", WRITE, "file:src/a.py", True),
+    (READ, "file:src/a.py", DESTROY, "file:src", True),
+    (READ, "file:src", READ, "file:src/a.py", False),
+    (WRITE, "file:src/a.py", WRITE, "file:src/a.pyc", False),
+    (WRITE, "file:src", WRITE, "file:srcs", False),
+    (WRITE, "*", READ, "db:orders", True),
+    (READ, "*", READ, "*", False),
+    (WRITE, "file:", READ, "file:deep/down", True),
+    (WRITE, "file:/", READ, "file:/etc", True),
+    (WRITE, "net:example.org", READ, "net:example.org:443", True),
+    (WRITE, "file:a", WRITE, "db:a", False),
+    (WRITE, "file:..", READ, "file:a", True),
+    (WRITE, "file:../..", WRITE, "file:../b", True),
+    (WRITE, "file:../here/a", READ, "file:a", True),
+    (WRITE, "file:/here/a", READ, "file:a", True),
+    (WRITE, "file:../a", READ, "file:../b", False),
+]
+
+
+@pytest.mark.parametrize(("verb", "resource", "other_verb", "other", "expected"), CONFLICTS)
+def test_accesses_conflict_where_they_meet_and_one_is_no_read(
+    verb: Effect, resource: str, other_verb: Effect, other: str, *, expected: bool
+) -> None:
+    one, two = Access(verb, resource), Access(other_verb, other)
+
+    assert (one.conflicts(two), two.conflicts(one)) == (expected, expected)
+
+
+segments = st.lists(st.sampled_from(["a", "b", ".", "..", "", "c.py"]), max_size=6)
+
+
+@given(segments, st.sampled_from(["", "/"]))
+def test_normal_form_is_stable_and_keeps_only_leading_climbs(parts: list[str], root: str) -> None:
+    access = Access(READ, "file:" + root + "/".join(parts))
+    left = access.resource.removeprefix("file:").removeprefix("/").split("/")
+
+    assert Access(READ, access.resource) == access
+    assert "." not in left
+    assert ".." not in left[left.count("..") :]
+
+
+def test_an_access_reads_as_people_say_it() -> None:
+    assert [str(read_file("src/a.py")), str(write_file("src"))] == [
+        "read file:src/a.py",
+        "write file:src",
+    ]
+
+
+def test_a_tool_says_what_a_call_will_touch() -> None:
+    @tool(effect=WRITE, touches=lambda source, target: [read_file(source), write_file(target)])
+    def copy(source: str, target: str) -> None:
+        """Copy a file."""
+
+    @tool(effect=READ, touches=lambda path, **_: read_file(path))
+    def show(path: str, lines: int = 10) -> str:
+        """Show a file."""
+        return path * lines
+
+    @tool(effect=DESTROY)
+    def wipe() -> None:
+        """Erase everything."""
+
+    def touched(one: object, args: str) -> tuple[Access, ...]:
+        return one.accesses(one.parse(args))  # type: ignore[attr-defined, no-any-return]
+
+    assert touched(copy, '{"source": "a", "target": "b"}') == (read_file("a"), write_file("b"))
+    assert touched(show, '{"path": "a"}') == (read_file("a"),)
+    assert touched(wipe, "{}") == (Access(DESTROY, "*"),)

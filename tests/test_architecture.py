@@ -1,0 +1,141 @@
+"""The layers, read from the source: who may import whom, and who knows which package."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import handrail
+
+PACKAGE = Path(handrail.__file__).parent
+
+WORDS = """
+    _version _errors _effect _names _content _json _access _spec _call _context _decision _result
+    _event
+"""
+DEFINITION = """
+    _compact _pairs _core _schema _complaint _mend _arguments _remote _signature _docstring
+    _tool _function _define
+"""
+COLLECTION = "_toolset _registry _lint"
+LAYERS = [WORDS, DEFINITION, COLLECTION]
+LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
+
+DOORS = {
+    "griffe": {"_docstring"},
+    "pydantic": {"_schema"},
+    "pydantic_core": {"_schema"},
+    "typing_extensions": {"_define"},
+}
+
+MAX_LINES = 400
+MAX_BODY = 40
+
+
+def modules() -> dict[str, ast.Module]:
+    return {
+        path.stem: ast.parse(path.read_text(encoding="utf-8"))
+        for path in PACKAGE.glob("*.py")
+        if path.stem != "__init__"
+    }
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Every import, wherever it stands: at the top, under TYPE_CHECKING, inside a function."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names.add(node.module or "")
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def own(names: set[str]) -> set[str]:
+    return {part for name in names if name.startswith("handrail.") for part in [name.split(".")[1]]}
+
+
+def cycles(graph: dict[str, set[str]]) -> list[str]:
+    """The names that can reach themselves."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        todo = list(graph[start])
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += graph.get(name, ())
+        return found
+
+    return sorted(name for name in graph if name in reached(name))
+
+
+def upward(graph: dict[str, set[str]], layer_of: dict[str, int]) -> list[str]:
+    """The imports that lead from a lower layer to a higher one."""
+    return sorted(
+        f"{name} -> {other}"
+        for name, others in graph.items()
+        for other in others
+        if layer_of[other] > layer_of[name]
+    )
+
+
+def graph() -> dict[str, set[str]]:
+    known = modules()
+    return {name: own(imported(tree)) & known.keys() for name, tree in known.items()}
+
+
+def test_every_module_has_a_layer() -> None:
+    assert modules().keys() == LAYER_OF.keys()
+
+
+def test_a_module_imports_its_own_layer_or_a_lower_one() -> None:
+    assert upward(graph(), LAYER_OF) == []
+
+
+def test_no_module_reaches_itself() -> None:
+    assert cycles(graph()) == []
+
+
+def test_the_checks_above_can_fail() -> None:
+    assert cycles({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
+    assert upward({"low": {"high"}, "high": {"low"}}, {"low": 0, "high": 1}) == ["low -> high"]
+
+
+def test_the_words_need_the_standard_library_only() -> None:
+    trees = modules()
+    for name in LAYERS[0].split():
+        assert {top for n in imported(trees[name]) if (top := n.split(".")[0]) in DOORS} == set()
+
+
+@pytest.mark.parametrize("package", sorted(DOORS))
+def test_each_package_has_one_door(package: str) -> None:
+    knows = {
+        name
+        for name, tree in modules().items()
+        if any(one.split(".")[0] == package for one in imported(tree))
+    }
+
+    assert knows == DOORS[package]
+
+
+def test_modules_and_functions_stay_within_their_budgets() -> None:
+    long = {
+        path.name: lines
+        for path in PACKAGE.glob("*.py")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
+    }
+    wide = {
+        f"{name}.{node.name}": lines
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := node.body[-1].end_lineno - node.body[0].lineno + 1) > MAX_BODY  # type: ignore[operator]
+    }
+
+    assert (long, wide) == ({}, {})

@@ -1,0 +1,88 @@
+"""The front door: what it offers, and that importing it does next to nothing."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import handrail
+from handrail import Tool, tool
+
+FOUR = {"anyio", "griffe", "pydantic", "typing_extensions"}
+THEIRS = {"annotated_types", "idna", "pydantic_core", "sniffio", "typing_inspection"}
+
+
+def run(statement: str) -> str:
+    """Run a statement in a fresh interpreter that has compiled everything before."""
+    return subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", statement], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def cpu_seconds(statement: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(statement)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+
+
+def test_the_root_has_at_most_forty_names_in_order() -> None:
+    assert len(handrail.__all__) <= 40
+    assert handrail.__all__ == sorted(
+        handrail.__all__, key=lambda n: (not n.isupper(), n.islower() or "_" in n, n)
+    )
+
+
+def test_every_name_of_the_root_is_there_and_no_other() -> None:
+    public = {
+        name
+        for name, value in vars(handrail).items()
+        if not name.startswith("_") and getattr(value, "__name__", "") != f"handrail.{name}"
+    }
+
+    assert public == set(handrail.__all__)
+
+
+def test_a_tool_has_at_most_twelve_public_attributes() -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add two integers."""
+        return a + b
+
+    public = [name for name in dir(add) if not name.startswith("_")]
+
+    assert public == ["accesses", "fn", "invoke", "origin", "parse", "remote", "spec", "touches"]
+    assert len(Tool.__mro__) == 3  # itself, Generic, object
+
+
+def test_importing_loads_no_third_party_package_but_the_four_it_needs() -> None:
+    loaded = run(
+        "import sys; old = set(sys.modules); import handrail; print(*set(sys.modules) - old)"
+    )
+    third_party = {
+        name.split(".")[0]
+        for name in loaded.split()
+        if name.split(".")[0] not in sys.stdlib_module_names
+    }
+
+    assert third_party - {"handrail"} <= FOUR | THEIRS
+    assert "pydantic" not in third_party  # it comes with the first tool
+
+
+def test_importing_costs_at_most_a_quarter_more_than_pydantic_and_anyio() -> None:
+    pairs = [
+        (cpu_seconds("import handrail"), cpu_seconds("import pydantic, anyio")) for _ in range(9)
+    ]
+
+    assert min(ours for ours, _ in pairs) <= 1.25 * min(theirs for _, theirs in pairs)
+
+
+def test_importing_prints_nothing_and_reads_no_setting() -> None:
+    statement = (
+        "import os, sys; asked = []; real = os.environ.__class__.__getitem__\n"
+        "os.environ.__class__.__getitem__ = lambda s, k: (asked.append(k), real(s, k))[1]\n"
+        "import handrail; print(*asked)"
+    )
+
+    assert run(statement).strip() == ""
