@@ -113,3 +113,24 @@ def test_a_tool_says_what_a_call_will_touch() -> None:
     assert touched(copy, '{"source": "a", "target": "b"}') == (read_file("a"), write_file("b"))
     assert touched(show, '{"path": "a"}') == (read_file("a"),)
     assert touched(wipe, "{}") == (Access(DESTROY, "*"),)
+
+
+class Shelf:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @tool(effect=WRITE, touches=lambda self, name, **_: write_file(f"{self.folder}/{name}"))
+    def put(self, name: str, text: str = "") -> None:
+        """Put a text on the shelf."""
+
+    @tool(effect=READ, touches=lambda name, part: read_file(f"{name}/{part}"))
+    def look(self, name: str, part: str = "all") -> None:
+        """Look at a text."""
+
+
+def test_what_a_method_touches_may_depend_on_its_object_and_on_defaults() -> None:
+    shelf = Shelf("upper")
+    parsed = shelf.put.parse({"name": "a"})
+
+    assert shelf.put.accesses(parsed) == (write_file("upper/a"),)  # type: ignore[arg-type]
+    assert shelf.look.accesses(parsed) == (read_file("a/all"),)  # type: ignore[arg-type]

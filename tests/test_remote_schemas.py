@@ -68,10 +68,15 @@ CASES: list[tuple[str, dict[str, Any], Any, str]] = [
     ("enum of numbers takes no boolean", one({"enum": [0, 1]}), {"x": True}, "x: expected a number, not a boolean, got true"),
     ("enum of objects is left to the server", one({"enum": [{"a": 1}]}), {"x": 3}, "ok"),
     ("const", one({"const": "a"}), {"x": "b"}, "x: expected 'a', got the string \"b\""),
-    ("anyOf", one({"anyOf": [{"type": "string"}, {"type": "null"}]}), {"x": 1}, "x: expected a string or null, got 1"),
+    ("anyOf", one({"anyOf": [{"type": "string"}, {"type": "null"}]}), {"x": 1}, "x: expected a string, got 1"),
     ("an empty anyOf", one({"anyOf": []}), {"x": 1}, "ok"),
     ("oneOf", one({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}), {"x": "q"}, 'x: expected an integer or true or false, got the string "q"'),
     ("types", one({"type": ["string", "null"]}), {"x": None}, "ok"),
+    ("types with null are mended", one({"type": ["integer", "null"]}), {"x": "3"}, "ok; x: the string was read as a number"),
+    ("only null", one({"type": ["null"]}), {"x": 1}, "x: expected null, got 1"),
+    ("const null", one({"const": None}), {"x": 1}, "x: expected null, got 1"),
+    ("enum with null", one({"enum": ["a", None]}), {"x": None}, "ok"),
+    ("allOf may add properties", {**one({"type": "string"}), "allOf": [{"properties": {"y": {}}}]}, {"x": "a", "y": 1}, "ok"),
     ("missing", one({"type": "string"}), {}, "x: is missing"),
     ("unlisted but required", {"type": "object", "required": ["y"]}, {}, "y: is missing"),
     ("listed properties are all there are", one({"type": "string"}), {"x": "a", "y": 1}, "y: is not a known field; leave it out"),
@@ -96,6 +101,56 @@ CASES: list[tuple[str, dict[str, Any], Any, str]] = [
 )
 def test_what_a_schema_forbids_is_refused(schema: dict[str, Any], args: Any, expected: str) -> None:
     assert verdict(schema, args) == expected
+
+
+A, B = "#/$defs/A", "#/$defs/B"
+HOSTILE: dict[str, dict[str, Any]] = {
+    "a reference to itself": {**one({"$ref": A}), "$defs": {"A": {"$ref": A}}},
+    "two that refer to one another": {**one({"$ref": A}), "$defs": {"A": {"$ref": B}, "B": {"$ref": A}}},
+    "a union of itself": {**one({"$ref": A}), "$defs": {"A": {"anyOf": [{"$ref": A}, {"type": "string"}]}}},
+    "a union with only itself": {**one({"$ref": A}), "$defs": {"A": {"oneOf": [{"$ref": A}]}}},
+    "unions of one another": {**one({"$ref": B}), "$defs": {"A": {"anyOf": [{"$ref": B}]}, "B": {"anyOf": [{"$ref": A}]}}},
+    "a literal by reference": {**one({"$ref": A}), "$defs": {"A": {"enum": [1, 2]}}},
+    "half a minimum": one({"type": "integer", "minimum": 0.5}),
+    "a large maximum": one({"type": "integer", "maximum": 1e30}),
+    "an infinite maximum": one({"type": "number", "maximum": float("inf")}),
+    "half a multiple": one({"type": "integer", "multipleOf": 0.5}),
+    "no multiple": one({"type": "integer", "multipleOf": 0}),
+    "a length that is a float": one({"type": "string", "minLength": 1.0}),
+    "a length below zero": one({"type": "string", "minLength": -1}),
+    "properties that are a list": {"type": "object", "properties": ["x"]},
+    "a property that is a number": {"type": "object", "properties": {"x": 5}},
+    "required that is a number": {"type": "object", "required": 5},
+    "required of numbers": {"type": "object", "required": [5]},
+    "anyOf that is a number": one({"anyOf": 5}),
+    "a type that is an object": one({"type": {"a": 1}}),
+    "a type that is unknown": one({"type": "integre"}),
+    "types that are no list of types": one({"type": [5, None]}),
+    "an empty enum": one({"enum": []}),
+    "an enum that is a number": one({"enum": 5}),
+    "a reference that is a number": one({"$ref": 5}),
+    "definitions that are a list": {**one({"$ref": A}), "$defs": [1]},
+    "items that are a list": one({"type": "array", "items": [{"type": "string"}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_schema_can_only_weaken_the_check(schema: dict[str, Any]) -> None:
+    far = Tool.remote(Spec(name="far", description="", input_schema=schema), _nowhere)
+
+    for value in (1, "a", None, [1], {"x": 1}, 1.5):
+        assert isinstance(far.parse({"x": value}), Args | Failure)
+
+
+def test_what_a_remote_tool_is_sent_is_what_came() -> None:
+    far = Tool.remote(
+        Spec(name="far", description="", input_schema=one({"type": "number"})), _nowhere
+    )
+
+    parsed = far.parse('{"x": 9007199254740993}')
+
+    assert isinstance(parsed, Args)
+    assert (parsed.values, parsed.canonical) == ({"x": 9007199254740993}, b'{"x":9007199254740993}')
 
 
 def test_a_schema_of_any_depth_is_survived() -> None:

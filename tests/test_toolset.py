@@ -11,6 +11,7 @@ import pytest
 from handrail import (
     DefinitionError,
     DuplicateName,
+    Exposure,
     HandrailDeprecationWarning,
     Tool,
     Toolset,
@@ -213,6 +214,23 @@ def test_the_tools_of_an_object_are_bound_to_it() -> None:
     assert (tools["shout"]("hi"), tools["made_by"]()) == ("HI", "Notes")
     assert tools["note"] == notes.note
     assert tools["note"] != Notes().note
+
+
+def test_static_methods_count_in_either_order() -> None:
+    class Voice:
+        @staticmethod
+        @tool
+        def shout(text: str) -> str:
+            """Say it loudly."""
+            return text.upper()
+
+    assert Toolset.of(Voice())["shout"]("hi") == "HI"
+
+
+def test_a_model_is_not_told_of_hidden_tools() -> None:
+    hidden = tool(exposure=Exposure.HIDDEN)(zip_up)
+
+    assert (Toolset(add, hidden).specs, "zip_up" in Toolset(add, hidden)) == ((add.spec,), True)
 
 
 def test_a_method_stays_callable_on_its_class() -> None:

@@ -49,7 +49,8 @@ class Arguments:
             except ValidationError as error:
                 return self._second_look(text, checker, problems(error))
             if not _proven(text, values, checker):
-                read(text)
+                value = read(text)
+                values = value if checker.passes_on else values
         except NotJson as why:
             return _refusal(f"- {why}.")
         return Args(values, text)
@@ -69,7 +70,8 @@ class Arguments:
         if after.left:
             return _refusal(_complaint.lines(after.left, after.value))
         check(after.value)  # a string that was read as JSON may have made it too deep
-        return Args(after.values, canonical(after.value).decode(), after.repairs)
+        values = after.value if checker.passes_on else after.values
+        return Args(values, canonical(after.value).decode(), after.repairs)
 
 
 def _refusal(lines: str) -> Failure:

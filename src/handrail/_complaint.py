@@ -59,6 +59,8 @@ _EXPECTED: Mapping[str, str] = {
     "too_long": "{max_length} or fewer items",
     "string_pattern_mismatch": "text that matches {pattern}",
 }
+_KEY = "[key]"
+"""What pydantic adds to a path where the complaint is of a key."""
 _ABOUT_A_KEY = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 
 
@@ -82,6 +84,8 @@ def located(problem: Problem, value: Any) -> Located:
             value = value[step]
         elif problem.kind in _ABOUT_A_KEY and step == problem.path[-1]:
             value = None
+        elif step == _KEY:
+            continue
         else:
             union, branch = (tuple(path), str(step)) if union is None else (union, branch)
             continue
@@ -104,7 +108,7 @@ def lines(found: list[Problem], value: Any) -> str:
 
 
 def _likely(found: list[Located]) -> list[Located]:
-    """Of a union, the branch that was most likely meant: the one with the least to complain of.
+    """Of a union, what was most likely meant: the branches with the least to complain of.
 
     A branch that wanted another kind of value altogether was not meant, unless all of them did.
     """
@@ -115,14 +119,17 @@ def _likely(found: list[Located]) -> list[Located]:
             if one.union == union:
                 branches.setdefault(one.branch, []).append(one)
         inside = [group for group in branches.values() if all(one.path != union for one in group)]
-        if inside:
-            meant = min(inside, key=len)
+        fewest = min(map(len, inside), default=0)
+        meant = [one for group in inside if len(group) == fewest for one in group]
+        if meant:
             kept = [one for one in kept if one.union != union or one in meant]
     return kept
 
 
 def _words(problem: Problem) -> str:
     kind = problem.kind
+    if problem.path[-1:] == (_KEY,):
+        return "is no key that is allowed here"
     if kind in _ABOUT_A_KEY:
         return "is missing"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):

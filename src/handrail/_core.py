@@ -22,6 +22,7 @@ class Unsupported(Exception):
 
 NO_FORM = "its type has no JSON form. Take a dataclass, a TypedDict or a pydantic model"
 
+_ANY: Core = {"type": "any"}
 _BELOW = (
     "schema items_schema keys_schema values_schema extras_schema choices steps fields definitions "
     "lax_schema strict_schema json_schema python_schema"
@@ -32,6 +33,7 @@ _FIELDS = frozenset(("model-fields", "dataclass-args", "typed-dict"))
 _OWNERS = frozenset(("model", "dataclass", "typed-dict"))
 
 _UNFILLABLE = frozenset("call callable complex custom generator is-instance is-subclass".split())
+_FOLDING = frozenset(("str_strip_whitespace", "str_to_lower", "str_to_upper"))
 _SETS = frozenset(("set", "frozenset"))
 _UNHASHABLE = frozenset("list set dict typed-dict".split())
 
@@ -53,29 +55,32 @@ def strict(core: Core, *, extra: bool = False) -> Core:
     for key, value in _children(made):
         made[key] = _each(value, lambda below: strict(below, extra=extra))
     if kind in ("literal", "enum") and (guard := _guard(_scalar_kinds(made))):
+        named = {"ref": made.pop("ref")} if "ref" in made else {}
         return {
             "type": "function-before",
             "function": {"type": "no-info", "function": guard},
             "metadata": {KEEPS_SCALARS: True},
             "schema": made,
+            **named,
         }
     return made
 
 
-def check_fillable(core: Core) -> Core:
-    """Refuse a type that no JSON value can fill, or only by losing something on the way."""
-    kind = core["type"]
-    if kind in _UNFILLABLE:
-        raise Unsupported(NO_FORM)
-    if kind in _SETS and not _is_hashable(core.get("items_schema", {"type": "any"})):
-        raise Unsupported("a set cannot hold such items. Take a list")
-    if kind == "dict" and not _keeps_keys(core.get("keys_schema", {"type": "any"})):
+def check_fillable(core: Core, *, folds: bool = False) -> Core:
+    """Refuse a type that no JSON value can fill, or only by losing something on the way.
+
+    ``folds`` says whether the type around this one changes all strings inside, keys too.
+    """
+    if core["type"] in _OWNERS:
+        folds = not _FOLDING.isdisjoint(core.get("config", {}))
+    for applies, why in _UNTELLABLE:
+        if applies(core):
+            raise Unsupported(why)
+    if core["type"] == "dict" and (folds or not _keeps_keys(core.get("keys_schema", _ANY))):
         raise Unsupported("JSON has only strings as keys. Take `dict[str, ...]`")
-    if is_list(core.get("validation_alias")):
-        raise Unsupported("a field with AliasChoices or AliasPath has no one name. Give it one")
     for key, value in _children(core):
         if key not in _NOT_FROM_JSON:
-            _each(value, check_fillable)
+            _each(value, lambda below: check_fillable(below, folds=folds))
     return core
 
 
@@ -98,9 +103,26 @@ def _each(value: Any, change: Callable[[Core], Core]) -> Any:
     return {name: _each(item, change) for name, item in value.items()}
 
 
-def _is_hashable(core: Core) -> bool:
-    frozen = getattr(core.get("cls", int), "__hash__", None) is not None
-    return frozen and core["type"] not in _UNHASHABLE
+def _is_unhashable(core: Core) -> bool:
+    return core["type"] in _UNHASHABLE or core.get("cls", int).__hash__ is None
+
+
+_UNTELLABLE: tuple[tuple[Callable[[Core], Any], str], ...] = (
+    (lambda core: core["type"] in _UNFILLABLE, NO_FORM),
+    (
+        lambda core: core["type"] in _SETS and _is_unhashable(core.get("items_schema", _ANY)),
+        "a set cannot hold such items. Take a list",
+    ),
+    (
+        lambda core: core.get("custom_init"),
+        "a model with an `__init__` of its own is not checked. Use validators",
+    ),
+    (
+        lambda core: is_list(core.get("validation_alias")),
+        "a field with AliasChoices or AliasPath has no one name. Give it one",
+    ),
+)
+"""What a type must not be, and what to do about it."""
 
 
 def _keeps_keys(core: Core) -> bool:

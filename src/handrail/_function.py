@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import NoneType
@@ -13,6 +12,7 @@ from handrail._content import File, Image, Text
 from handrail._docstring import described
 from handrail._effect import Effect, Exposure
 from handrail._errors import DefinitionError
+from handrail._json import clipped
 from handrail._result import Failure, Result
 from handrail._schema import (
     Checker,
@@ -36,16 +36,13 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     fields = {one.name: (_part(function, one), one.default) for one in taken.parameters}
     told = described(plain(function).__doc__)
     schema = _input_schema(function, fields, told.parameters)
-    said = _read(function, options)
+    output = _output_schema(function, taken.returns)
+    said: dict[str, Any] = {"description": told.text, **_read(function, options)}
     touches = said.pop("touches", None)
-    said.setdefault("description", told.text)
+    if "name" not in said:
+        said["name"] = _name(function)
     try:
-        spec = Spec(
-            name=said.pop("name", None) or _name(function),
-            input_schema=schema,
-            output_schema=_output_schema(function, taken.returns),
-            **said,
-        )
+        spec = Spec(input_schema=schema, output_schema=output, **said)
     except DefinitionError as error:
         refuse(function, str(error).rstrip("."))
     made: AnyTool = Tool(
@@ -118,7 +115,7 @@ def _read(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str,
         try:
             said[name] = _OPTIONS[name](value)
         except TypeError as error:
-            refuse(function, f"the option {name}={reprlib.repr(value)} {error}")
+            refuse(function, f"the option {name}={clipped(repr(value))} {error}")
     return said
 
 
@@ -138,7 +135,7 @@ def _part(function: Callable[..., Any], one: Parameter) -> Fragment:
 
 def _spelled(annotation: Any) -> str:
     is_class = isinstance(annotation, type) and not get_args(annotation)
-    return annotation.__qualname__ if is_class else reprlib.repr(annotation)
+    return annotation.__qualname__ if is_class else clipped(repr(annotation), 100)
 
 
 def _input_schema(

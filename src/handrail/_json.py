@@ -77,9 +77,9 @@ def shown(value: Any) -> str:
     return clipped(text if text.isprintable() else json.dumps(value))
 
 
-def clipped(text: str) -> str:
-    """Text of at most 80 characters."""
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+def clipped(text: str, most: int = MAX_SHOWN) -> str:
+    """Text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _visible(key: str) -> str:

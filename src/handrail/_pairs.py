@@ -34,7 +34,7 @@ _SCALARS = frozenset(
 def counter(node: Node, definitions: Mapping[str, Node]) -> Count | None:
     """A function that counts the pairs of a value of this core schema; None if it has none."""
     kind: str = node["type"]
-    if kind in _SCALARS:
+    if kind in _SCALARS and "missing" not in node:  # an Enum that answers for unknown values
         return None
     if kind in _COUNTERS:
         return _COUNTERS[kind](node, definitions)
@@ -102,6 +102,8 @@ def _dict(node: Node, definitions: Mapping[str, Node]) -> Count | None:
 
 
 def _typed_dict(node: Node, definitions: Mapping[str, Node]) -> Count | None:
+    if node.get("extra_behavior") == "allow":
+        raise Uncountable("typed-dict")
     if any(field["schema"]["type"] == "default" for field in node["fields"].values()):
         raise Uncountable("typed-dict")
     below = _fields(node, definitions)
@@ -115,7 +117,7 @@ def _typed_dict(node: Node, definitions: Mapping[str, Node]) -> Count | None:
 
 
 def _model(node: Node, definitions: Mapping[str, Node]) -> Count | None:
-    if node.get("post_init") or node.get("custom_init") or node["schema"]["type"] != "model-fields":
+    if node.get("post_init") or node["schema"]["type"] != "model-fields":
         raise Uncountable("model")
     if node["schema"].get("extra_behavior") == "allow":
         raise Uncountable("model")

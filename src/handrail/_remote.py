@@ -1,22 +1,31 @@
 """A JSON Schema from elsewhere, as a validator: what a remote tool's own server would refuse.
 
 Checks the keywords that tool schemas use; one that is not understood is left to the server, which
-has the last word. Never fetches a reference, never runs a pattern that could take long.
+has the last word. A hostile schema can make the check weaker, never make it crash or hang: no
+reference is fetched, no pattern runs long, no reference leads back to itself without end.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from handrail._content import is_list, is_object
-from handrail._core import Core
+from handrail._core import Core, Unsupported
 from handrail._schema import Checker, compiled, pattern_works
 
 MAX_DEPTH = 64
 
 _ANY: Core = {"type": "any"}
-_SCALARS = (str, int, float, bool, type(None))
+_NOTHING: frozenset[str] = frozenset()
+_SCALARS = (str, int, float, bool)
+_LARGEST = 2**63
+_WIDENING = frozenset(
+    "$dynamicRef $ref allOf anyOf dependentSchemas else if oneOf patternProperties then "
+    "unevaluatedProperties".split()
+)
+"""Keywords that may add properties to those which a schema lists."""
 
 
 def remote_checker(schema: Mapping[str, Any]) -> Checker:
@@ -25,7 +34,10 @@ def remote_checker(schema: Mapping[str, Any]) -> Checker:
     core = compiler.node(schema, depth=0)
     if core["type"] != "typed-dict":  # the arguments are an object, whatever else is said
         core = {"type": "dict", "keys_schema": {"type": "str"}}
-    return compiled(core, compiler.definitions)
+    try:
+        return compiled(core, compiler.definitions)
+    except Unsupported:  # nothing that we know of; the server's own check remains
+        return compiled({"type": "dict", "keys_schema": {"type": "str"}}, {})
 
 
 class _Compiler:
@@ -33,74 +45,99 @@ class _Compiler:
         self._root = root
         self.definitions: dict[str, Core] = {}
 
-    def node(self, schema: Any, *, depth: int) -> Core:
+    def node(self, schema: Any, *, depth: int, within: frozenset[str] = _NOTHING) -> Core:
+        """One schema; ``within`` are the references that led here without entering a value."""
         if not is_object(schema) or depth > MAX_DEPTH:
             return _ANY
-        if "$ref" in schema:
-            return self._reference(str(schema["$ref"]), depth)
+        if isinstance(schema.get("$ref"), str):
+            return self._reference(schema["$ref"], depth, within)
         if "enum" in schema or "const" in schema:
             return _one_of(schema.get("enum", [schema.get("const")]))
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                return self._union(schema[keyword], depth)
         if is_list(kinds := schema.get("type")):
-            return self._union([{**schema, "type": kind} for kind in kinds], depth)
-        return self._typed(schema, depth)
+            return self._union([{**schema, "type": kind} for kind in kinds], depth, within)
+        if "type" in schema or "properties" in schema:
+            return self._typed(schema, depth)
+        return self._union(schema.get("anyOf") or schema.get("oneOf"), depth, within)
 
     def _typed(self, schema: Mapping[str, Any], depth: int) -> Core:
         kind = schema.get("type")
-        if kind in _LIMITED:
+        if isinstance(kind, str) and kind in _LIMITED:
             core, limits = _LIMITED[kind]
             return _limited(dict(core), schema, limits)
         if kind == "array":
             items = self.node(schema.get("items"), depth=depth + 1)
             return _limited({"type": "list", "items_schema": items}, schema, _LIST)
-        if kind == "object" or "properties" in schema:
-            return self._object(schema, depth)
-        return _ANY
+        return self._object(schema, depth) if kind in ("object", None) else _ANY
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Core:
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        required = set(schema.get("required", ()))
+        properties = schema.get("properties")
+        listed: dict[str, Any] = properties if is_object(properties) else {}
+        required = _names(schema.get("required"))
         core: Core = {
             "type": "typed-dict",
             "fields": {
                 name: {
                     "type": "typed-dict-field",
-                    "schema": self.node(one, depth=depth + 1),
+                    "schema": self.node(listed.get(name), depth=depth + 1),
                     "required": name in required,
                 }
-                for name, one in {**dict.fromkeys(sorted(required)), **properties}.items()
+                for name in dict.fromkeys([*listed, *required])
             },
         }
         # A schema that lists properties and says no more means these: a misspelt optional one
         # that a server quietly ignores is a call that did not do what the model meant.
-        more = schema.get("additionalProperties", not properties or "patternProperties" in schema)
+        more = schema.get("additionalProperties", not listed or bool(schema.keys() & _WIDENING))
         core["extra_behavior"] = "forbid" if more is False else "allow"
         if is_object(more):
             core["extras_schema"] = self.node(more, depth=depth + 1)
         return core
 
-    def _union(self, choices: Any, depth: int) -> Core:
-        nodes = [self.node(choice, depth=depth + 1) for choice in choices]
-        return {"type": "union", "choices": nodes} if nodes else _ANY
+    def _union(self, choices: Any, depth: int, within: frozenset[str]) -> Core:
+        if not is_list(choices) or not choices:
+            return _ANY
+        nodes = [self.node(choice, depth=depth + 1, within=within) for choice in choices]
+        some = [node for node in nodes if node["type"] != "none"]
+        if not some:
+            return {"type": "none"}
+        core: Core = some[0] if len(some) == 1 else {"type": "union", "choices": some}
+        return core if len(some) == len(nodes) else {"type": "nullable", "schema": core}
 
-    def _reference(self, reference: str, depth: int) -> Core:
-        target: Any = self._root
-        for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else ():
-            target = target.get(step) if is_object(target) else None
-        if target is self._root or not is_object(target):
+    def _reference(self, reference: str, depth: int, within: frozenset[str]) -> Core:
+        target = self._target(reference)
+        if target is None or reference in within:
             return _ANY
         if reference not in self.definitions:
-            self.definitions[reference] = _ANY  # a reference to itself must end somewhere
-            self.definitions[reference] = {**self.node(target, depth=depth + 1), "ref": reference}
+            self.definitions[reference] = {**_ANY, "ref": reference}
+            made = self.node(target, depth=depth + 1, within=within | {reference})
+            self.definitions[reference] = {**_unnamed(made), "ref": reference}
         return {"type": "definition-ref", "schema_ref": reference}
+
+    def _target(self, reference: str) -> dict[str, Any] | None:
+        node: Any = self._root
+        if not reference.startswith("#/"):
+            return None
+        for step in reference.removeprefix("#/").split("/"):
+            node = node.get(step) if is_object(node) else None
+        return node if is_object(node) else None
+
+
+def _unnamed(core: Core) -> Core:
+    """A definition that is only a reference, as a schema that can carry a name of its own."""
+    return {"type": "chain", "steps": [core]} if core["type"] == "definition-ref" else core
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if is_list(value) else []
 
 
 def _one_of(values: Any) -> Core:
-    if is_list(values) and values and all(isinstance(one, _SCALARS) for one in values):
-        return {"type": "literal", "expected": values}
-    return _ANY
+    if not is_list(values) or not values:
+        return _ANY
+    some = [value for value in values if value is not None]
+    if not all(isinstance(value, _SCALARS) for value in some):
+        return _ANY
+    core: Core = {"type": "literal", "expected": some} if some else {"type": "none"}
+    return core if len(some) in (0, len(values)) else {"type": "nullable", "schema": core}
 
 
 _STRING = {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
@@ -112,7 +149,7 @@ _NUMBER = {
     "exclusiveMaximum": "lt",
     "multipleOf": "multiple_of",
 }
-_LIMITED: Mapping[Any, tuple[Core, Mapping[str, str]]] = {
+_LIMITED: Mapping[str, tuple[Core, Mapping[str, str]]] = {
     "string": ({"type": "str"}, _STRING),
     "integer": ({"type": "int"}, _NUMBER),
     "number": ({"type": "float"}, _NUMBER),
@@ -123,10 +160,22 @@ _LIMITED: Mapping[Any, tuple[Core, Mapping[str, str]]] = {
 
 def _limited(core: Core, schema: Mapping[str, Any], limits: Mapping[str, str]) -> Core:
     for keyword, limit in limits.items():
-        value = schema.get(keyword)
+        value: Any = schema.get(keyword)
         if keyword == "pattern":
             if isinstance(value, str) and pattern_works(value):
                 core[limit] = value
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            core[limit] = value
+        elif _is_usable(value, whole=core["type"] != "float", positive=keyword not in _SIGNED):
+            core[limit] = value if core["type"] == "float" else int(value)
     return core
+
+
+_SIGNED = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+
+
+def _is_usable(value: Any, *, whole: bool, positive: bool) -> bool:
+    """Whether a limit is a number that the validator takes for this type."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    if abs(value) >= _LARGEST or (positive and value < 0):
+        return False
+    return not whole or value == int(value)

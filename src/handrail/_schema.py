@@ -6,7 +6,6 @@ from those parts, which is what makes ten thousand tools affordable.
 
 from __future__ import annotations
 
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -24,7 +23,7 @@ from pydantic_core import (
 
 from handrail._compact import JsonSchema, copied, inlined, renamed, tidy, with_extras
 from handrail._core import NO_FORM, Core, Unsupported, check_fillable, strict
-from handrail._json import NotJson, canonical
+from handrail._json import NotJson, canonical, clipped
 from handrail._pairs import Count, Uncountable, counter
 
 __all__ = [
@@ -76,6 +75,8 @@ class Checker(NamedTuple):
     run: Callable[..., dict[str, Any]]
     pairs: Count | None
     """Counts the pairs of validated arguments; None where only reading the text again can tell."""
+    passes_on: bool = False
+    """Whether the arguments go on as the JSON that they are, once they are known to be valid."""
 
 
 def fragment(annotation: Any) -> Fragment:
@@ -154,20 +155,20 @@ def fitting_default(part: Fragment, default: Any) -> Any:
         raise Unsupported(
             "`Field(...)` stands as its default; move it to `Annotated[..., Field(...)]`"
         )
+    spelled = clipped(repr(default))
     try:
         made = part.validator.validate_python(default)
     except ValidationError:
         made = _NOTHING
-    whole_for_float = type(made) is float and type(default) is int
-    if made != default or not (type(made) is type(default) or whole_for_float):
-        raise Unsupported(
-            f"its default {reprlib.repr(default)} is not of its type. Change one of them"
-        )
+    same = made is default or made == default
+    fits = type(made) is type(default) or (type(made) is float and type(default) is int)
+    if not (same and fits):
+        raise Unsupported(f"its default {spelled} is not of its type. Change one of them")
     try:
         in_json = part.serializer.to_python(default, mode="json", warnings="error")
         canonical(in_json)
     except ValueError as error:  # infinities, half characters, bytes that are no text
-        raise Unsupported(f"its default {reprlib.repr(default)} has no JSON form") from error
+        raise Unsupported(f"its default {spelled} has no JSON form") from error
     return in_json
 
 
@@ -190,10 +191,12 @@ def checker(fields: Mapping[str, tuple[Fragment, bool]]) -> Checker:
 
 
 def compiled(core: Core, definitions: Mapping[str, Core]) -> Checker:
-    """A validator from a core schema that was not made from Python types."""
-    return Checker(
-        _validate(strict(core), {n: strict(one) for n, one in definitions.items()}), None
-    )
+    """A validator from a core schema that was not made from Python types; or Unsupported."""
+    try:
+        run = _validate(strict(core), {name: strict(one) for name, one in definitions.items()})
+    except SchemaError as error:
+        raise Unsupported(clipped(str(error))) from error
+    return Checker(run, None, passes_on=True)
 
 
 def problems(error: ValidationError) -> list[Problem]:
@@ -210,11 +213,12 @@ def _about_the_tag(problem: Problem) -> Problem:
     """What a tagged union complains of is its tag: say so of the tag."""
     if problem.kind not in ("union_tag_invalid", "union_tag_not_found"):
         return problem
-    tag = str(problem.details["discriminator"]).strip("'")
+    tag = str(problem.details["discriminator"])
+    path = problem.path if tag.endswith("()") else (*problem.path, tag.strip("'"))
     if problem.kind == "union_tag_not_found":
-        return problem._replace(kind="missing", path=(*problem.path, tag))
-    expected = {"expected": problem.details["expected_tags"]}
-    return problem._replace(kind="literal_error", path=(*problem.path, tag), details=expected)
+        return problem._replace(kind="missing", path=path)
+    expected = {"expected": str(problem.details["expected_tags"]).replace("', '", "' or '")}
+    return problem._replace(kind="literal_error", path=path, details=expected)
 
 
 def json_text(value: object) -> str:
@@ -258,7 +262,8 @@ def _worked_out(annotation: Any, *, mode: Any) -> tuple[pydantic.TypeAdapter[Any
     except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticInvalidForJsonSchema) as error:
         raise Unsupported(NO_FORM) from error
     except (PydanticJsonSchemaWarning, *_REFUSALS) as error:
-        raise Unsupported(str(error).partition("\n")[0].rstrip(".")) from error
+        said = str(error).partition("\n\nFor further")[0]
+        raise Unsupported(clipped(" ".join(said.split()), 200).rstrip(".")) from error
     return adapter, {**whole["items"], "$defs": whole.get("$defs", {})}
 
 

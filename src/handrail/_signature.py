@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType, NoneType, UnionType
+from types import CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -23,6 +23,7 @@ from typing import (
 
 from handrail._context import Context
 from handrail._errors import DefinitionError
+from handrail._json import clipped
 
 Method: TypeAlias = Literal["", "instance", "class"]
 
@@ -109,11 +110,15 @@ _VARIADIC = {
 
 def plain(fn: Any) -> FunctionType:
     """The function that is called in the end, below partials and bound methods."""
-    while not isinstance(fn, FunctionType):
-        fn = fn.func if isinstance(fn, functools.partial) else getattr(fn, "__func__", None)
-        if fn is None:
-            raise DefinitionError("only a function, a method or a partial of one can be a tool")
-    return fn
+    below = fn
+    while not isinstance(below, FunctionType):
+        is_partial = isinstance(below, functools.partial)
+        below = below.func if is_partial else getattr(below, "__func__", None)
+        if below is None:
+            raise DefinitionError(
+                f"{clipped(repr(fn))} cannot be a tool: take a function or a method"
+            )
+    return below
 
 
 def _has_self(fn: Any) -> bool:
@@ -136,6 +141,12 @@ def _declared(fn: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
     first = code.co_argcount - len(values)
     defaults = dict(zip(names[first:], values, strict=False)) | (fn.__kwdefaults__ or {})
     return [(name, _NAMED, defaults.get(name, REQUIRED)) for name in names]
+
+
+def takes_self(fn: Callable[..., Any] | None) -> bool:
+    """Whether a function's first parameter is the object of a method."""
+    code = getattr(fn, "__code__", None)
+    return isinstance(code, CodeType) and code.co_varnames[:1] in (("self",), ("cls",))
 
 
 def _is_plain(fn: Callable[..., Any]) -> TypeGuard[FunctionType]:
@@ -168,7 +179,8 @@ def _hint(fn: Callable[..., Any], name: str, annotation: Any, names: dict[str, A
     try:
         return get_type_hints(alone, localns=names, include_extras=True)[name]
     except _UNREADABLE as error:
-        refuse(fn, f"the type of {name!r} cannot be read: {error}. Define it above the tool")
+        what = "what it returns" if name == "return" else repr(name)
+        refuse(fn, f"the type of {what} cannot be read: {error}. Define it above the tool")
 
 
 def _enclosing_names(function: FunctionType) -> dict[str, Any] | None:

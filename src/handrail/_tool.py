@@ -24,7 +24,7 @@ from handrail._content import Json
 from handrail._context import Context
 from handrail._errors import DefinitionError
 from handrail._result import Failure
-from handrail._signature import Signature
+from handrail._signature import Signature, takes_self
 from handrail._spec import Spec
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 Touches: TypeAlias = Callable[..., Access | Iterable[Access]]
-"""From a call's arguments to what it will touch."""
+"""From a call's arguments, defaults filled in, to what it will touch; a method's may take self."""
 Send: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[Any]]
 """Carries a call's arguments to wherever the tool lives."""
 
@@ -89,7 +89,10 @@ class Tool(Generic[P, R]):
         """What a call with these arguments will touch: everything, if the tool does not say."""
         if self.touches is None:
             return (Access(self.spec.effect, EVERYTHING),)
-        touched = self.touches(**args.values)
+        taken = self._signature
+        left_out = {one.name: one.default for one in taken.parameters}
+        owner = (cast("MethodType", self.fn).__self__,) if takes_self(self.touches) else ()
+        touched = self.touches(*owner, **{**left_out, **args.values})
         return (touched,) if isinstance(touched, Access) else tuple(touched)
 
     @property

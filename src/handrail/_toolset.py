@@ -11,6 +11,7 @@ from inspect import getattr_static
 from typing import Any, TypeAlias
 
 from handrail._define import tool
+from handrail._effect import Exposure
 from handrail._errors import DuplicateName, HandrailDeprecationWarning, UnknownName
 from handrail._names import closest, wire_name
 from handrail._spec import Spec
@@ -51,7 +52,8 @@ class Toolset:
     def of(cls, owner: object) -> Toolset:
         """All tools among an object's methods, bound to it."""
         kind = type(owner)
-        names = [name for name in dir(kind) if is_tool(getattr_static(kind, name))]
+        held = {name: getattr_static(kind, name) for name in dir(kind)}
+        names = [name for name, one in held.items() if is_tool(getattr(one, "__func__", one))]
         return cls(*(getattr(owner, name) for name in names))
 
     @classmethod
@@ -105,8 +107,8 @@ class Toolset:
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
-        """What a model may be told, in name order."""
-        return tuple(one.spec for one in self)
+        """What a model may be told, in name order: all but the hidden tools."""
+        return tuple(one.spec for one in self if one.spec.exposure is not Exposure.HIDDEN)
 
     @cached_property
     def wire_names(self) -> Mapping[str, str]:

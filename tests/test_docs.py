@@ -1,0 +1,205 @@
+"""The documents: every Python block runs and prints what the page says, every link leads somewhere.
+
+The blocks of a page run in order and share their names, as if they stood in one file. A fence
+opened with ```` ```text output ```` holds what the Python block before it prints; a block without
+one prints nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+import handrail
+from handrail._version import __version__
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SOURCE = Path(handrail.__file__).parent
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+DECISIONS = sorted(DOCS.glob("decisions/*.md"))
+LESSONS = sorted(set(DOCS.rglob("*.md")) - set(DECISIONS) - {DOCS / "index.md"})
+
+SCREEN = 50
+"""Lines of a page that can be read without scrolling far."""
+
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE_SPAN = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+class Block(NamedTuple):
+    """A fenced Python block: where it stands, what it says, what it must print."""
+
+    line: int
+    source: str
+    output: str
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def shown(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for fence, after in pairwise([*_FENCE.finditer(text), None]):
+        if fence and fence["info"] == "python":
+            line = text.count("\n", 0, fence.start()) + 2
+            told = after and after["info"] == "text output"
+            yield Block(line, fence["body"], after["body"] if after and told else "")
+
+
+def prose(text: str) -> str:
+    return _FENCE.sub("", text)
+
+
+def code(text: str) -> str:
+    """The Python blocks and code spans of a page: where a name is a name, not a word."""
+    fenced = [block.source for block in blocks(text)]
+    return "\n".join([*fenced, *_CODE_SPAN.findall(prose(text))])
+
+
+def anchors(text: str) -> set[str]:
+    """The fragments that a page's headings can be linked by."""
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(prose(text)))
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def dead_links(page: Path) -> list[str]:
+    dead: list[str] = []
+    for link in _LINK.findall(_CODE_SPAN.sub("", prose(text_of(page)))):
+        if "://" in link:
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (fragment and fragment not in anchors(text_of(target))):
+            dead.append(link)
+    return dead
+
+
+def run(block: Block, names: dict[str, object]) -> str:
+    """Run a block as the file `example.py`; what it printed."""
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block.source, "example.py", "exec"), names)  # noqa: S102  our own documents
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_every_block_runs_and_prints_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", example)  # where types look for their names
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(text_of(page)):
+        try:
+            printed = run(block, example.__dict__)
+        except BaseException as error:
+            error.add_note(f"in the block at {shown(page)}:{block.line}")
+            raise
+        assert printed == block.output, f"{shown(page)}:{block.line}"
+
+
+def test_a_block_knows_its_line_and_its_output() -> None:
+    text = (
+        "# Page\n\n```python\nprint(1)\n```\n\nIt prints:\n\n```text output\n1\n```\n\n"
+        "```python\nx = 2\n```\n\n```text\nnot output\n```\n"
+    )
+
+    assert list(blocks(text)) == [Block(4, "print(1)\n", "1\n"), Block(14, "x = 2\n", "")]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=shown)
+def test_every_output_follows_a_python_block(page: Path) -> None:
+    kinds = [fence["info"] for fence in _FENCE.finditer(text_of(page))]
+    before = ["", *kinds]
+
+    assert {before[n] for n, kind in enumerate(kinds) if kind == "text output"} <= {"python"}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=shown)
+def test_every_fence_is_closed_and_says_what_it_holds(page: Path) -> None:
+    text = text_of(page)
+
+    assert "```" not in prose(text)
+    assert {fence["info"] for fence in _FENCE.finditer(text)} <= {
+        "console",
+        "python",
+        "text",
+        "text output",
+    }
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=shown)
+def test_every_link_between_documents_resolves(page: Path) -> None:
+    assert dead_links(page) == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One two\n\n[here](#one-two) [gone](#three) [lost](lost.md) [far](https://example.org)\n"
+        "`[span](span.md)`\n",
+        encoding="utf-8",
+    )
+
+    assert dead_links(page) == ["#three", "lost.md"]
+
+
+def test_the_first_program_of_the_readme_has_fewer_than_25_lines() -> None:
+    first = next(blocks(text_of(ROOT / "README.md")))
+
+    assert len(first.source.splitlines()) < 25
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=shown)
+def test_every_page_has_a_block_that_runs(page: Path) -> None:
+    assert any(blocks(text_of(page)))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=shown)
+def test_a_decision_says_context_choice_and_cost_within_a_screen(page: Path) -> None:
+    text = text_of(page)
+
+    assert _HEADING.findall(text)[1:] == ["Context", "Choice", "Cost"]
+    assert len(text.splitlines()) <= SCREEN
+
+
+def test_the_index_links_every_page() -> None:
+    index = DOCS / "index.md"
+    linked = {(DOCS / link).resolve() for link in _LINK.findall(text_of(index))}
+
+    assert set(DOCS.rglob("*.md")) - {index} <= linked
+
+
+def test_every_public_name_is_documented() -> None:
+    told = "\n".join(code(text_of(page)) for page in sorted(DOCS.rglob("*.md")))
+
+    assert [n for n in handrail.__all__ if not re.search(rf"\b{n}\b", told)] == []
+
+
+def test_the_rules_for_the_code_name_every_module() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", text_of(ROOT / "AGENTS.md"), re.MULTILINE)
+
+    assert sorted(rows) == sorted(path.stem for path in SOURCE.glob("*.py"))
+
+
+def test_the_changelog_has_the_version() -> None:
+    assert f"## {__version__}" in text_of(ROOT / "CHANGELOG.md")
