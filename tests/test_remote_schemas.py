@@ -85,6 +85,10 @@ CASES: list[tuple[str, dict[str, Any], Any, str]] = [
     ("patterns of names leave it open", {**one({"type": "string"}), "patternProperties": {"^y": {}}}, {"x": "a", "y": 1}, "ok"),
     ("properties without a type", {"properties": {"x": {"type": "integer"}}}, {"x": "q"}, 'x: expected an integer, got the string "q"'),
     ("nested", one({"type": "object", "properties": {"y": {"type": "integer"}}}), {"x": {"y": "q"}}, 'x.y: expected an integer, got the string "q"'),
+    ("null in a list of objects", one({"type": "array", "items": {"type": "object", "properties": {"y": {"type": "integer"}}}}), {"x": [{"y": None}]}, "ok; x[0].y: null was read as left out"),
+    ("null behind a reference", {**one({"$ref": "#/$defs/a"}), "$defs": {"a": {"type": "object", "properties": {"y": {"type": "integer"}}}}}, {"x": {"y": None}}, "ok; x.y: null was read as left out"),
+    ("null behind nothing", {**one({"type": "object", "properties": {"y": {"type": "integer"}}}), "anyOf": [5]}, {"x": {"y": None}}, "ok; x.y: null was read as left out"),
+    ("null as an item", one({"type": "array", "items": {"type": "integer"}}), {"x": [None]}, "x[0]: expected an integer, got null"),
     ("recursion", TREE, {"x": {"value": 1, "kids": [{"value": 2, "kids": [{"value": "q"}]}]}}, 'x.kids[0].kids[0].value: expected an integer, got the string "q"'),
     ("a reference to nowhere", one({"$ref": "#/$defs/none"}), {"x": 1}, "ok"),
     ("a reference through a scalar", {**one({"$ref": "#/type/none"})}, {"x": 1}, "ok"),
@@ -111,6 +115,8 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a union with only itself": {**one({"$ref": A}), "$defs": {"A": {"oneOf": [{"$ref": A}]}}},
     "unions of one another": {**one({"$ref": B}), "$defs": {"A": {"anyOf": [{"$ref": B}]}, "B": {"anyOf": [{"$ref": A}]}}},
     "a literal by reference": {**one({"$ref": A}), "$defs": {"A": {"enum": [1, 2]}}},
+    "a union of itself beside a number": {**one({"$ref": A}), "$defs": {"A": {"anyOf": [{"$ref": A}, {"type": "integer"}]}}},
+    "nested unions that are numbers": one({"type": "object", "properties": {"x": {"type": "integer"}}, "anyOf": 5, "oneOf": 7}),
     "half a minimum": one({"type": "integer", "minimum": 0.5}),
     "a large maximum": one({"type": "integer", "maximum": 1e30}),
     "an infinite maximum": one({"type": "number", "maximum": float("inf")}),
@@ -138,8 +144,9 @@ HOSTILE: dict[str, dict[str, Any]] = {
 def test_a_hostile_schema_can_only_weaken_the_check(schema: dict[str, Any]) -> None:
     far = Tool.remote(Spec(name="far", description="", input_schema=schema), _nowhere)
 
-    for value in (1, "a", None, [1], {"x": 1}, 1.5):
+    for value in (1, "a", None, [1], [None], {"x": 1}, {"x": None}, 1.5):
         assert isinstance(far.parse({"x": value}), Args | Failure)
+    assert isinstance(far.parse("null"), Failure)
 
 
 def test_what_a_remote_tool_is_sent_is_what_came() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Tag
 
 from handrail import (
     READ,
@@ -208,3 +209,22 @@ async def test_a_remote_tool_sends_what_was_checked() -> None:
 def test_an_example_that_needs_a_repair_is_refused() -> None:
     with pytest.raises(DefinitionError, match="a: the string was read as a number"):
         tool(examples=[{"a": "3"}])(add.fn)
+
+
+def test_a_tool_can_stand_in_a_set() -> None:
+    assert {add, add} == {add}
+
+
+def test_a_boolean_is_a_boolean_and_a_labelled_union_is_a_union() -> None:
+    @tool
+    def mark(sure: Literal[True], what: Annotated[int, Tag("number")] | str = "") -> str:
+        """Mark something."""
+        return f"{sure} {what}"
+
+    assert [
+        mark.parse(args) for args in ('{"sure":true,"what":1}', '{"sure":true,"what":"a"}')
+    ] == [
+        Args({"sure": True, "what": 1}, '{"sure":true,"what":1}'),
+        Args({"sure": True, "what": "a"}, '{"sure":true,"what":"a"}'),
+    ]
+    assert isinstance(mark.parse('{"sure":1}'), Failure)

@@ -57,8 +57,6 @@ class Arguments:
 
     def _second_look(self, text: str, checker: Checker, found: list[Problem]) -> Args | Failure:
         value = read(text)
-        if found[0].kind == "json_invalid":  # our reader takes it, the validator's does not
-            raise NotJson(f"they are not valid JSON: {found[0].details['error']}")
 
         def validate(candidate: Any) -> tuple[Any, list[Problem]]:
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from handrail._content import is_list, is_object
 
@@ -59,24 +59,28 @@ def lists_property(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> bo
     """Whether what stands at a path is a property that the schema lists, wherever it leads."""
     nodes = _alternatives(schema, schema)
     for depth, step in enumerate(path, 1):
-        listed = [node["properties"][step] for node in nodes if step in node.get("properties", {})]
-        if depth == len(path):
-            return bool(listed)
         if isinstance(step, int):
-            listed = [node["items"] for node in nodes if "items" in node]
-        nodes = [one for node in listed for one in _alternatives(node, schema)]
+            found = [node.get("items") for node in nodes]
+        else:
+            known = (node.get("properties") for node in nodes)
+            found = [one[step] for one in known if is_object(one) and step in one]
+        if depth == len(path):
+            return bool(found) and not isinstance(step, int)
+        nodes = [one for node in found for one in _alternatives(node, schema)]
     return False
 
 
 def _alternatives(node: Any, root: Mapping[str, Any], depth: int = 0) -> list[JsonSchema]:
     """What a schema may stand for: references followed, unions taken apart."""
-    if not isinstance(node, Mapping) or depth > _MAX_HOPS:
+    if not is_object(node) or depth > _MAX_HOPS:
         return []
-    made: list[JsonSchema] = [dict(cast("Mapping[str, Any]", node))]
-    for choice in (*made[0].get("anyOf", ()), *made[0].get("oneOf", ())):
-        made += _alternatives(choice, root, depth + 1)
-    if target := _target(made[0]):
-        made += _alternatives(root.get("$defs", {}).get(target), root, depth + 1)
+    made = [node]
+    for union in (node.get("anyOf"), node.get("oneOf")):
+        for choice in union if is_list(union) else ():
+            made += _alternatives(choice, root, depth + 1)
+    definitions = root.get("$defs")
+    if (target := _target(node)) and is_object(definitions):
+        made += _alternatives(definitions.get(target), root, depth + 1)
     return made
 
 

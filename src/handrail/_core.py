@@ -45,7 +45,7 @@ def strict(core: Core, *, extra: bool = False) -> Core:
     """
     made = dict(core)
     kind = made["type"]
-    if kind == "float":
+    if kind in ("float", "decimal"):
         made["allow_inf_nan"] = False
     if kind in _OWNERS:
         extra = made.get("config", {}).get("extra_fields_behavior") == "allow"

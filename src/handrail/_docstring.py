@@ -20,6 +20,7 @@ _GOOGLE = re.compile(
     r"|returns|raises|yields|examples?|notes?|warnings?):[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_WARNINGS = re.compile(r"(?<=[ \n])Warnings:(?=[ \t]*\n)")
 _NUMPY = re.compile(r"^[ \t]*\w[\w ]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE)
 _SPHINX = re.compile(r"^[ \t]*:\w+[^:\n]*:", re.MULTILINE)
 
@@ -37,7 +38,8 @@ def described(doc: str | None) -> Described:
         return Described()
     for headings, parser in ((_GOOGLE, "google"), (_NUMPY, "numpy"), (_SPHINX, "sphinx")):
         if headings.search(doc):
-            return _taken_apart(_sections(doc, parser))
+            # griffe expects a list of classes below "Warnings:", where people write a warning
+            return _taken_apart(_sections(_WARNINGS.sub("Warning:", doc), parser))
     return Described(inspect.cleandoc(doc).strip())
 
 
@@ -81,12 +83,9 @@ def _listed(heading: str) -> Callable[[DocstringSection], str]:
 def _admonition(section: DocstringSection) -> str:
     heading = section.value.kind.replace("-", " ").capitalize()
     title = (section.title or "").strip()
-    said = (
-        f"{title}. {section.value.contents}"
-        if title.lower() != heading.lower()
-        else section.value.contents
-    )
-    return f"{heading}: {said}"
+    if title.lower().removesuffix("s") == heading.lower().removesuffix("s"):
+        return f"{heading}: {section.value.contents}"
+    return f"{heading}: {title}. {section.value.contents}"
 
 
 # Parameters have their own place in the schema; what a tool raises is the executor's to tell.

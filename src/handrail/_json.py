@@ -120,4 +120,5 @@ def _not_json(text: str, error: json.JSONDecodeError) -> str:
             f"the JSON ends too early, after {len(text)} characters. "
             "If it was cut off, send it in smaller pieces"
         )
-    return f"they are not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+    near = shown(text[max(0, error.pos - 10) : error.pos + 10])
+    return f"they are not valid JSON at line {error.lineno}, column {error.colno}, near {near}"

@@ -13,6 +13,7 @@ from handrail._json import NotJson, Path, place, read
 from handrail._schema import Problem
 
 MAX_REPAIRS = 32
+"""Each repair is tried on a copy of everything, so their number must not grow with the input."""
 
 Check: TypeAlias = Callable[[Any], tuple[Any, list[Problem]]]
 """Validates a JSON value: the typed values, or None and the problems."""
@@ -47,9 +48,9 @@ class _Reading(NamedTuple):
 
 
 def mended(value: Any, found: list[Problem], check: Check, listed: Optional) -> Mended:
-    """Mend what can be mended, one place at a time."""
+    """Mend what can be mended, one place at a time; not at all, where too much is wrong."""
     now = Mended(value, None, found)
-    while now.left and len(now.repairs) < MAX_REPAIRS:
+    while 0 < len(now.left) <= MAX_REPAIRS and len(now.repairs) < MAX_REPAIRS:
         step = next(_steps(now, check, listed), None)
         if step is None:
             break

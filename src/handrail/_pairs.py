@@ -9,6 +9,7 @@ or the counts differ (a colon in a string), the slow way decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, TypeAlias
 
 from handrail._content import is_object
@@ -31,10 +32,16 @@ _SCALARS = frozenset(
 )
 
 
+_UNANSWERED: object = vars(Enum)["_missing_"].__func__
+"""What an Enum has that does not answer for unknown values."""
+
+
 def counter(node: Node, definitions: Mapping[str, Node]) -> Count | None:
     """A function that counts the pairs of a value of this core schema; None if it has none."""
     kind: str = node["type"]
-    if kind in _SCALARS and "missing" not in node:  # an Enum that answers for unknown values
+    if kind in _SCALARS:
+        if kind == "enum" and node["cls"]._missing_.__func__ is not _UNANSWERED:
+            raise Uncountable(kind)  # it takes what it likes, so look at all of it
         return None
     if kind in _COUNTERS:
         return _COUNTERS[kind](node, definitions)
