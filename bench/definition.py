@@ -82,7 +82,7 @@ def memory(count: int) -> Row:
         [sys.executable, "-c", code],
         check=True,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         env={**os.environ, "PYTHONMALLOC": "malloc"},
         cwd=os.path.dirname(os.path.abspath(__file__)),  # noqa: PTH100, PTH120
     )

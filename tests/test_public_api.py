@@ -16,7 +16,7 @@ THEIRS = {"annotated_types", "idna", "pydantic_core", "sniffio", "typing_inspect
 def run(statement: str) -> str:
     """Run a statement in a fresh interpreter that has compiled everything before."""
     return subprocess.run(  # noqa: S603  our own interpreter
-        [sys.executable, "-c", statement], check=True, capture_output=True, text=True
+        [sys.executable, "-c", statement], check=True, capture_output=True, encoding="utf-8"
     ).stdout
 
 
