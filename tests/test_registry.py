@@ -14,11 +14,11 @@ from handrail import (
     Registry,
     Spec,
     Tool,
-    ToolsChanged,
     Toolset,
     UnknownName,
     tool,
 )
+from handrail.events import ToolsChanged
 
 
 async def _nowhere(_args: object, _context: object) -> None: ...

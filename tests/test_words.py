@@ -32,8 +32,9 @@ from handrail import (
     Retry,
     Spec,
     Text,
-    ToolsChanged,
+    events,
 )
+from handrail.events import ToolsChanged
 
 VALUES = [
     Access(READ, "file:a"),
@@ -47,11 +48,18 @@ VALUES = [
     File(b"%PDF", "application/pdf", "a.pdf"),
     Finding("add", "rule", "words"),
     Image(b"\x89PNG"),
-    Result("c1", (Text("3"),)),
     Retry(),
     Spec(name="add", description="Add.", input_schema={"type": "object"}),
     Text("3"),
     ToolsChanged(generation=1, added=("add",)),
+    events.Requested(1.0, Call("add", "{}", "c1")),
+    events.Judged(1.0, "c1", (Access(READ, "*"),), Allow()),
+    events.Waiting(1.0, "c2", ("c1",)),
+    events.Started(1.0, "c1", 1),
+    events.Progressed(1.0, "c1", "half"),
+    events.AttemptFailed(1.0, "c1", 1, Kind.TRANSIENT, "busy", 0.5),
+    events.Stored(1.0, "c1", 100_000),
+    events.Finished(2.0, Result("c1", "3")),
 ]
 
 
@@ -65,11 +73,12 @@ def test_a_word_is_a_frozen_slotted_value_that_survives_pickling(value: object) 
             setattr(value, field.name, None)
 
 
-def test_every_dataclass_of_the_root_but_tool_is_among_them() -> None:
+def test_every_public_dataclass_but_tool_is_among_them() -> None:
     words = {
         value
-        for name in handrail.__all__
-        if isinstance(value := getattr(handrail, name), type) and dataclasses.is_dataclass(value)
+        for module in (handrail, events)
+        for name in module.__all__
+        if isinstance(value := getattr(module, name), type) and dataclasses.is_dataclass(value)
     }
 
     assert words - {handrail.Tool} == {type(value) for value in VALUES}
@@ -103,13 +112,22 @@ def test_a_kind_equals_its_stable_string() -> None:
     assert Failure(Kind.BAD_ARGS, "no") == Failure("bad_args", "no")  # type: ignore[arg-type]
 
 
-def test_a_result_reads_as_its_text_parts() -> None:
-    picture = Image(b"\x89PNG")
+def test_a_result_reads_as_its_words_and_holds_its_parts() -> None:
+    parts = (Text("one"), Image(b"\x89PNG"), Text("two"))
 
-    assert Result("c1", (Text("one"), picture, Text("two"))).text == "one\ntwo"
-    assert Result.fail("c1", Kind.DENIED, "not here") == Result(
-        "c1", (Text("not here"),), failure=Failure(Kind.DENIED, "not here")
+    assert Result("c1", "one\ntwo", parts).content == parts
+    assert Result("c1", "3").content == (Text("3"),)
+    assert Result.fail("c1", Kind.DENIED, "not here", "rule 3") == Result(
+        "c1", "not here", failure=Failure(Kind.DENIED, "not here", "rule 3")
     )
+
+
+def test_a_result_cannot_be_changed_and_survives_pickling() -> None:
+    result = Result("c1", "3")
+
+    with pytest.raises(AttributeError):
+        result.text = "4"  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(result)) == result  # noqa: S301  made on the line above
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"base": -1.0}, {"base": 2.0, "cap": 1.0}])

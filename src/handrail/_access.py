@@ -51,16 +51,19 @@ def write_file(path: object) -> Access:
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether two resources may be, or hold, the same thing.
+    """Whether two resources may be, or hold, the same thing."""
+    one, other = territory(one), territory(other)
+    return contains(one, other) or contains(other, one)
 
-    They may where it is not known how they lie to one another: a rooted path and a relative one,
-    or two that climb differently far above where they start.
+
+@lru_cache(maxsize=4096)
+def territory(resource: str) -> str:
+    """The least that is certain to hold a resource.
+
+    A path from the root or from above may be any file, so it stands for its whole scheme.
     """
-    if contains(one, other) or contains(other, one):
-        return True
-    scheme, _, path = one.partition(":")
-    other_scheme, _, other_path = other.partition(":")
-    return scheme == other_scheme and _start(path) != _start(other_path)
+    scheme, _, path = resource.partition(":")
+    return f"{scheme}:" if path.startswith(("/", "..")) else resource
 
 
 def contains(outer: str, inner: str) -> bool:
@@ -86,11 +89,6 @@ def normal(resource: str) -> str:
         path = f"{port[1]}/{port[2]}"
     root = "/" if path.startswith("/") else ""
     return head + root + "/".join(_folded(path.split("/"), rooted=bool(root)))
-
-
-def _start(path: str) -> int:
-    """Where a path starts: at the root, or so many directories up."""
-    return -1 if path.startswith("/") else path.split("/").count("..")
 
 
 def _folded(segments: Iterable[str], *, rooted: bool) -> list[str]:

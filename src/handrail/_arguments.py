@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from handrail import _complaint
-from handrail._call import Args
+from handrail._call import Args, unmended
 from handrail._compact import lists_property
 from handrail._json import NotJson, canonical, check, read
 from handrail._mend import mended
@@ -28,24 +28,43 @@ _GAP_BEFORE_COLON = re.compile(r"\s:")
 class Arguments:
     """The arguments of one tool: built when first used, since most tools are never called."""
 
-    __slots__ = ("_build", "_checker", "_schema")
+    __slots__ = ("_build", "_checker", "_pairs", "_run", "_schema")
 
     def __init__(self, schema: Schema, build: Callable[[], Checker]) -> None:
         self._schema = schema
         self._build = build
         self._checker: Checker | None = None
+        self._run: Callable[..., dict[str, Any]] | None = None
+        self._pairs: Callable[[Any], int] | None = None
+
+    def at_once(self, args: Mapping[str, Any] | str) -> dict[str, Any] | None:
+        """The values of arguments that are beyond doubt; None where ``parse`` must look closer."""
+        if self._run is None or self._pairs is None or type(args) is not str:
+            return None
+        try:
+            values = self._run(args)
+        except ValidationError:
+            return None
+        if (
+            args.count(":") != self._pairs(values)
+            or "\\u0000" in args
+            or len(args) > MAX_BYTES // 4
+        ):
+            return None
+        return values
 
     def parse(self, args: Mapping[str, Any] | str) -> Args | Failure:
         """Read and check arguments; a Failure says what to correct."""
         checker = self._checker
         if checker is None:
             checker = self._checker = self._build()
+            self._run, self._pairs = checker.run, checker.pairs
         try:
             text = args if isinstance(args, str) else json_text(args)
             if len(text) > MAX_BYTES // 4:  # a character is at most four bytes
                 _check_size(text)
             try:
-                values = checker.run(text, strict=True)
+                values = checker.run(text)
             except ValidationError as error:
                 return self._second_look(text, checker, problems(error))
             if not _proven(text, values, checker):
@@ -53,14 +72,14 @@ class Arguments:
                 values = value if checker.passes_on else values
         except NotJson as why:
             return _refusal(f"- {why}.")
-        return Args(values, text)
+        return unmended(values, text)
 
     def _second_look(self, text: str, checker: Checker, found: list[Problem]) -> Args | Failure:
         value = read(text)
 
         def validate(candidate: Any) -> tuple[Any, list[Problem]]:
             try:
-                return checker.run(canonical(candidate), strict=True), []
+                return checker.run(canonical(candidate)), []
             except ValidationError as again:
                 return None, problems(again)
 

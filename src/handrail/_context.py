@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
+
+
+def _unheard(_words: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +18,8 @@ class Context:
     idempotency_key: str
     """The same for every attempt at one call, also after a restart: hand it to what you call."""
     attempt: int = 1
+    progress: Callable[[str], None] = _unheard
+    """Tell whoever watches how far it is. A model never sees it. Safe to call from any thread."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:

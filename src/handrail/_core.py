@@ -39,7 +39,7 @@ _UNHASHABLE = frozenset("list set dict typed-dict".split())
 
 
 def strict(core: Core, *, extra: bool = False) -> Core:
-    """A copy that takes no unknown field, no infinity, and no boolean for a number.
+    """A copy that takes nothing for what it is not, no infinity and no unknown field.
 
     ``extra`` says whether the type around this one declared that it takes more fields.
     """
@@ -47,8 +47,12 @@ def strict(core: Core, *, extra: bool = False) -> Core:
     kind = made["type"]
     if kind in ("float", "decimal"):
         made["allow_inf_nan"] = False
+    if made.get("strict") is False:
+        del made["strict"]
     if kind in _OWNERS:
-        extra = made.get("config", {}).get("extra_fields_behavior") == "allow"
+        config = made.get("config", {})
+        extra = config.get("extra_fields_behavior") == "allow"
+        made["config"] = {**config, "strict": True}
     if kind in _FIELDS:
         extra = made.get("extra_behavior") == "allow" or extra
         made["extra_behavior"] = "allow" if extra else "forbid"

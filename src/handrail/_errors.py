@@ -30,5 +30,26 @@ class UnknownName(HandrailError, KeyError):
         return str(self.args[0])
 
 
+class Deliberate(HandrailError):
+    """Raised by a tool on purpose: the message goes to the model, word for word."""
+
+
+class ToolFailed(Deliberate):
+    """The tool did its work, and the answer is no: the file is not there, the test failed."""
+
+
+class Refused(Deliberate):
+    """The tool will not do this, whoever asks."""
+
+
+class Transient(Deliberate):
+    """It could not be done now; later it may. Tried again where that repeats no effect."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds that whoever was asked wants to be left alone."""
+
+
 class HandrailDeprecationWarning(UserWarning):
     """A name that still works and will go. A UserWarning, so that it is seen by default."""

@@ -1,8 +1,14 @@
-"""Facts, as values: what happened, for whoever wants to know."""
+"""Facts, as values: one for each step of a call, for whoever wants to know."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from handrail._access import Access
+from handrail._call import Call
+from handrail._decision import Decision
+from handrail._result import Kind, Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,3 +19,84 @@ class ToolsChanged:
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A model asked for a call."""
+
+    at: float
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call was judged, knowing what it will touch."""
+
+    at: float
+    call_id: str
+    accesses: tuple[Access, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call may not start yet: earlier ones touch the same, or as many as may are running."""
+
+    at: float
+    call_id: str
+    on: tuple[str, ...]
+    """The calls that must end first; empty, where only a place is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A tool was called, for the first time or again."""
+
+    at: float
+    call_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A tool says how far it is."""
+
+    at: float
+    call_id: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """An attempt failed, and another will be made."""
+
+    at: float
+    call_id: str
+    attempt: int
+    kind: Kind
+    message: str
+    again_in: float
+    """Seconds until the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A result was too long: all of it is kept under its call's id."""
+
+    at: float
+    call_id: str
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A call has its result."""
+
+    at: float
+    result: Result
+
+
+Event: TypeAlias = (
+    Requested | Judged | Waiting | Started | Progressed | AttemptFailed | Stored | Finished
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import NoneType
@@ -17,12 +18,13 @@ from handrail._result import Failure, Result
 from handrail._schema import (
     Checker,
     Fragment,
+    Promise,
     Unsupported,
     checker,
     fitting_default,
     fragment,
     input_schema,
-    output_schema,
+    promise,
 )
 from handrail._signature import REQUIRED, Parameter, origin, plain, refuse, signature, unwrapped
 from handrail._spec import Retry, Schema, Spec, Strict
@@ -36,13 +38,13 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     fields = {one.name: (_part(function, one), one.default) for one in taken.parameters}
     told = described(plain(function).__doc__)
     schema = _input_schema(function, fields, told.parameters)
-    output = _output_schema(function, taken.returns)
+    promised = _promised(function, taken.returns)
     said: dict[str, Any] = {"description": told.text, **_read(function, options)}
     touches = said.pop("touches", None)
     if "name" not in said:
         said["name"] = _name(function)
     try:
-        spec = Spec(input_schema=schema, output_schema=output, **said)
+        spec = Spec(input_schema=schema, output_schema=promised and promised.schema, **said)
     except DefinitionError as error:
         refuse(function, str(error).rstrip("."))
     made: AnyTool = Tool(
@@ -52,6 +54,7 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
         origin=origin(function),
         touches=touches,
         _signature=taken,
+        _promise=promised,
     )
     _check_examples(made)
     return made
@@ -162,13 +165,22 @@ _CONTENT = (Text, Image, File, Result)
 """Parts of an answer: a model is shown them as they are."""
 
 
-def _output_schema(function: Callable[..., Any], returns: Any) -> Schema | None:
+def _promised(function: Callable[..., Any], returns: Any) -> Promise | None:
+    returns = _item(function, returns)
     if any(returns is one for one in _UNDESCRIBED) or _mentions_content(returns):
         return None
     try:
-        return output_schema(returns) or None
+        made = promise(returns)
     except Unsupported as error:
         refuse(function, f"what it returns ({_spelled(returns)}): {error}")
+    return made if made.schema else None
+
+
+def _item(function: Callable[..., Any], returns: Any) -> Any:
+    """What a function gives back in the end: one that yields gives words, piece by piece."""
+    inner = plain(inspect.unwrap(function))
+    yields = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    return str if yields else returns
 
 
 def _mentions_content(annotation: Any) -> bool:

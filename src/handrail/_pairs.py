@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from handrail._content import is_object
@@ -88,6 +89,10 @@ def _union(node: Node, definitions: Mapping[str, Node]) -> Count | None:
 
 def _list(node: Node, definitions: Mapping[str, Node]) -> Count | None:
     count = counter(node.get("items_schema", {"type": "any"}), definitions)
+    if count is given:
+        return listed
+    if isinstance(count, Constant) and not count.many:
+        return Constant(count.each, many=True)
     return count and (lambda value: sum(map(count, value)))
 
 
@@ -123,17 +128,52 @@ def _typed_dict(node: Node, definitions: Mapping[str, Node]) -> Count | None:
     return count
 
 
+fields_set = attrgetter("__pydantic_fields_set__")
+
+
+def given(value: Any) -> int:
+    """The pairs of a model that has no models inside."""
+    return len(value.__pydantic_fields_set__)
+
+
+def listed(value: Any) -> int:
+    """The pairs of a list of those; without a Python call for each item."""
+    return sum(map(len, map(fields_set, value)))
+
+
+class Constant:
+    """The pairs of a model all of whose fields are required, or of a list of those."""
+
+    def __init__(self, each: int, *, many: bool = False) -> None:
+        self.each = each
+        self.many = many
+        self.expression = f"{each} * len({{}})" if many else str(each)
+
+    def __call__(self, value: Any) -> int:
+        return self.each * len(value) if self.many else self.each
+
+
+EXPRESSIONS: Mapping[Any, str] = {
+    given: "len(fields_set({}))",
+    listed: "sum(map(len, map(fields_set, {})))",
+}
+"""The two as expressions, in which the braces stand for the value."""
+
+
 def _model(node: Node, definitions: Mapping[str, Node]) -> Count | None:
     if node.get("post_init") or node["schema"]["type"] != "model-fields":
         raise Uncountable("model")
     if node["schema"].get("extra_behavior") == "allow":
         raise Uncountable("model")
     below = _fields(node["schema"], definitions)
+    fields = node["schema"]["fields"].values()
+    if not below and all(field["schema"]["type"] != "default" for field in fields):
+        return Constant(len(fields))
+    if not below:
+        return given
 
     def count(value: Any) -> int:
         given: set[str] = value.__pydantic_fields_set__
-        if not below:
-            return len(given)
         return len(given) + sum(one(getattr(value, name)) for name, one in below if name in given)
 
     return count

@@ -7,7 +7,7 @@ from those parts, which is what makes ten thousand tools affordable.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -24,12 +24,13 @@ from pydantic_core import (
 from handrail._compact import JsonSchema, copied, inlined, renamed, tidy, with_extras
 from handrail._core import NO_FORM, Core, Unsupported, check_fillable, strict
 from handrail._json import NotJson, canonical, clipped
-from handrail._pairs import Count, Uncountable, counter
+from handrail._pairs import EXPRESSIONS, Count, Uncountable, counter, fields_set
 
 __all__ = [
     "Checker",
     "Fragment",
     "Problem",
+    "Promise",
     "Unsupported",
     "ValidationError",
     "checker",
@@ -37,10 +38,11 @@ __all__ = [
     "fitting_default",
     "fragment",
     "input_schema",
+    "json_of",
     "json_text",
-    "output_schema",
     "pattern_works",
     "problems",
+    "promise",
 ]
 
 
@@ -136,17 +138,34 @@ def input_schema(
     return inlined(whole, copied(definitions)) if definitions else whole
 
 
-def output_schema(annotation: Any) -> JsonSchema:
-    """The JSON Schema of what a function gives back."""
-    made: JsonSchema = copied(_remembered(_output_schema, annotation))
-    return made
+class Promise(NamedTuple):
+    """What a function gives back: how a model is told, and how a value is written."""
+
+    schema: JsonSchema
+    dump: Callable[..., bytes]
+    """Writes a value as JSON; with ``warnings="error"``, ValueError where it is not of its type."""
+    exact: type | None
+    """A class whose instances are of the type for certain: a number, or a model that was made."""
+
+
+def promise(annotation: Any) -> Promise:
+    """Work out what a function gives back, or remember it."""
+    made: Promise = _remembered(_promise, annotation)
+    return made._replace(schema=copied(made.schema))
 
 
 @lru_cache(maxsize=4096)
-def _output_schema(annotation: Any, _spelling: str, /) -> JsonSchema:
-    _, schema = _worked_out(annotation, mode="serialization")
+def _promise(annotation: Any, _spelling: str, /) -> Promise:
+    adapter, schema = _worked_out(annotation, mode="serialization")
     tidied = tidy(schema, closed=False)
-    return inlined(tidied, tidied.pop("$defs"))
+    certain = adapter.core_schema["type"] in ("int", "float", "bool", "model")
+    exact = annotation if certain and isinstance(annotation, type) else None
+    return Promise(inlined(tidied, tidied.pop("$defs")), adapter.serializer.to_json, exact)
+
+
+def json_of(value: object) -> str:
+    """Any value that has a JSON form, as JSON text; ValueError where it has none."""
+    return to_json(value).decode()
 
 
 def fitting_default(part: Fragment, default: Any) -> Any:
@@ -181,13 +200,15 @@ def checker(fields: Mapping[str, tuple[Fragment, bool]]) -> Checker:
             for name, (part, required) in fields.items()
         },
         "extra_behavior": "forbid",
+        "config": {"strict": True},
     }
     definitions: dict[str, Core] = {}
     for part, _ in fields.values():
         definitions.update(part.core_definitions)
     counts = [(name, part.pairs) for name, (part, _) in fields.items() if part.pairs]
     countable = all(part.countable for part, _ in fields.values())
-    return Checker(_validate(core, definitions), _counts(counts) if countable else None)
+    required = {name for name, (_, needed) in fields.items() if needed}
+    return Checker(_validate(core, definitions), _counts(counts, required) if countable else None)
 
 
 def compiled(core: Core, definitions: Mapping[str, Core]) -> Checker:
@@ -298,18 +319,19 @@ def _validate(core: Core, definitions: Mapping[str, Core]) -> Callable[..., dict
     if definitions:
         whole = {"type": "definitions", "schema": core, "definitions": list(definitions.values())}
     # A model's own prebuilt validator would not know what strict() added.
-    return SchemaValidator(whole, _use_prebuilt=False).validate_json
+    return SchemaValidator(whole, {"strict": True}, _use_prebuilt=False).validate_json
 
 
-def _counts(below: list[tuple[str, Count]]) -> Count:
+def _counts(below: list[tuple[str, Count]], required: Collection[str]) -> Count:
+    """Counts the pairs of arguments: one expression, since every call pays for it."""
     if not below:
         return len
-
-    def count(values: Mapping[str, Any]) -> int:
-        total = len(values)
-        for name, one in below:
-            if name in values:
-                total += one(values[name])
-        return total
-
-    return count
+    terms = ["len(v)"]
+    for place, (name, one) in enumerate(below):
+        by_call: str = getattr(one, "expression", f"c{place}({{}})")
+        term = EXPRESSIONS.get(one, by_call)
+        term = term.format(f"v[{name!r}]")
+        terms.append(term if name in required else f"({term} if {name!r} in v else 0)")
+    known = {"fields_set": fields_set, **{f"c{n}": one for n, (_, one) in enumerate(below)}}
+    made: Count = eval(f"lambda v: {' + '.join(terms)}", known)  # noqa: S307  names are quoted
+    return made

@@ -53,6 +53,11 @@ class Signature(NamedTuple):
     whole: bool = False
     """Whether the function takes all arguments as one mapping, and a context."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether the function is called with a model's arguments and nothing else."""
+        return not (self.whole or self.positional or self.context is not None)
+
 
 def unwrapped(fn: Any) -> tuple[Callable[..., Any], Method]:
     """The function below ``staticmethod`` and ``classmethod``, and how it will be bound."""

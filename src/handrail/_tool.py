@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    Literal,
     ParamSpec,
     TypeAlias,
     TypeGuard,
@@ -26,6 +28,9 @@ from handrail._errors import DefinitionError
 from handrail._result import Failure
 from handrail._signature import Signature, takes_self
 from handrail._spec import Spec
+
+Way: TypeAlias = Literal["async", "sync", "async stream", "stream"]
+"""How a function is run: awaited, in a thread, or piece by piece."""
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -51,6 +56,12 @@ class Tool(Generic[P, R]):
     """Where the tool comes from, for messages to people."""
     touches: Touches | None = None
     _signature: Signature = field(repr=False)
+    _promise: Any = field(default=None, repr=False)
+    """What the function gives back, where its type is known."""
+    _way: Way = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_way", "async" if self._signature.whole else _way(self.fn))
 
     @staticmethod
     def remote(
@@ -74,9 +85,16 @@ class Tool(Generic[P, R]):
         """Call the function itself: no checks, no limits, its own exceptions."""
         return self.fn(*args, **kwargs)
 
-    def invoke(self, args: Args, context: Context) -> Any:
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function must be handed a Context."""
+        return self._signature.whole or self._signature.context is not None
+
+    def invoke(self, args: Args, context: Context | None) -> Any:
         """Call the function with checked arguments: what it returns, or an awaitable of that."""
         taken, call = self._signature, cast("Callable[..., Any]", self.fn)
+        if taken.plain:
+            return call(**args.values)
         values = dict(args.values)
         if taken.whole:
             return call(values, context)
@@ -126,6 +144,14 @@ AnyTool: TypeAlias = Tool[..., Any]
 """A tool whose function's own types do not matter."""
 
 _REMOTE = Signature((), whole=True)
+
+
+def _way(fn: Callable[..., Any]) -> Way:
+    if inspect.iscoroutinefunction(fn):
+        return "async"
+    if inspect.isasyncgenfunction(fn):
+        return "async stream"
+    return "stream" if inspect.isgeneratorfunction(fn) else "sync"
 
 
 def is_tool(value: object) -> TypeGuard[AnyTool]:

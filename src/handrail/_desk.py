@@ -1,0 +1,114 @@
+"""The desk: what every call passes on its way in and out, whoever runs it.
+
+It holds what an executor was told: tools, policy, hooks, limits. It keeps long results, and tells
+whoever listens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from handrail._call import Call
+from handrail._content import Text
+from handrail._event import Event, Finished, Stored
+from handrail._feed import Brief, Feed
+from handrail._hook import After, Approver, Before
+from handrail._hooked import passed_back
+from handrail._invoke import Flight, Limits
+from handrail._output import bounded
+from handrail._policy import Policy
+from handrail._preflight import Ready, preflight
+from handrail._registry import Registry
+from handrail._result import Result
+from handrail._store import Store
+from handrail._tool import AnyTool
+from handrail._toolset import Toolset
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """What an executor was told, and what it keeps."""
+
+    offered: Toolset
+    registry: Registry | None
+    reader: AnyTool
+    policy: Policy | None
+    before: tuple[Before, ...]
+    after: tuple[After, ...]
+    approver: Approver | None
+    limits: Limits
+    hook_timeout: float
+    store: Store
+    run_id: str
+    clock: Callable[[], float]
+    generation: int = 0
+    native: bool = False
+    """Whether the event loop is asyncio's."""
+    feeds: list[Feed] = field(default_factory=list[Feed])
+    keys: int = 0
+    seen: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def tools(self) -> Toolset:
+        """What a model may call: the tools offered, and the reader once a result was too long."""
+        return self.offered | Toolset(self.reader) if self.store else self.offered
+
+    def judged(self, call: Call) -> Ready | Result:
+        """A call after preflight: judged, or refused."""
+        live = None
+        if self.registry is not None and self.registry.generation != self.generation:
+            live = None if call.name == self.reader.spec.name else self.registry.snapshot
+        return preflight(call, self.tools, self.policy, live)
+
+    def flight(self, ready: Ready, key: int = 0) -> Flight:
+        """A call on its way; with a key of its own, unless it has one."""
+        if not key:
+            self.keys += 1
+        flight = Flight(key or self.keys, ready, self.tell, self.clock)
+        if ready.tool.takes_context:
+            self.seen[ready.call.id] += 1
+            again = self.seen[ready.call.id]
+            flight.token = f"{self.run_id}/{ready.call.id}" + (f"#{again}" if again > 1 else "")
+        return flight
+
+    def dressed(self, ready: Ready, result: Result) -> Result:
+        """A result within its bounds, and with what the model should know of its call."""
+        most = ready.tool.spec.max_chars or self.limits.max_chars
+        if len(result.text) > most:
+            result, kept = self.shortened(result, most)
+            self.tell(Stored(self.clock(), result.call_id, kept))
+        notes = ready.args.repairs
+        if ready.call.name != ready.tool.spec.name:
+            notes = (f"{ready.call.name!r} is now called {ready.tool.spec.name!r}", *notes)
+        if notes:
+            note = f"[Note: {'; '.join(notes)}.]"
+            parts = (*result.parts, Text(note)) if result.parts else ()
+            result = result._replace(text=f"{result.text}\n{note}", parts=parts)
+        return result
+
+    def shortened(self, result: Result, most: int) -> tuple[Result, int]:
+        """The head and the tail of a result; and how much of it is kept."""
+        kept = self.store.put(result.call_id, result.text)
+        text = bounded(result.text, most, result.call_id, self.reader.spec.name, readable=kept)
+        failure = replace(result.failure, message=text) if result.failure else None
+        shown = [part for part in result.parts if not isinstance(part, Text)]
+        parts = (Text(text), *shown) if result.parts else ()
+        return result._replace(text=text, parts=parts, data=None, failure=failure), kept
+
+    async def settled(self, call: Call, result: Result) -> Result:
+        """A result as the hooks leave it: what the model gets."""
+        try:
+            if self.after:
+                result = await passed_back(
+                    call, result, self.after, self.hook_timeout, native=self.native
+                )
+        finally:
+            self.tell(Finished(self.clock(), result))
+        return result
+
+    def tell(self, record: Event | Brief) -> None:
+        """Let everybody know who listens."""
+        for feed in self.feeds:
+            feed.put(record)

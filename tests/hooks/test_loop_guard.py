@@ -1,0 +1,136 @@
+"""The loop guard: a model that sends the same failing call again and again is told to stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from handrail import READ, Call, Executor, Kind, Result, ToolFailed, Toolset, tool
+from handrail.hooks import loop_guard
+
+
+@tool(effect=READ)
+async def find(word: str, page: int = 1) -> str:
+    """Find a word."""
+    if word == "lost":
+        raise ToolFailed("not there")
+    return word
+
+
+TOOLS = Toolset(find)
+LOST = '{"word": "lost"}'
+STOP = Result.fail(
+    "c",
+    Kind.DENIED,
+    "The same call of 'find' failed 2 times in a row; it was not run again. Change its arguments, "
+    "use another tool, or tell the user what stands in the way.",
+    "refused by handrail.hooks.loop_guard",
+)
+
+
+def guarded(most: int = 2, *, except_for: tuple[str, ...] = ()) -> Executor:
+    guard = loop_guard(most=most, except_for=except_for)
+    return Executor(TOOLS, before=[guard.before], after=[guard.after])
+
+
+async def ended(executor: Executor, *args: str) -> list[str]:
+    """How calls with these arguments end, one after the other."""
+    made: list[str] = []
+    for one in args:
+        outcome = await executor.run(Call("find", one, "c"))
+        made.append(outcome.failure.kind.value if outcome.failure else "ok")
+    return made
+
+
+async def test_the_same_call_is_refused_once_it_has_failed_often_enough() -> None:
+    async with guarded() as executor:
+        first = await ended(executor, LOST, LOST)
+        third = await executor.run(Call("find", LOST, "c"))
+        fourth = await executor.run(Call("find", LOST, "c"))
+
+    assert first == ["failed", "failed"]
+    assert (third, fourth) == (STOP, STOP)
+
+
+async def test_the_same_arguments_in_another_order_are_the_same_call() -> None:
+    async with guarded() as executor:
+        assert await ended(
+            executor,
+            '{"word": "lost", "page": 2}',
+            '{"page":2,"word":"lost"}',
+            '{ "page" : 2, "word": "lost" }',
+        ) == ["failed", "failed", "denied"]
+
+
+async def test_another_call_in_between_begins_the_count_anew() -> None:
+    other = '{"word": "lost", "page": 2}'
+    async with guarded() as executor:
+        assert await ended(executor, LOST, LOST, other, LOST, LOST, LOST) == [
+            *["failed"] * 5,
+            "denied",
+        ]
+
+
+async def test_a_success_begins_the_count_anew() -> None:
+    answers = ["failed", "ok", "failed", "failed", "unreached"]
+
+    @tool(effect=READ)
+    async def poll() -> str:
+        """Poll."""
+        if (answer := answers.pop(0)) != "ok":
+            raise ToolFailed(answer)
+        return answer
+
+    guard = loop_guard(most=2)
+    tools = Toolset(poll)
+    async with Executor(tools, before=[guard.before], after=[guard.after]) as executor:
+        outcomes = [await executor.run(Call("poll", {}, str(n))) for n in range(5)]
+
+    kinds = [one.failure and one.failure.kind for one in outcomes]
+    assert kinds == [Kind.FAILED, None, Kind.FAILED, Kind.FAILED, Kind.DENIED]
+    assert answers == ["unreached"]
+
+
+async def test_calls_of_one_batch_count_too() -> None:
+    async with guarded() as executor:
+        together = await executor.run_all(Call("find", LOST, str(n)) for n in range(3))
+        after = await executor.run(Call("find", LOST, "c"))
+
+    assert {one.failure.kind for one in together if one.failure} == {Kind.FAILED}
+    assert after == STOP
+
+
+async def test_wrong_arguments_are_failures() -> None:
+    wrong = '{"wrod": "a"}'
+    async with guarded() as executor:
+        assert await ended(executor, wrong, wrong, wrong) == ["bad_args", "bad_args", "denied"]
+
+
+async def test_a_result_of_an_earlier_call_does_not_count_for_a_later_one() -> None:
+    async with guarded(most=1) as executor:
+        await executor.run_all([Call("find", LOST, "c1"), Call("find", '{"word": "b"}', "c2")])
+        assert await ended(executor, '{"word": "b"}', LOST) == ["ok", "failed"]
+        last = await executor.run(Call("find", LOST, "c"))
+
+    assert "failed 1 time in a row;" in last.text
+
+
+async def test_a_call_that_a_later_hook_rewrites_is_still_the_same() -> None:
+    guard = loop_guard(most=1)
+
+    async def second_page(call: Call) -> Call:
+        return replace(call, args={"word": "lost", "page": 2})
+
+    async with Executor(TOOLS, before=[guard.before, second_page], after=[guard.after]) as executor:
+        assert await ended(executor, LOST, LOST) == ["failed", "denied"]
+
+
+async def test_tools_that_are_polled_may_be_left_alone() -> None:
+    async with guarded(except_for=("find",)) as executor:
+        assert await ended(executor, LOST, LOST, LOST) == ["failed"] * 3
+
+
+def test_a_guard_that_lets_nothing_through_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="at least once"):
+        loop_guard(most=0)

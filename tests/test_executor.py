@@ -1,0 +1,801 @@
+"""The executor by its front door: approvals, arrival, registries, hooks, limits, and both lanes."""
+
+import functools
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from handrail import (
+    READ,
+    WRITE,
+    Allow,
+    Ask,
+    Call,
+    Context,
+    Deny,
+    Executor,
+    Exposure,
+    Kind,
+    Refused,
+    Registry,
+    Result,
+    Retry,
+    Spec,
+    Tool,
+    ToolFailed,
+    Toolset,
+    Transient,
+    read_file,
+    tool,
+    write_file,
+)
+
+
+def kind(result: Result) -> Kind | None:
+    return result.failure.kind if result.failure else None
+
+
+@tool(effect=READ)
+async def echo(word: str) -> str:
+    """Say it again."""
+    return word
+
+
+# ---------------------------------------------------------------- approvals
+
+
+async def yes(_call: Call, _ask: Ask) -> Allow:
+    return Allow()
+
+
+async def no(_call: Call, _ask: Ask) -> Deny:
+    return Deny("Not on a Sunday.")
+
+
+async def crash(_call: Call, _ask: Ask) -> Allow:
+    raise RuntimeError("hunter2")
+
+
+async def mumble(_call: Call, _ask: Ask) -> Any:
+    return True
+
+
+def at_once(_call: Call, _ask: Ask) -> Any:
+    return Allow()
+
+
+@pytest.mark.parametrize(
+    ("approver", "expected"),
+    [
+        (yes, Result("1", "erased")),
+        (no, Result.fail("1", Kind.DENIED, "Not on a Sunday.")),
+        (crash, Result.fail("1", Kind.DENIED, "The question could not be asked (RuntimeError); nothing was run.")),
+        (mumble, Result.fail("1", Kind.DENIED, "The answer was neither yes nor no, and so nothing was run.")),
+    ],
+)  # fmt: skip
+async def test_an_approver_says_yes_or_everything_else_is_no(
+    approver: Any, expected: Result
+) -> None:
+    asked: list[tuple[Call, Ask]] = []
+    ran: list[str] = []
+
+    @tool
+    async def erase(path: str) -> str:
+        """Erase."""
+        ran.append(path)
+        return "erased"
+
+    async def listening(call: Call, ask: Ask) -> Any:
+        asked.append((call, ask))
+        return await approver(call, ask)
+
+    call = Call("erase", '{"path":"a"}', "1")
+    policy = lambda *_: Ask("Erase a?")  # noqa: E731  short
+    async with Executor(Toolset(erase), policy=policy, approver=listening) as executor:
+        outcomes = [await executor.run(call), *await executor.run_all([call])]
+
+    assert asked == [(call, Ask("Erase a?"))] * 2
+    assert [(one.text, kind(one)) for one in outcomes] == [(expected.text, kind(expected))] * 2
+    assert ran == ([] if expected.failure else ["a", "a"])
+
+
+async def test_siblings_go_on_while_one_call_waits_for_an_answer() -> None:
+    ended: list[str] = []
+    all_others = anyio.Event()
+
+    @tool(touches=lambda path: write_file(path))  # noqa: PLW0108  as an author would write it
+    async def save(path: str) -> str:
+        """Save."""
+        ended.append(path)
+        if len(ended) == 2:
+            all_others.set()
+        return "saved"
+
+    def policy(call: Call, _spec: Spec, accesses: Any) -> Allow | Ask:
+        return Ask("?") if write_file("secret") in accesses else Allow()
+
+    async def think(_call: Call, _ask: Ask) -> Allow:
+        with anyio.fail_after(2):
+            await all_others.wait()
+        return Allow()
+
+    paths = ["secret", "a", "b", "secret/inside"]
+    async with Executor(Toolset(save), policy=policy, approver=think) as executor:
+        outcomes = await executor.run_all(Call("save", {"path": path}, path) for path in paths)
+
+    assert [one.text for one in outcomes] == ["saved"] * 4
+    assert sorted(ended[:2]) == ["a", "b"]
+    assert ended[2:] == ["secret", "secret/inside"], "what conflicts waits for the answer too"
+
+
+async def test_a_no_lets_those_pass_that_waited_behind_it() -> None:
+    @tool
+    async def save(path: str) -> str:
+        """Save."""
+        return "saved"
+
+    def policy(call: Call, *_: object) -> Allow | Ask:
+        return Ask("?") if call.id == "1" else Allow()
+
+    async with Executor(Toolset(save), policy=policy, approver=no) as executor:
+        outcomes = await executor.run_all(Call("save", {"path": "a"}, n) for n in "12")
+
+    assert [kind(one) for one in outcomes] == [Kind.DENIED, None]
+
+
+# ---------------------------------------------------------------- arrival
+
+
+async def test_reads_start_while_the_stream_is_open_and_the_others_once_it_is_complete() -> None:
+    log: list[str] = []
+    looked = anyio.Event()
+
+    @tool(effect=READ, touches=lambda path: read_file(path))  # noqa: PLW0108
+    async def look(path: str) -> str:
+        """Look."""
+        log.append(f"look {path}")
+        looked.set()
+        return path
+
+    @tool(touches=lambda path: write_file(path))  # noqa: PLW0108
+    async def save(path: str) -> str:
+        """Save."""
+        log.append(f"save {path}")
+        return path
+
+    async def arriving() -> AsyncIterator[Call]:
+        yield Call("save", {"path": "a"}, "1")
+        yield Call("look", {"path": "b"}, "2")
+        yield Call("look", {"path": "a"}, "3")
+        await looked.wait()
+        await anyio.wait_all_tasks_blocked()
+        log.append("complete")
+
+    async with Executor(Toolset(look, save)) as executor:
+        outcomes = await executor.run_all(arriving())
+
+    assert log == ["look b", "complete", "save a", "look a"]
+    assert [one.text for one in outcomes] == ["a", "b", "a"]
+
+
+async def test_no_calls_are_no_outcomes() -> None:
+    async def none() -> AsyncIterator[Call]:
+        return
+        yield
+
+    async with Executor(Toolset(echo)) as executor:
+        assert await executor.run_all([]) == []
+        assert await executor.run_all(none()) == []
+
+
+async def test_calls_may_come_from_anything_that_can_be_iterated() -> None:
+    class Source:
+        def __init__(self) -> None:
+            self.left = ["1", "2"]
+
+        def __aiter__(self) -> "Source":
+            return self
+
+        async def __anext__(self) -> Call:
+            if not self.left:
+                raise StopAsyncIteration
+            return Call("echo", {"word": "w"}, self.left.pop(0))
+
+    async with Executor(Toolset(echo)) as executor:
+        outcomes = await executor.run_all(Source())
+
+    assert [one.call_id for one in outcomes] == ["1", "2"]
+
+
+async def test_two_turns_at_once_keep_out_of_each_others_way() -> None:
+    inside: list[str] = []
+    most: list[int] = []
+
+    @tool
+    async def save(who: str) -> str:
+        """Save."""
+        inside.append(who)
+        most.append(len(inside))
+        await anyio.wait_all_tasks_blocked()
+        inside.remove(who)
+        return who
+
+    outcomes: dict[str, list[Result]] = {}
+    async with Executor(Toolset(save)) as executor:
+
+        async def turn(name: str) -> None:
+            outcomes[name] = await executor.run_all(
+                Call("save", {"who": f"{name}{n}"}, f"{n}") for n in range(2)
+            )
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn, "a")
+            tasks.start_soon(turn, "b")
+
+    assert most == [1] * 4
+    assert {name: [one.text for one in some] for name, some in outcomes.items()} == {
+        "a": ["a0", "a1"],
+        "b": ["b0", "b1"],
+    }
+
+
+@pytest.mark.parametrize("options", [{"max_running": 2}, {"max_running_of": {"work": 2}}])
+async def test_no_more_run_at_once_than_may(options: dict[str, Any]) -> None:
+    inside = 0
+    most: list[int] = []
+
+    @tool(effect=READ)
+    async def work(number: int) -> int:
+        """Work."""
+        nonlocal inside
+        inside += 1
+        most.append(inside)
+        await anyio.wait_all_tasks_blocked()
+        inside -= 1
+        return number
+
+    async with Executor(Toolset(work), **options) as executor:
+        for _ in range(2):
+            outcomes = await executor.run_all(
+                Call("work", f'{{"number":{n}}}', f"{n}") for n in range(7)
+            )
+
+    assert max(most) == 2
+    assert [one.text for one in outcomes] == [str(n) for n in range(7)]
+
+
+# ---------------------------------------------------------------- registries
+
+
+async def test_a_registry_can_change_and_the_executor_says_so() -> None:
+    @tool(effect=READ, name="echo")
+    async def louder(word: str) -> str:
+        """Say it louder."""
+        return word.upper()
+
+    registry = Registry()
+    registry.add(echo)
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(registry) as executor:
+        outcomes = [await executor.run(call)]
+        registry.replace("echo", louder)
+        outcomes += [await executor.run(call), *await executor.run_all([call])]
+        executor.advertise()
+        outcomes += [await executor.run(call), await executor.run(call)]
+
+    assert [one.text for one in outcomes] == [
+        "a",
+        *["The tool 'echo' has changed since you were told of it, and nothing was run. Read its new definition and call again."] * 2,
+        "A",
+        "A",
+    ]  # fmt: skip
+
+
+async def test_the_reader_of_long_results_works_with_a_registry_that_changes() -> None:
+    @tool(effect=READ)
+    async def dump() -> str:
+        """Dump."""
+        return "x" * 30_000
+
+    @tool(effect=READ)
+    async def read_result() -> str:
+        """Something else of the same name."""
+        return "mine"
+
+    registry = Registry()
+    registry.add(dump)
+    read = {"call_id": "1", "start": 0, "end": 3}
+    async with Executor(registry) as executor:
+        await executor.run(Call("dump", {}, "1"))
+        registry.add(echo)
+        part = await executor.run(Call("read_result", read, "2"))
+        registry.add(read_result)
+        names = [one.spec.name for one in executor.advertise()]
+        mine = await executor.run(Call("read_result", {}, "3"))
+        theirs = await executor.run(Call("read_result_", read, "4"))
+
+    assert part.text == theirs.text == "[characters 0 to 3 of 30000]\nxxx"
+    assert names == ["dump", "echo", "read_result", "read_result_"]
+    assert mine.text == "mine"
+
+
+async def test_an_executor_with_a_toolset_has_nothing_to_advertise_anew() -> None:
+    tools = Toolset(echo)
+    async with Executor(tools) as executor:
+        assert executor.advertise() == executor.tools == tools
+
+
+async def test_hidden_tools_are_unknown_to_a_model_and_deferred_ones_are_not() -> None:
+    @tool(effect=READ, exposure=Exposure.HIDDEN)
+    async def secret() -> str:
+        """Hide."""
+        return "hidden"
+
+    @tool(effect=READ, exposure=Exposure.DEFERRED)
+    async def secrets() -> str:
+        """Be found by search."""
+        return "found"
+
+    async with Executor(Toolset(secret, secrets)) as executor:
+        outcomes = await executor.run_all([Call("secret", {}, "1"), Call("secrets", {}, "2")])
+
+    assert [one.text for one in outcomes] == [
+        "There is no tool 'secret'. Did you mean secrets?",
+        "found",
+    ]
+
+
+# ---------------------------------------------------------------- hooks
+
+
+async def test_hooks_before_a_call_go_in_order_and_each_sees_what_the_last_one_left() -> None:
+    seen: list[str] = []
+
+    def hook(name: str, word: str | None) -> Any:
+        async def before(call: Call) -> Call:
+            seen.append(f"{name} {json.loads(str(call.args))['word']}")
+            return call if word is None else Call(call.name, json.dumps({"word": word}), call.id)
+
+        return before
+
+    hooks = [hook("first", "b"), hook("second", None), hook("third", "c")]
+    async with Executor(Toolset(echo), before=hooks) as executor:
+        outcomes = [await executor.run(Call("echo", '{"word":"a"}', "1")) for _ in range(2)]
+
+    assert seen == ["first a", "second b", "third b"] * 2
+    assert [one.text for one in outcomes] == ["c", "c"]
+
+
+async def test_a_hook_that_answers_is_the_last_that_is_asked() -> None:
+    seen: list[str] = []
+
+    async def answer(call: Call) -> Result:
+        return Result(call.id, "from the cache")
+
+    async def never(call: Call) -> Call:
+        seen.append(call.id)
+        return call
+
+    async def wrong(call: Call) -> Result:
+        return Result("another", "call's result")
+
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(Toolset(echo), before=[answer, never]) as executor:
+        answered = [await executor.run(call), *await executor.run_all([call])]
+    async with Executor(Toolset(echo), before=[wrong, never]) as executor:
+        refused = await executor.run(call)
+
+    assert answered == [Result("1", "from the cache")] * 2
+    assert kind(refused) is Kind.DENIED
+    assert seen == []
+
+
+async def test_hooks_may_wait_at_any_point_and_the_result_is_the_same() -> None:
+    async def wait_before(call: Call) -> Call:
+        await anyio.lowlevel.checkpoint()
+        return call
+
+    async def wait_after(_call: Call, result: Result) -> Result:
+        await anyio.lowlevel.checkpoint()
+        return result._replace(text=f"<{result.text}>")
+
+    async def pass_before(call: Call) -> Call:
+        return call
+
+    async def pass_after(_call: Call, result: Result) -> Result:
+        return result._replace(text=f"({result.text})")
+
+    call = Call("echo", '{"word":"a"}', "1")
+    before, after = [pass_before, wait_before, pass_before], [pass_after, wait_after, pass_after]
+    async with Executor(Toolset(echo), before=before, after=after) as executor:
+        outcomes = [await executor.run(call) for _ in range(3)]
+        outcomes += await executor.run_all([call, call])
+
+    assert outcomes == [Result("1", "(<(a)>)")] * 5
+
+
+async def test_a_hook_may_be_a_plain_function_or_give_any_awaitable() -> None:
+    class Later:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def __await__(self) -> Any:
+            yield from anyio.lowlevel.checkpoint().__await__()
+            return self.value
+
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(
+        Toolset(echo),
+        before=[lambda call: call, Later],
+        after=[lambda _call, result: result, lambda _call, result: Later(result)],
+    ) as executor:
+        outcomes = [await executor.run(call) for _ in range(3)]
+
+    assert outcomes == [Result("1", "a")] * 3
+
+
+async def test_a_hook_that_crashes_or_takes_too_long_after_it_waited_denies() -> None:
+    mode = "pass"
+
+    async def moody(call: Call) -> Call:
+        await anyio.lowlevel.checkpoint()
+        if mode == "crash":
+            raise RuntimeError("hunter2")
+        if mode == "hang":
+            await anyio.sleep_forever()
+        return call
+
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(Toolset(echo), before=[moody], hook_timeout=0.02) as executor:
+        outcomes = [await executor.run(call)]
+        mode = "crash"
+        outcomes += [await executor.run(call)]
+        mode = "hang"
+        outcomes += [await executor.run(call), *await executor.run_all([call])]
+
+    crashed = "A check before the call broke (RuntimeError), and so nothing was run. Tell the user."
+    late = "A check before the call did not answer within 0.02 seconds, and so nothing was run. Tell the user."
+    assert [one.text for one in outcomes] == ["a", crashed, late, late]
+    assert outcomes[1].failure is not None
+    assert "hunter2" in outcomes[1].failure.detail
+
+
+@pytest.mark.parametrize(
+    "given", [None, "words", Result("another", "call's")], ids=["nothing", "words", "another"]
+)
+async def test_a_hook_after_a_call_that_gives_no_result_of_it_withholds_it(given: Any) -> None:
+    async def after(_call: Call, _result: Result) -> Any:
+        return given
+
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(Toolset(echo), after=[after]) as executor:
+        outcomes = [await executor.run(call) for _ in range(2)]
+        outcomes += await executor.run_all([call])
+
+    for one in outcomes:
+        assert one.call_id == "1"
+        assert kind(one) is Kind.BUG
+        assert "withheld" in one.text
+
+
+# ---------------------------------------------------------------- policies
+
+
+async def test_a_policy_sees_the_call_the_spec_and_what_will_be_touched() -> None:
+    seen: list[Any] = []
+
+    @tool(touches=lambda path, **_: [read_file("b"), write_file(path)])
+    async def save(path: str = "default") -> str:
+        """Save."""
+        return "saved"
+
+    def policy(*judged: Any) -> Allow:
+        seen.append(judged)
+        return Allow()
+
+    call = Call("save", {}, "1")
+    async with Executor(Toolset(save), policy=policy) as executor:
+        await executor.run(call)
+
+    assert seen == [(call, save.spec, (read_file("b"), write_file("default")))]
+
+
+@pytest.mark.parametrize("decision", [Allow(), Deny("no"), Ask("?"), None])
+async def test_a_policy_judges_every_call_alike_the_first_and_the_next(decision: Any) -> None:
+    answers = [Allow()]
+
+    call = Call("echo", '{"word":"a"}', "1")
+    async with Executor(Toolset(echo), policy=lambda *_: answers[-1], approver=no) as executor:
+        outcomes: list[Result] = []
+        for answer in [Allow(), decision, decision, Allow()]:
+            answers.append(answer)
+            outcomes.append(await executor.run(call))
+            outcomes += await executor.run_all([call, call])
+
+    allowed = isinstance(decision, Allow)
+    assert [kind(one) for one in outcomes] == [
+        *[None] * 3, *[None if allowed else Kind.DENIED] * 6, *[None] * 3,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "touches",
+    [
+        lambda **_: 1 / 0,
+        lambda path: f"file:{path}",
+        lambda **_: None,
+        lambda path: [path],
+        lambda **_: write_file("x"),
+    ],
+    ids=["crashes", "a text", "nothing", "texts", "more than its effect"],
+)
+async def test_a_tool_that_cannot_say_what_it_touches_is_not_run(touches: Any) -> None:
+    ran: list[str] = []
+
+    @tool(effect=READ, touches=touches)
+    async def look(path: str) -> str:
+        """Look."""
+        ran.append(path)
+        return ""
+
+    async with Executor(Toolset(look, echo)) as executor:
+        outcomes = await executor.run_all(
+            [Call("look", {"path": "a"}, "1"), Call("echo", {"word": "b"}, "2")]
+        )
+
+    assert ran == []
+    assert outcomes[1].text == "b"
+    assert outcomes[0].text == (
+        "The tool 'look' is broken: it does not say properly what it would touch, and so nothing "
+        "was run. This is not your fault. Do it another way, or tell the user."
+    )
+    assert kind(outcomes[0]) is Kind.BUG
+    assert outcomes[0].failure is not None
+    assert outcomes[0].failure.detail
+
+
+# ---------------------------------------------------------------- both lanes
+
+
+@tool(effect=READ)
+async def behave(  # noqa: C901  one case for each way to end
+    how: str, items: list[dict[str, int]] | None = None
+) -> dict[str, Any]:
+    """Behave as told."""
+    if how.startswith("late"):
+        await anyio.lowlevel.checkpoint()
+    match how.removeprefix("late "):
+        case "fail":
+            raise ToolFailed("no luck")
+        case "refuse":
+            raise Refused("never")
+        case "busy":
+            raise Transient("try later")
+        case "break":
+            raise RuntimeError("hunter2")
+        case "leave":
+            raise SystemExit(1)
+        case "long":
+            return {"text": "x" * 30_000}
+        case "lie":
+            return [how]  # type: ignore[return-value]
+        case "opaque":
+            return {"it": object()}
+    return {"how": how, "items": items}
+
+
+@tool
+async def change(how: str) -> str:
+    """Behave as told, and change something."""
+    return "changed " + str(await behave(how)).partition(" object at ")[0]
+
+
+BEHAVIOURS = [
+    *(f"{late}{how}" for late in ("", "late ") for how in ("fine", "fail", "refuse", "busy", "break", "leave", "long", "lie", "opaque")),
+]  # fmt: skip
+ARGS = [
+    *(json.dumps({"how": how}) for how in BEHAVIOURS),
+    '{"how":"fine","items":[{"a":1},{"b":2}]}',
+    '{"how":"fine: with colons"}',
+    '{"how":"with \\"quotes\\" and \\u00e9"}',
+    '{"how":"fine","how":"fail"}',
+    '{"how":"nul \\u0000"}',
+    '{"how":"fine","items":"[]"}',
+    '{"how":5}',
+    '{"how":"fine","extra":1}',
+    '{"how":"fi',
+    "{}",
+    "",
+    "null",
+    json.dumps({"how": "y" * 300_000}),
+]
+
+
+@pytest.mark.parametrize("args", ARGS, ids=lambda args: args[:40])
+@pytest.mark.parametrize("name", ["behave", "change"])
+async def test_the_first_call_the_next_ones_and_a_batch_give_the_same(name: str, args: str) -> None:
+    call = Call(name, args, "1")
+    warm = Call(name, '{"how":"fine"}', "0")
+    tools = Toolset(behave, change)
+    async with Executor(tools) as executor:
+        first = await executor.run(call)
+    async with Executor(tools) as executor:
+        await executor.run(warm)
+        outcomes = [await executor.run(call) for _ in range(2)]
+        outcomes += await executor.run_all([call, call])
+        outcomes += [await executor.run(Call(name, args, "1"))]
+    async with Executor(tools, policy=lambda *_: Allow()) as executor:
+        await executor.run(warm)
+        outcomes += [await executor.run(call), *await executor.run_all([call])]
+    try:
+        mapping = json.loads(args)
+    except ValueError:
+        mapping = None
+    if isinstance(mapping, dict) and args.count('"how"') == 1:
+        async with Executor(tools) as executor:
+            outcomes.append(await executor.run(Call(name, mapping, "1")))
+
+    def comparable(result: Result) -> tuple[Any, ...]:
+        return (*result[:4], kind(result), result.failure and result.failure.message)
+
+    assert {comparable(one) for one in outcomes} == {comparable(first)}
+    for one in outcomes:
+        assert "hunter2" not in one.text
+
+
+async def test_methods_remote_tools_contexts_and_wrapped_functions_all_run() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.count = 0
+
+        @tool
+        async def add(self, by: int) -> int:
+            """Add."""
+            self.count += by
+            return self.count
+
+    async def send(args: dict[str, Any], context: Context) -> Any:
+        return {"sent": args, "by": context.call_id}
+
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @tool(effect=READ)
+    @logged
+    async def wrapped(word: str) -> str:
+        """Hide that it is async."""
+        await anyio.lowlevel.checkpoint()
+        return word
+
+    @tool(effect=READ)
+    def ordered(word: str, /, *, again: str = "") -> str:
+        """Take what comes first by its place."""
+        return word + again
+
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    remote = Tool.remote(
+        Spec(name="remote", description="Far away.", input_schema=schema, effect=READ), send
+    )
+    tools = Toolset.of(Counter()) | Toolset(remote, wrapped, ordered)
+    calls = [
+        Call("add", '{"by":2}', "1"),
+        Call("add", '{"by":3}', "2"),
+        Call("remote", '{"q":"x"}', "3"),
+        Call("wrapped", '{"word":"w"}', "4"),
+        Call("ordered", '{"word":"o","again":"p"}', "5"),
+    ]
+    async with Executor(tools) as executor:
+        outcomes = await executor.run_all(calls)
+        again = await executor.run(Call("add", '{"by":1}', "6"))
+
+    assert [one.text for one in [*outcomes, again]] == [
+        "2", "5", '{"sent":{"q":"x"},"by":"3"}', "w", "op", "6",
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- time
+
+
+async def test_pauses_between_attempts_grow_within_their_cap_and_a_longer_wish_ends_it() -> None:
+    wishes: list[float | None] = [None, 0.0, -1.0, 0.02]
+    tries: list[int] = []
+
+    @tool(effect=READ, retry=Retry(attempts=6, base=0.001, cap=0.02))
+    async def flaky() -> str:
+        """Fail."""
+        tries.append(1)
+        raise Transient("busy", retry_after=wishes.pop(0) if wishes else 3600.0)
+
+    with anyio.fail_after(3):
+        async with Executor(Toolset(flaky)) as executor:
+            outcome = await executor.run(Call("flaky", {}, "1"))
+
+    assert len(tries) == 5
+    assert kind(outcome) is Kind.TRANSIENT
+
+
+async def test_every_attempt_has_its_own_deadline() -> None:
+    @tool(effect=READ, timeout=0.05, retry=Retry(attempts=3, base=0, cap=0))
+    async def slow(context: Context) -> str:
+        """Take time, twice."""
+        if context.attempt < 3:
+            await anyio.sleep(0.03)
+            raise Transient("again")
+        return "in time"
+
+    async with Executor(Toolset(slow)) as executor:
+        outcome = await executor.run(Call("slow", {}, "1"))
+
+    assert outcome.text == "in time"
+
+
+async def test_a_tools_own_timeout_error_is_its_own_fault() -> None:
+    @tool(effect=READ)
+    async def impatient() -> str:
+        """Give up by itself."""
+        with anyio.fail_after(0.01):
+            await anyio.sleep_forever()
+        return ""
+
+    async with Executor(Toolset(impatient)) as executor:
+        outcomes = [await executor.run(Call("impatient", "{}", "1")) for _ in range(2)]
+
+    assert [kind(one) for one in outcomes] == [Kind.BUG, Kind.BUG]
+    assert "TimeoutError" in outcomes[0].text
+
+
+async def test_a_tool_may_catch_what_it_waits_for() -> None:
+    @tool(effect=READ)
+    async def careful() -> str:
+        """Handle its own failure."""
+
+        async def fail() -> None:
+            await anyio.lowlevel.checkpoint()
+            raise KeyError
+
+        try:
+            await fail()
+        except KeyError:
+            await anyio.lowlevel.checkpoint()
+        return "handled"
+
+    async with Executor(Toolset(careful)) as executor:
+        outcomes = [await executor.run(Call("careful", "{}", "1")) for _ in range(2)]
+
+    assert [one.text for one in outcomes] == ["handled"] * 2
+
+
+def test_a_script_can_run_a_call() -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    executor = Executor(Toolset(add, echo))
+
+    assert executor.run_sync(Call("add", {"a": 1, "b": 2}, "1")).text == "3"
+    assert executor.run_sync(Call("echo", {"word": "w"}, "2")).text == "w"
+    assert kind(executor.run_sync(Call("add", {"a": 1}, "3"))) is Kind.BAD_ARGS
+
+
+async def test_an_idempotency_key_names_the_run_and_the_call() -> None:
+    keys: list[str] = []
+
+    @tool(effect=WRITE)
+    async def pay(context: Context) -> str:
+        """Pay."""
+        keys.append(context.idempotency_key)
+        return context.call_id
+
+    async with Executor(Toolset(pay), run_id="run-1") as executor:
+        outcomes = await executor.run_all(Call("pay", {}, n) for n in ("a", "b", "a"))
+
+    assert keys == ["run-1/a", "run-1/b", "run-1/a#2"]
+    assert [one.text for one in outcomes] == ["a", "b", "a"]

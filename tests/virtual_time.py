@@ -1,0 +1,73 @@
+"""Time that passes only when nobody has anything to do, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+import trio.testing
+
+T = TypeVar("T")
+
+BACKENDS = ("asyncio", "trio")
+_PATIENCE = 500
+"""So often may a loop go round with no time passing; then somebody spins, and time goes on."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Never waits: where a real one would sleep, the clock jumps instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.next_timer: Callable[[], float | None] = lambda: None
+        self._rounds = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        self._rounds += 1
+        if events:
+            return events
+        if timeout is None:
+            raise RuntimeError("everybody waits, and no timer is set: this would hang for ever")
+        if timeout > 0:
+            self._go_on(self.now + timeout)
+        elif self._rounds > _PATIENCE:
+            self._go_on(self.next_timer() or self.now)
+        return events
+
+    def _go_on(self, until: float) -> None:
+        self.now = max(self.now, until)
+        self._rounds = 0
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop whose clock starts at zero and jumps from timer to timer."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        self._virtual.next_timer = self._next_timer
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now
+
+    def _next_timer(self) -> float | None:
+        timers: list[asyncio.TimerHandle] = self._scheduled
+        return min((one.when() for one in timers if not one.cancelled()), default=None)
+
+
+def run(backend: str, main: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Run an async function in virtual time, from zero."""
+    if backend == "trio":
+        options: dict[str, Any] = {"clock": trio.testing.MockClock(autojump_threshold=0)}
+    else:
+        options = {"loop_factory": VirtualLoop}
+
+    async def from_zero() -> T:
+        return await main(*args)
+
+    return anyio.run(from_zero, backend=backend, backend_options=options)
