@@ -153,8 +153,12 @@ async def main() -> None:
     await batches(tools)
     crowd = Toolset(*tools, *(other(n) for n in range(1000)))
     call = Call("add", ARGS["add"], "c1")
+    ten = [Call("add", ARGS["add"], f"c{n}") for n in range(10)]
     async with Executor(crowd) as executor:
         await count("crowd add", lambda: executor.run(call))
+        await count("crowd turn", lambda: executor.run_all(ten))
+    async with Executor(tools) as executor:
+        await count("turn", lambda: executor.run_all(ten))
 
 
 if __name__ == "__main__":

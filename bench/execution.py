@@ -71,15 +71,10 @@ def rows() -> list[Row]:
             more <= 2 * bare,
         )
     )
-    crowd, alone = cost["crowd add"], cost["plain add"]
-    made.append(
-        Row(
-            "a call among 1,000 tools",
-            crowd,
-            alone,
-            "kIr",
-            f"ratio {crowd / alone:.2f} <= 1.1",
-            crowd <= 1.1 * alone,
+    for what, among, alone in (("call", "crowd add", "plain add"), ("turn", "crowd turn", "turn")):
+        ratio = cost[among] / cost[alone]
+        said = f"ratio {ratio:.2f} <= 1.1"
+        made.append(
+            Row(f"a {what} among 1,000 tools", cost[among], cost[alone], "kIr", said, ratio <= 1.1)
         )
-    )
     return made
