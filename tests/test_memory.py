@@ -95,7 +95,7 @@ def test_many_small_pieces_cost_about_what_is_kept_of_them() -> None:
     program = """
         anyio.run(run, "small_pieces", 1, backend=sys.argv[1])
         before = peak()
-        print(anyio.run(run, "small_pieces", 3000, backend=sys.argv[1]))
+        print(anyio.run(run, "small_pieces", 2000, backend=sys.argv[1]))
         print(peak() - before)
     """
 

@@ -429,11 +429,14 @@ def check_growth(
 ) -> None:
     few, many = shape(1000), shape(4000)
     run_all(few)
-
-    rounds = [(seconds(work, few), seconds(work, many)) for _ in range(2)]
-
-    ratio = min(many for _, many in rounds) / min(few for few, _ in rounds)
-    assert ratio <= 9, f"{ratio:.1f} times; twice as many may cost three times as much"
+    of_few, of_many = [], []
+    for _ in range(6):  # a busy machine gets more than one chance
+        of_few.append(seconds(work, few))
+        of_many.append(seconds(work, many))
+        ratio = min(of_many) / min(of_few)
+        if ratio <= 9:
+            return
+    pytest.fail(f"{ratio:.1f} times; twice as many may cost three times as much")
 
 
 def things(root: object) -> int:
