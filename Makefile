@@ -37,8 +37,7 @@ docs:  ## every fenced block of README.md and docs/ runs, every link leads somew
 all: lint types cov vectors
 
 bench:  ## one table: us, the limit, what it is held to; then the peers, each in its own environment
-	$(BIN)/python bench/run.py
-	$(BIN)/python bench/peers.py
+	$(BIN)/python bench/run.py; held=$$?; $(BIN)/python bench/peers.py && exit $$held
 
 vectors:  ## one line per security category
 	$(BIN)/python tests/vectors
