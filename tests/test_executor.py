@@ -3,10 +3,11 @@
 import functools
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
+from pydantic import AfterValidator
 
 from handrail import (
     READ,
@@ -18,6 +19,7 @@ from handrail import (
     Deny,
     Executor,
     Exposure,
+    Failure,
     Kind,
     Refused,
     Registry,
@@ -799,3 +801,45 @@ async def test_an_idempotency_key_names_the_run_and_the_call() -> None:
 
     assert keys == ["run-1/a", "run-1/b", "run-1/a#2"]
     assert [one.text for one in outcomes] == ["a", "b", "a"]
+
+
+async def test_the_fast_lane_is_closed_with_the_executor() -> None:
+    ran: list[int] = []
+
+    @tool(effect=READ)
+    async def look(n: int) -> int:
+        """Look."""
+        ran.append(n)
+        return n
+
+    async with Executor(Toolset(look)) as executor:
+        await executor.run(Call("look", '{"n":1}', "a"))
+        await executor.run(Call("look", '{"n":2}', "b"))
+    after = await executor.run(Call("look", '{"n":3}', "c"))
+
+    assert (ran, after.failure) == (
+        [1, 2],
+        Failure(Kind.CANCELLED, "The executor was closed before the call came. Nothing was run."),
+    )
+
+
+async def test_a_validator_that_breaks_in_a_batch_is_told_and_ends_nothing_else() -> None:
+    def picky(value: str) -> str:
+        return {"a": "A", "http://x": "X"}[value]
+
+    @tool(effect=READ)
+    async def look(word: Annotated[str, AfterValidator(picky)]) -> str:
+        """Look."""
+        return word
+
+    words = ["a", "http://x", "unknown"]
+    calls = [Call("look", json.dumps({"word": word}), word) for word in words]
+    async with Executor(Toolset(look)) as executor:
+        for _ in range(2):
+            outcomes = await executor.run_all(calls)
+            alone = [await executor.run(call) for call in calls]
+
+            assert [one.text for one in outcomes[:2]] == ["A", "X"]
+            assert outcomes[2].failure is not None
+            assert outcomes[2].failure.kind is Kind.BUG
+            assert outcomes == alone

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import anyio
 
+from handrail._arguments import proven
 from handrail._batch import raised
 from handrail._call import Call
 from handrail._desk import Desk
@@ -20,7 +21,6 @@ from handrail._feed import Feed
 from handrail._hook import After, Approver, Before
 from handrail._hooked import passed_back, swiftly
 from handrail._invoke import Limits
-from handrail._lane import at_once
 from handrail._loop import closed_after, on_asyncio, resumed
 from handrail._output import rendered
 from handrail._policy import ALLOW, Policy, judge
@@ -136,10 +136,12 @@ class Executor:
             values = validate(args)
         except Exception:  # noqa: BLE001  looked at again, and told, the long way
             return await self._traffic.alone(call, call)
+        doubtful = args.count(":") != pairs(values) or (words and "\\" in args)
         if (
-            (args.count(":") != pairs(values) or len(args) > _QUICK or (words and "\\" in args))
-            and at_once(tool, args) is None
-        ) or (desk.policy and judge(desk.policy, call, spec, accesses) is not ALLOW):
+            len(args) > _QUICK
+            or (doubtful and not proven(args, values, pairs))
+            or (desk.policy and judge(desk.policy, call, spec, accesses) is not ALLOW)
+        ):
             return await self._traffic.alone(call, call)
         began = desk.clock() if self._feeds else 0.0
         coroutine, scope = fn(**values), copy_context()

@@ -148,6 +148,7 @@ class Traffic:
     async def all_ended(self) -> None:
         """Wait until nothing is under way, threads that outlived their calls included."""
         self.closed = True
+        self.lanes.clear()  # the fast lane does not ask whether it is closed
         while self.schedule.open or self._landing:
             self._quiet = anyio.Event()
             await self._quiet.wait()
