@@ -510,7 +510,7 @@ async def test_a_stopped_thread_that_yields_is_asked_to_stop_and_its_words_are_k
 async def test_a_call_behind_a_thread_that_does_not_stop_is_told_so_in_time() -> None:
     go = threading.Event()
 
-    @tool(touches=lambda: write_file("a"), timeout=0.05)
+    @tool(touches=lambda: write_file("a"), timeout=0.5)
     def stuck() -> str:
         """Hang in a thread."""
         go.wait(5)
@@ -521,7 +521,7 @@ async def test_a_call_behind_a_thread_that_does_not_stop_is_told_so_in_time() ->
         """Touch the same."""
         return "touched"
 
-    async with Executor(Toolset(stuck, touch), timeout=0.1) as executor:
+    async with Executor(Toolset(stuck, touch), timeout=0.6) as executor:
         try:
             outcomes = await executor.run_all([Call("stuck", {}, "1"), Call("touch", {}, "2")])
         finally:
@@ -540,7 +540,7 @@ async def test_a_call_that_waits_for_an_answer_is_not_ended_by_somebody_elses_st
 ):
     go, answer = threading.Event(), anyio.Event()
 
-    @tool(effect=READ, touches=lambda: read_file("a"), timeout=0.05)
+    @tool(effect=READ, touches=lambda: read_file("a"), timeout=0.5)
     def stuck() -> str:
         """Hang in a thread."""
         go.wait(5)
@@ -560,7 +560,7 @@ async def test_a_call_that_waits_for_an_answer_is_not_ended_by_somebody_elses_st
 
     outcomes: list[Result] = []
     async with Executor(
-        Toolset(stuck, touch), timeout=0.1, policy=policy, approver=think
+        Toolset(stuck, touch), timeout=0.6, policy=policy, approver=think
     ) as executor:
 
         async def turn() -> None:
@@ -714,7 +714,7 @@ async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
 def test_a_thread_that_outlives_run_sync_frees_what_it_touched_when_it_ends() -> None:
     go, ended = threading.Event(), threading.Event()
 
-    @tool(effect=WRITE, timeout=0.05)
+    @tool(effect=WRITE, timeout=0.5)
     def stuck(first: bool) -> str:  # noqa: FBT001  a tool's arguments have names
         """Hang in a thread, the first time."""
         if first:
@@ -722,8 +722,8 @@ def test_a_thread_that_outlives_run_sync_frees_what_it_touched_when_it_ends() ->
             ended.set()
         return "done"
 
-    executor = Executor(Toolset(stuck), timeout=0.5)
-    timer = threading.Timer(0.2, go.set)
+    executor = Executor(Toolset(stuck), timeout=1.0)
+    timer = threading.Timer(1.0, go.set)
     timer.start()
     first = executor.run_sync(Call("stuck", {"first": True}, "1"))
     go.set()
@@ -884,7 +884,7 @@ async def test_a_call_may_be_stopped_while_another_is_told_that_it_was_blocked()
     go = threading.Event()
     telling = anyio.Event()
 
-    @tool(touches=lambda: write_file("a"), timeout=0.02)
+    @tool(touches=lambda: write_file("a"), timeout=0.5)
     def stuck() -> str:
         """Hang in a thread."""
         go.wait(5)
@@ -902,7 +902,7 @@ async def test_a_call_may_be_stopped_while_another_is_told_that_it_was_blocked()
         return result
 
     outcomes: list[Result] = []
-    async with Executor(Toolset(stuck, touch), timeout=0.05, after=[slow]) as executor:
+    async with Executor(Toolset(stuck, touch), timeout=0.6, after=[slow]) as executor:
 
         async def turn() -> None:
             names = ["stuck", "touch", "touch"]

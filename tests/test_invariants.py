@@ -540,7 +540,7 @@ async def test_invariant_06_whatever_breaks_on_the_way_denies_says_why_and_ends_
         return "gone"
 
     calls = [Call("erase", '{"path":"a"}', str(n)) for n in range(2)]
-    async with Executor(Toolset(erase), hook_timeout=0.02, **options) as executor:
+    async with Executor(Toolset(erase), hook_timeout=0.2, **options) as executor:
         outcomes = [*await executor.run_all(calls), await executor.run(calls[0])]
 
     assert ran == []

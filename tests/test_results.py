@@ -143,7 +143,7 @@ async def test_what_a_model_reads_word_for_word(case: str) -> None:
 
 async def test_what_a_model_reads_of_decisions_word_for_word() -> None:
     async def said(**options: Any) -> str:
-        async with Executor(Toolset(speak), hook_timeout=0.02, **options) as executor:
+        async with Executor(Toolset(speak), hook_timeout=0.2, **options) as executor:
             return (await executor.run(Call("speak", {"words": "hi"}, "c"))).text
 
     async def crash(*_: object) -> Any:
@@ -181,11 +181,11 @@ async def test_what_a_model_reads_of_decisions_word_for_word() -> None:
         "The answer was neither yes nor no, and so nothing was run."
     )
     assert await said(before=[crash]) == before.format("broke (KeyError)")
-    assert await said(before=[hang]) == before.format("did not answer within 0.02 seconds")
+    assert await said(before=[hang]) == before.format("did not answer within 0.2 seconds")
     assert await said(before=[nothing]) == before.format("gave neither a call nor its result")
     assert await said(before=[another]) == before.format("gave another call")
     assert await said(after=[crash]) == after.format("broke (KeyError)")
-    assert await said(after=[hang]) == after.format("did not answer within 0.02 seconds")
+    assert await said(after=[hang]) == after.format("did not answer within 0.2 seconds")
     assert await said(after=[nothing]) == after.format("gave no result of this call")
 
 

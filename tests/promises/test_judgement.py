@@ -45,12 +45,12 @@ async def test_a_hook_that_crashes_hangs_or_talks_nonsense_denies(hook: object) 
     async def sometimes(call: Call) -> Call:
         return await strict[0](call) if strict else call
 
-    async with Executor(tools, before=[sometimes], hook_timeout=0.05) as executor:
+    async with Executor(tools, before=[sometimes], hook_timeout=0.3) as executor:
         first = await executor.run(ERASE)
         strict.append(hook)
         alone = await executor.run(ERASE)
         batch = await executor.run_all([ERASE, ERASE])
-    async with Executor(tools, before=[hook], hook_timeout=0.05) as executor:
+    async with Executor(tools, before=[hook], hook_timeout=0.3) as executor:
         fresh = await executor.run(ERASE)
 
     assert first.text == "gone"
@@ -103,7 +103,7 @@ async def test_a_check_after_the_call_that_crashes_or_hangs_withholds_the_result
 
     outcomes: list[Result] = []
     for hook in (crash_after, hang_after):
-        async with Executor(tools, after=[hook], hook_timeout=0.05) as executor:
+        async with Executor(tools, after=[hook], hook_timeout=0.3) as executor:
             outcomes += [await executor.run(ERASE), await executor.run(ERASE)]
             outcomes += await executor.run_all([ERASE])
 

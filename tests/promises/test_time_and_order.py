@@ -178,7 +178,7 @@ async def test_a_timed_out_thread_is_said_to_run_on_and_keeps_its_resource_until
     go = threading.Event()
     log: list[str] = []
 
-    @tool(effect=WRITE, timeout=0.05, touches=write_file)
+    @tool(effect=WRITE, timeout=0.5, touches=write_file)
     def save(path: str) -> str:
         """Save slowly."""
         go.wait(5)
