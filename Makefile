@@ -45,4 +45,5 @@ vectors:  ## one line per security category
 soak:  ## the property tests, for long
 	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 \
 	  tests/test_argument_properties.py tests/test_execution_properties.py tests/test_schedule.py \
-	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py
+	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py \
+	  tests/test_approval_properties.py tests/policy tests/approvals

@@ -6,13 +6,14 @@ import sys
 
 import definition
 import execution
+import judgement
 
 
 def main() -> int:
     """Measure, print, and say by the exit code whether every row holds."""
     failed = 0
     print(f"{'what':44} {'ours':>10} {'limit':>10}  {'unit':10}  held to")
-    for row in [*definition.rows(), *execution.rows()]:
+    for row in [*definition.rows(), *execution.rows(), *judgement.rows()]:
         failed += not row.ok
         held = row.held if row.ok else f"{row.held}  NOT HELD"
         print(

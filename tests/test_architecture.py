@@ -12,8 +12,8 @@ import handrail
 PACKAGE = Path(handrail.__file__).parent
 
 WORDS = """
-    _version _errors _effect _names _content _json _access _spec _call _context _decision _result
-    _event
+    _version _errors _effect _names _content _json _access _spec _call _context _decision _pending
+    _result _event
 """
 DEFINITION = """
     _compact _pairs _core _schema _complaint _mend _arguments _remote _signature _docstring
@@ -24,10 +24,12 @@ JUDGEMENT = "_policy _hook _retry"
 STAGES = """
     _loop _store _output _reader _feed _preflight _schedule _hooked _invoke _lane
 """
-CONDUCTOR = "_batch _desk _traffic _executor"
-DOORS_OUT = "events"
+CONDUCTOR = "_batch _desk _questions _glider _traffic _explanation _executor"
+DOORS_OUT = "events judgement"
 LAYERS = [WORDS, DEFINITION, COLLECTION, JUDGEMENT, STAGES, CONDUCTOR, DOORS_OUT]
-EDGES = {"hooks"}
+EDGES = {"approvals", "hooks", "policy"}
+ARROWS = {"policy": {"approvals"}}
+"""Which edge may know which other."""
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 
 DOORS = {
@@ -145,7 +147,12 @@ def test_an_edge_comes_in_through_the_front_door(edge: str) -> None:
     }
 
     assert {name for name in used if name.split(".")[1].startswith("_")} == set()
-    assert {name.split(".")[1] for name in used} - set(handrail.__all__) <= {edge, "events"}
+    assert {name.split(".")[1] for name in used} - set(handrail.__all__) <= {
+        edge,
+        "events",
+        "judgement",
+        *ARROWS.get(edge, ()),
+    }
 
 
 def test_every_package_is_a_known_edge() -> None:

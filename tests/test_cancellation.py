@@ -25,6 +25,7 @@ from handrail import (
 )
 from handrail._invoke import Linger
 from handrail.events import Event, Finished, Requested, Started
+from handrail.judgement import Pending
 
 
 def kind(result: Result) -> Kind | None:
@@ -69,7 +70,7 @@ async def slow_after(_call: Call, result: Result) -> Result:
     return result
 
 
-async def slow_yes(_call: Call, _ask: Ask) -> Allow:
+async def slow_yes(_pending: Pending) -> Allow:
     await anyio.lowlevel.checkpoint()
     return Allow()
 
@@ -385,7 +386,7 @@ async def test_a_tool_that_is_stopped_and_calls_it_transient_is_not_tried_again(
 async def test_a_call_that_waits_for_an_answer_can_be_stopped() -> None:
     asked = anyio.Event()
 
-    async def think(_call: Call, _ask: Ask) -> Allow:
+    async def think(_pending: Pending) -> Allow:
         asked.set()
         await anyio.sleep_forever()
         return Allow()
@@ -416,7 +417,7 @@ async def test_a_call_that_was_allowed_but_waits_for_its_turn_can_be_stopped() -
         await go.wait()
         return "waited"
 
-    async def yes(_call: Call, _ask: Ask) -> Allow:
+    async def yes(_pending: Pending) -> Allow:
         return Allow()
 
     outcomes: list[Result] = []
@@ -551,7 +552,7 @@ async def test_a_call_that_waits_for_an_answer_is_not_ended_by_somebody_elses_st
         """Touch something else."""
         return "touched"
 
-    async def think(_call: Call, _ask: Ask) -> Allow:
+    async def think(_pending: Pending) -> Allow:
         await answer.wait()
         return Allow()
 
@@ -774,8 +775,8 @@ async def test_stopping_calls_while_whoever_waits_is_being_cancelled_is_harmless
 async def test_a_call_that_is_stopped_before_its_question_is_asked_is_not_asked_about() -> None:
     asked: list[str] = []
 
-    async def approver(call: Call, _ask: Ask) -> Allow:
-        asked.append(call.id)
+    async def approver(pending: Pending) -> Allow:
+        asked.append(pending.call.id)
         return Allow()
 
     for _ in range(8):

@@ -29,6 +29,8 @@ from handrail import (
     write_file,
 )
 from handrail.events import (
+    Answered,
+    Asked,
     AttemptFailed,
     Event,
     Finished,
@@ -39,6 +41,7 @@ from handrail.events import (
     Stored,
     Waiting,
 )
+from handrail.judgement import Pending
 
 NOON = 12.0
 """What the injected clock says."""
@@ -166,7 +169,7 @@ async def test_a_question_is_in_the_judgement_and_its_answer_in_what_follows(
 ) -> None:
     call = Call("shout", '{"word":"a"}', "1")
 
-    async def approver(_call: Call, _ask: Ask) -> Allow | Deny:
+    async def approver(_pending: Pending) -> Allow | Deny:
         return answer
 
     async def body(executor: Executor) -> None:
@@ -175,7 +178,13 @@ async def test_a_question_is_in_the_judgement_and_its_answer_in_what_follows(
     executor = at_noon(shout, policy=lambda *_: Ask("Shout?"), approver=approver)
     events = await heard(executor, body)
 
-    asked: list[Event] = [Requested(NOON, call), Judged(NOON, "1", WRITE_ALL, Ask("Shout?"))]
+    [pending] = [one.pending for one in events if isinstance(one, Asked)]
+    asked: list[Event] = [
+        Requested(NOON, call),
+        Judged(NOON, "1", WRITE_ALL, Ask("Shout?")),
+        Asked(NOON, pending),
+        Answered(NOON, pending.id, "1", answer),
+    ]
     if isinstance(answer, Allow):
         asked += [Started(NOON, "1", 1), Finished(NOON, Result("1", "A"))]
     else:

@@ -40,6 +40,7 @@ from handrail import (
     Transient,
     tool,
 )
+from handrail.judgement import Pending
 from virtual_time import BACKENDS, run
 
 MANY = settings(max_examples=2 * settings().max_examples, report_multiple_bugs=False)
@@ -267,8 +268,8 @@ def _executor(world: World, story: Story) -> Executor:
     def policy(call: Call, _spec: Spec, _accesses: tuple[Access, ...]) -> Decision:
         return Allow() if world.plans[int(call.id)].answer is None else Ask("May it?")
 
-    async def approver(call: Call, _ask: Ask) -> Allow | Deny:
-        answer = world.plans[int(call.id)].answer
+    async def approver(pending: Pending) -> Allow | Deny:
+        answer = world.plans[int(pending.call.id)].answer
         assert answer is not None
         seconds, yes = answer
         if seconds:

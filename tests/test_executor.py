@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import AfterValidator
 
@@ -34,6 +35,7 @@ from handrail import (
     tool,
     write_file,
 )
+from handrail.judgement import Pending
 
 
 def kind(result: Result) -> Kind | None:
@@ -49,23 +51,23 @@ async def echo(word: str) -> str:
 # ---------------------------------------------------------------- approvals
 
 
-async def yes(_call: Call, _ask: Ask) -> Allow:
+async def yes(_pending: Pending) -> Allow:
     return Allow()
 
 
-async def no(_call: Call, _ask: Ask) -> Deny:
+async def no(_pending: Pending) -> Deny:
     return Deny("Not on a Sunday.")
 
 
-async def crash(_call: Call, _ask: Ask) -> Allow:
+async def crash(_pending: Pending) -> Allow:
     raise RuntimeError("hunter2")
 
 
-async def mumble(_call: Call, _ask: Ask) -> Any:
+async def mumble(_pending: Pending) -> Any:
     return True
 
 
-def at_once(_call: Call, _ask: Ask) -> Any:
+def at_once(_pending: Pending) -> Any:
     return Allow()
 
 
@@ -75,13 +77,13 @@ def at_once(_call: Call, _ask: Ask) -> Any:
         (yes, Result("1", "erased")),
         (no, Result.fail("1", Kind.DENIED, "Not on a Sunday.")),
         (crash, Result.fail("1", Kind.DENIED, "The question could not be asked (RuntimeError); nothing was run.")),
-        (mumble, Result.fail("1", Kind.DENIED, "The answer was neither yes nor no, and so nothing was run.")),
+        (mumble, Result.fail("1", Kind.DENIED, "The answer was none that counts, and so nothing was run.")),
     ],
 )  # fmt: skip
 async def test_an_approver_says_yes_or_everything_else_is_no(
     approver: Any, expected: Result
 ) -> None:
-    asked: list[tuple[Call, Ask]] = []
+    asked: list[tuple[Call, str]] = []
     ran: list[str] = []
 
     @tool
@@ -90,16 +92,16 @@ async def test_an_approver_says_yes_or_everything_else_is_no(
         ran.append(path)
         return "erased"
 
-    async def listening(call: Call, ask: Ask) -> Any:
-        asked.append((call, ask))
-        return await approver(call, ask)
+    async def listening(pending: Pending) -> Any:
+        asked.append((pending.call, pending.question))
+        return await approver(pending)
 
     call = Call("erase", '{"path":"a"}', "1")
     policy = lambda *_: Ask("Erase a?")  # noqa: E731  short
     async with Executor(Toolset(erase), policy=policy, approver=listening) as executor:
         outcomes = [await executor.run(call), *await executor.run_all([call])]
 
-    assert asked == [(call, Ask("Erase a?"))] * 2
+    assert asked == [(call, "Erase a?")] * 2
     assert [(one.text, kind(one)) for one in outcomes] == [(expected.text, kind(expected))] * 2
     assert ran == ([] if expected.failure else ["a", "a"])
 
@@ -119,7 +121,7 @@ async def test_siblings_go_on_while_one_call_waits_for_an_answer() -> None:
     def policy(call: Call, _spec: Spec, accesses: Any) -> Allow | Ask:
         return Ask("?") if write_file("secret") in accesses else Allow()
 
-    async def think(_call: Call, _ask: Ask) -> Allow:
+    async def think(_pending: Pending) -> Allow:
         with anyio.fail_after(2):
             await all_others.wait()
         return Allow()
@@ -843,3 +845,63 @@ async def test_a_validator_that_breaks_in_a_batch_is_told_and_ends_nothing_else(
             assert outcomes[2].failure is not None
             assert outcomes[2].failure.kind is Kind.BUG
             assert outcomes == alone
+
+
+# ---------------------------------------------------------------- hooks may only tighten
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (Allow(), "from the hook"),
+        (Deny("no"), "no"),
+        (Ask("Sure?"), "Sure? Nobody is here to answer that, and so nothing was run."),
+        (None, "from the hook"),
+    ],
+)
+async def test_a_hook_answers_only_for_a_call_that_the_policy_allows(
+    decision: Any, expected: str
+) -> None:
+    async def forge(call: Call) -> Result:
+        return Result(call.id, "from the hook")
+
+    policy = (lambda *_: decision) if decision is not None else None
+    async with Executor(Toolset(echo), policy=policy, before=[forge]) as executor:
+        results = [await executor.run(Call("echo", '{"word":"a"}', "1")) for _ in range(2)]
+
+    assert [one.text for one in results] == [expected] * 2
+
+
+async def test_a_hook_may_refuse_or_answer_for_what_there_is_not() -> None:
+    async def answers(call: Call) -> Result:
+        failed = call.id == "2"
+        return Result.fail(call.id, Kind.DENIED, "mine") if failed else Result(call.id, "mine")
+
+    async with Executor(Toolset(echo), policy=lambda *_: Deny("no"), before=[answers]) as executor:
+        calls = [Call("nothing", "{}", "1"), Call("echo", '{"word":"a"}', "2")]
+        results = await executor.run_all(calls)
+
+    assert [one.text for one in results] == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_hooks_that_call_their_own_executor_without_end_are_stopped(side: str) -> None:
+    count = [0]
+
+    async def again(call: Call, *result: Result) -> Any:
+        count[0] += 1
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.run, Call("wait", "{}", f"{count[0]}"))
+        return result[0] if result else call
+
+    @tool
+    async def wait() -> str:
+        """Wait a little."""
+        await anyio.lowlevel.checkpoint()
+        return "done"
+
+    hooks: Any = {side: [again]}
+    async with Executor(Toolset(wait), **hooks) as executor:
+        await executor.run(Call("wait", "{}", "1"))
+
+    assert count[0] <= 500

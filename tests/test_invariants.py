@@ -36,6 +36,7 @@ from handrail import (
     tool,
     write_file,
 )
+from handrail.judgement import Pending
 
 Runner = Callable[[Sequence[Call]], Awaitable[list[Result]]]
 """What runs a batch: an executor's run_all, or a weak stand-in."""
@@ -611,8 +612,8 @@ async def test_invariant_07_a_yes_by_an_approver_never_undoes_a_deny_and_hooks_o
         """Erase."""
         return "gone"
 
-    async def yes(call: Call, ask: Ask) -> Allow:
-        asked.append(ask.question)
+    async def yes(pending: Pending) -> Allow:
+        asked.append(pending.question)
         return Allow()
 
     async def wave_through(call: Call) -> Call:
@@ -651,8 +652,8 @@ async def test_invariant_08_a_yes_is_for_the_call_that_was_shown_and_for_one_run
     async def rewrite(call: Call) -> Call:
         return Call(call.name, '{"to":"alice"}', call.id)
 
-    async def only_once(call: Call, _ask: Ask) -> Allow | Deny:
-        shown.append((call.id, call.args))
+    async def only_once(pending: Pending) -> Allow | Deny:
+        shown.append((pending.call.id, pending.call.args))
         return Allow() if len(shown) == 1 else Deny("once is enough")
 
     async with Executor(
@@ -675,8 +676,10 @@ async def test_invariant_08_a_yes_for_one_call_is_none_for_its_sibling() -> None
         ran.append(to)
         return "paid"
 
-    async def alice_only(call: Call, _ask: Ask) -> Allow | Deny:
-        return Allow() if json.loads(str(call.args))["to"] == "alice" else Deny("not to him")
+    async def alice_only(pending: Pending) -> Allow | Deny:
+        return (
+            Allow() if json.loads(str(pending.call.args))["to"] == "alice" else Deny("not to him")
+        )
 
     async with Executor(
         Toolset(pay), policy=lambda *_: Ask("Pay?"), approver=alice_only
@@ -806,7 +809,7 @@ async def test_invariant_10_an_audit_hook_misses_nothing() -> None:  # noqa: C90
     def policy(call: Call, *_: object) -> Any:
         return {"denied": Deny("no"), "asked": Ask("?"), "bad": 5}.get(call.id, Allow())
 
-    async def no(_call: Call, _ask: Ask) -> Deny:
+    async def no(_pending: Pending) -> Deny:
         return Deny("no")
 
     @tool

@@ -1,12 +1,21 @@
-"""Side by side in real time: as fast as without the library, and the loop is always free."""
+"""Side by side in real time: as fast as without the library, and the loop is always free.
+
+Other work on the machine must not decide. What it takes from this thread is not counted, where
+Linux tells how much that is; the library is measured beside what it is compared with; and one good
+round is enough, since noise spares some round and a fault spares none.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from statistics import median_low
 
 import anyio
 import anyio.to_thread
@@ -15,8 +24,12 @@ from handrail import READ, WRITE, Access, Call, Executor, Kind, Toolset, tool
 
 PAUSE = 0.05
 SLACK = 0.002
-"""Seconds that a machine with other work may take away."""
-ROUNDS = 7
+"""Seconds that a batch may take for itself."""
+GAP = 0.005
+"""Seconds for which the loop may be busy with one thing."""
+ROUNDS = 40
+"""At most: the first good one is the last."""
+WAITED = Path("/proc/thread-self/schedstat")
 
 
 @tool(effect=READ)
@@ -44,10 +57,43 @@ def calls(name: str, count: int = 10) -> list[Call]:
     return [Call(name, f'{{"n": {n}}}', str(n)) for n in range(count)]
 
 
+def taken() -> float:
+    """For how many seconds so far other processes ran while this thread could have."""
+    try:
+        waited = int(WAITED.read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:  # this machine does not tell
+        waited = 0.0
+    by_our_own_threads = time.process_time() - time.thread_time()
+    return waited - by_our_own_threads
+
+
+def moment() -> tuple[float, float]:
+    """What time it is, and what was taken by then or a little later."""
+    return time.perf_counter(), taken()
+
+
+def since(then: tuple[float, float]) -> float:
+    """Seconds from then to now, without those that were taken; in doubt they were not."""
+    began, before = then
+    more = max(0.0, taken() - before)
+    return time.perf_counter() - began - more
+
+
 async def timed(work: Callable[[], Awaitable[object]]) -> float:
-    began = time.perf_counter()
+    began = moment()
     await work()
-    return time.perf_counter() - began
+    return since(began)
+
+
+async def least(once: Callable[[], Awaitable[float]], most: float, rounds: int = ROUNDS) -> float:
+    """The least of so many rounds, or the first that is no more than ``most``."""
+    found = math.inf
+    with no_collection():
+        for _ in range(rounds):
+            found = min(found, await once())
+            if found <= most:
+                break
+    return found
 
 
 @contextmanager
@@ -73,34 +119,61 @@ async def all_of(bare: Callable[[int], Awaitable[object]]) -> None:
         await asyncio.gather(*(bare(n) for n in range(10)))
 
 
-async def check_ratio(name: str, bare: Callable[[int], Awaitable[object]], most: float) -> None:
-    """A batch takes at most so many times what its tools take without the library."""
-    async with Executor(Toolset(pause, block)) as executor:
-        batch = calls(name)
-        expected = [str(n) for n in range(10)]
-        assert [one.text for one in await executor.run_all(batch)] == expected
-        with no_collection():
-            rounds = [
-                (await timed(lambda: all_of(bare)), await timed(lambda: executor.run_all(batch)))
-                for _ in range(ROUNDS)
-            ]
-    without, ours = min(one for one, _ in rounds), min(one for _, one in rounds)
-    told = f"{ours / without:.3f} times a bare gather ({ours * 1000:.1f} ms)"
-    assert ours <= most * without + SLACK, told
+def beside(
+    bare: Callable[[int], Awaitable[object]], work: Callable[[], Awaitable[object]]
+) -> Callable[[], Awaitable[float]]:
+    """A round: how many times as long work takes as ten bare ones, run before and after it.
+
+    They are held to what was usual so far: to one slow moment of theirs anything would be fast.
+    """
+    alone: list[float] = []
+
+    async def once() -> float:
+        more = range(1 if alone else 4)
+        alone.extend([await timed(lambda: all_of(bare)) for _ in more])
+        ours = await timed(work)
+        alone.append(await timed(lambda: all_of(bare)))
+        return (ours - SLACK) / median_low(alone)
+
+    return once
+
+
+async def bare_pause(_n: int) -> None:
+    await anyio.sleep(PAUSE)
+
+
+async def bare_block(_n: int) -> None:
+    await anyio.to_thread.run_sync(time.sleep, PAUSE)
 
 
 async def test_ten_async_tools_take_as_long_as_a_bare_gather() -> None:
-    async def bare(_n: int) -> None:
-        await anyio.sleep(PAUSE)
+    async with Executor(Toolset(pause)) as executor:
+        batch = calls("pause")
+        assert [one.text for one in await executor.run_all(batch)] == list("0123456789")
+        times = await least(beside(bare_pause, lambda: executor.run_all(batch)), 1.05)
 
-    await check_ratio("pause", bare, 1.05)
+    assert times <= 1.05
 
 
 async def test_ten_sync_tools_take_little_longer_than_ten_bare_threads() -> None:
-    async def bare(_n: int) -> None:
-        await anyio.to_thread.run_sync(time.sleep, PAUSE)
+    async with Executor(Toolset(block)) as executor:
+        batch = calls("block")
+        assert [one.text for one in await executor.run_all(batch)] == list("0123456789")
+        times = await least(beside(bare_block, lambda: executor.run_all(batch)), 1.1)
 
-    await check_ratio("block", bare, 1.1)
+    assert times <= 1.1
+
+
+async def test_tools_that_run_two_at_a_time_are_found_to_take_longer_in_every_round() -> None:
+    async with Executor(Toolset(pause, block), max_running=2) as executor:
+
+        async def times(name: str, bare: Callable[[int], Awaitable[object]], most: float) -> float:
+            batch = calls(name)
+            return await least(beside(bare, lambda: executor.run_all(batch)), most, 2)
+
+        found = [await times("pause", bare_pause, 1.05), await times("block", bare_block, 1.1)]
+
+    assert [found[0] > 1.05, found[1] > 1.1] == [True, True], found
 
 
 async def longest_gap(work: Callable[[], Awaitable[object]], beat: float) -> float:
@@ -109,12 +182,11 @@ async def longest_gap(work: Callable[[], Awaitable[object]], beat: float) -> flo
 
     async def heart() -> None:
         nonlocal longest
-        last = time.perf_counter()
+        last = moment()
         while not done:
             await anyio.sleep(beat)
-            now = time.perf_counter()
-            longest = max(longest, now - last - beat)
-            last = now
+            longest = max(longest, since(last) - beat)
+            last = moment()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(heart)
@@ -124,50 +196,88 @@ async def longest_gap(work: Callable[[], Awaitable[object]], beat: float) -> flo
     return longest
 
 
+def gaps(work: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[float]]:
+    """A round: how many times as long as it may the loop is held up by work.
+
+    Where ten bare threads usually hold it up for longer than that, so may the library.
+    """
+    alone: list[float] = []
+
+    async def once() -> float:
+        more = range(1 if alone else 4)
+        alone.extend([await longest_gap(lambda: all_of(bare_block), beat=0.001) for _ in more])
+        return await longest_gap(work, beat=0.001) / max(GAP, median_low(alone))
+
+    return once
+
+
 async def test_the_loop_is_never_blocked_while_tools_run() -> None:
     async with Executor(Toolset(pause, block)) as executor:
         batch = [*calls("pause"), *calls("block")]
         await executor.run_all(batch)
-        with no_collection():
-            gaps = [
-                await longest_gap(lambda: executor.run_all(batch), beat=0.001)
-                for _ in range(ROUNDS)
-            ]
+        times = await least(gaps(lambda: executor.run_all(batch)), 1)
 
-    assert min(gaps) <= 0.005, f"blocked for {min(gaps) * 1000:.1f} ms"
+    assert times <= 1, f"blocked for {times:.1f} times as long as it may"
+
+
+async def test_a_tool_that_blocks_the_loop_is_found_in_every_round() -> None:
+    @tool(effect=READ)
+    async def hog(n: int) -> int:
+        """Hold the loop up."""
+        time.sleep(5 * PAUSE)  # noqa: ASYNC251  that is what it is for
+        return n
+
+    async with Executor(Toolset(hog)) as executor:
+        times = await least(gaps(lambda: executor.run_all(calls("hog", 1))), 1, 2)
+
+    assert times > 1
 
 
 async def test_a_long_sync_tool_misses_no_heartbeat() -> None:
     async with Executor(Toolset(block_for_long)) as executor:
-        with no_collection():
-            late = await longest_gap(
-                lambda: executor.run_all([Call("block_for_long", {}, "1")]), beat=0.05
-            )
+        batch = [Call("block_for_long", {}, "1")]
+        late = await least(lambda: longest_gap(lambda: executor.run_all(batch), 0.05), 0.05, 8)
 
-    assert late < 0.05, f"a heartbeat came {late * 1000:.1f} ms late"
+    assert late <= 0.05, f"a heartbeat came {late * 1000:.1f} ms late"
 
 
 async def test_as_many_sync_tools_run_side_by_side_as_are_allowed() -> None:
+    everybody = threading.Barrier(100)
+
+    @tool(effect=READ)
+    def meet(n: int) -> int:
+        """Wait until all are there."""
+        everybody.wait(timeout=20)
+        return n
+
+    async with Executor(Toolset(meet), max_running=100) as executor:
+        results = await executor.run_all(calls("meet", 100))
+
+    assert [one.text for one in results] == [str(n) for n in range(100)]
+
+
+async def test_a_hundred_sync_tools_take_less_time_than_five_one_after_another() -> None:
     async with Executor(Toolset(block)) as executor:
         batch = calls("block", 100)
         await executor.run_all(batch)
-        taken = min([await timed(lambda: executor.run_all(batch)) for _ in range(3)])
+        taken = await least(lambda: timed(lambda: executor.run_all(batch)), 5 * PAUSE, 20)
 
-    assert taken < 100 * PAUSE / 20, f"{taken:.2f} s"
+    assert taken <= 5 * PAUSE, f"{taken:.2f} s"
 
 
 async def test_a_thousand_calls_that_wait_are_cancelled_in_no_time() -> None:
     @tool(effect=WRITE, touches=lambda **_: Access(WRITE, "db:x"))
     async def change(n: int) -> int:
         """Wait for ever."""
+        begun.set()
         await anyio.sleep_forever()
         return n
 
-    taken = 0.0
+    begun, taken = anyio.Event(), 0.0
 
     async def stop() -> None:
         nonlocal taken
-        await anyio.sleep(0.05)
+        await begun.wait()
         began = time.process_time()
         executor.cancel()
         taken = time.process_time() - began

@@ -178,7 +178,7 @@ async def test_what_a_model_reads_of_decisions_word_for_word() -> None:
         "The question could not be asked (KeyError); nothing was run."
     )
     assert await said(policy=ask, approver=nothing) == (
-        "The answer was neither yes nor no, and so nothing was run."
+        "The answer was none that counts, and so nothing was run."
     )
     assert await said(before=[crash]) == before.format("broke (KeyError)")
     assert await said(before=[hang]) == before.format("did not answer within 0.2 seconds")

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, takewhile
 from types import ModuleType
 
 import pytest
@@ -64,12 +64,24 @@ class Oracle:
 
     def before(self, key: int) -> set[int]:
         """Whom a call must wait for."""
-        mine = self.calls[key][1]
-        return {
-            other
-            for other, (_, theirs) in self.calls.items()
-            if other < key and any(one.conflicts(two) for one in mine for two in theirs)
-        }
+        earlier = takewhile(lambda other: other != key, self.calls)
+        return {other for other in earlier if self.conflict(self.calls[key][1], other)}
+
+    def conflict(self, mine: list[Access], other: int) -> bool:
+        return any(one.conflicts(two) for one in mine for two in self.calls[other][1])
+
+    def behind(self, key: int) -> list[int]:
+        """Who waits for a call, or for one that does."""
+        found = {key}
+        for other in self.calls:
+            if found & self.before(other):
+                found.add(other)
+        return [other for other in self.calls if other in found - {key}]
+
+    def amend(self, key: int, accesses: list[Access]) -> None:
+        """A call will touch something else; those that run have come before it."""
+        self.calls[key] = (self.calls[key][0], accesses)
+        self.calls = dict(sorted(self.calls.items(), key=lambda one: one[0] not in self.running))
 
     def free(self, key: int) -> bool:
         """Whether nothing but a place can be missing."""
@@ -139,6 +151,23 @@ class ScheduleMachine(RuleBasedStateMachine):
         left = [key for key in self.oracle.calls if self.oracle.free(key)]
         late = [key for key in left if self.oracle.has_place(key)]
         assert not late, f"{late} are held back by nobody"
+
+    @rule(key=open_calls, accesses=accesses(READ, WRITE, DESTROY))
+    def amend(self, key: int, accesses: list[Access]) -> None:
+        if self.oracle.holds.get(key) and key not in self.oracle.running:
+            self.oracle.amend(key, accesses)
+            self.schedule.amend(key, accesses)
+
+    @rule(key=open_calls)
+    def behind(self, key: int) -> None:
+        if key in self.oracle.calls:
+            self.schedule.settle(key)
+            assert self.schedule.behind(key) == self.oracle.behind(key)
+
+    @rule(accesses=accesses(READ, WRITE, DESTROY))
+    def conflicting(self, accesses: list[Access]) -> None:
+        met = [key for key in self.oracle.calls if self.oracle.conflict(accesses, key)]
+        assert sorted(self.schedule.conflicting(accesses)) == sorted(met)
 
     @rule(key=consumes(open_calls))
     def end(self, key: int) -> None:

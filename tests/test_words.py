@@ -33,9 +33,21 @@ from handrail import (
     Spec,
     Text,
     events,
+    judgement,
 )
 from handrail.events import ToolsChanged
+from handrail.judgement import Edit, Explanation, Matched, Origin, Pending
 
+PENDING = Pending(
+    id="p1",
+    call=Call("add", "{}", "c1"),
+    effect=READ,
+    accesses=(Access(READ, "*"),),
+    question="May it?",
+    fingerprint="00",
+    asked_at=1.0,
+    expires_at=2.0,
+)
 VALUES = [
     Access(READ, "file:a"),
     Allow(),
@@ -54,6 +66,13 @@ VALUES = [
     ToolsChanged(generation=1, added=("add",)),
     events.Requested(1.0, Call("add", "{}", "c1")),
     events.Judged(1.0, "c1", (Access(READ, "*"),), Allow()),
+    PENDING,
+    Edit({"a": 2}),
+    Explanation(call=Call("add", "{}", "c1"), matched=(Matched("ask", Origin("mode ask")),)),
+    Matched("deny", Origin("no-env", "rules.toml", 3), "secrets"),
+    Origin("no-env", "rules.toml", 3),
+    events.Asked(1.0, PENDING),
+    events.Answered(1.0, "p1", "c1", Edit({"a": 2})),
     events.Waiting(1.0, "c2", ("c1",)),
     events.Started(1.0, "c1", 1),
     events.Progressed(1.0, "c1", "half"),
@@ -76,7 +95,7 @@ def test_a_word_is_a_frozen_slotted_value_that_survives_pickling(value: object) 
 def test_every_public_dataclass_but_tool_is_among_them() -> None:
     words = {
         value
-        for module in (handrail, events)
+        for module in (handrail, events, judgement)
         for name in module.__all__
         if isinstance(value := getattr(module, name), type) and dataclasses.is_dataclass(value)
     }
@@ -99,6 +118,7 @@ def test_each_kind_of_failure_says_whose_fault_it_is() -> None:
         "bad_args": Fault.MODEL,
         "stale": Fault.MODEL,
         "denied": Fault.PERSON,
+        "pending": Fault.PERSON,
         "transient": Fault.WORLD,
         "timeout": Fault.WORLD,
         "cancelled": Fault.WORLD,

@@ -85,10 +85,11 @@ def normal(resource: str) -> str:
     if scheme is None:
         raise ValueError(f"{resource!r} is no resource: write 'scheme:path', or '*' for everything")
     head, path = scheme[0], resource[scheme.end() :]
-    if head == "net:" and (port := _PORT.fullmatch(path)):
-        path = f"{port[1]}/{port[2]}"
     root = "/" if path.startswith("/") else ""
-    return head + root + "/".join(_folded(path.split("/"), rooted=bool(root)))
+    segments = _folded(path.split("/"), rooted=bool(root))
+    if head == "net:" and segments and (port := _PORT.fullmatch(segments[0])):
+        segments[:1] = [port[1], port[2]]
+    return head + root + "/".join(segments)
 
 
 def _folded(segments: Iterable[str], *, rooted: bool) -> list[str]:

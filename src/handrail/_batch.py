@@ -7,16 +7,20 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import anyio
 
+from handrail._access import Access
 from handrail._call import Call, unmended
+from handrail._decision import Decision
 from handrail._invoke import Flight
 from handrail._lane import Lane
 from handrail._loop import Spawn, resumed
+from handrail._pending import Pending
 from handrail._policy import ALLOW
 from handrail._preflight import Ready
 from handrail._result import Result
 
-Glide: TypeAlias = tuple[int, int, Call, Lane, dict[str, Any]]
-"""A call in the fast lane: its place in the batch, its key, what it is and what it was given."""
+Glide: TypeAlias = tuple[int, int, Call, Lane, dict[str, Any], Decision]
+"""A call in the fast lane: its place in the batch, its key, what it is, what it was given, and the
+decision that lets it run."""
 
 
 def _nowhere(_start: object) -> None:
@@ -39,8 +43,22 @@ class Batch:
         """By place: calls in the fast lane whose task has not begun."""
         self.closing = False
         """Whether it was cancelled from outside: nothing of it may start any more."""
+        self.waiting: list[tuple[int, Pending]] = []
+        """Those that were put off until somebody answers, or until one of these is answered; each
+        with its place."""
+        self.taken_up: set[str] = set()
+        """The ids of those that waited and were taken up in this batch."""
         self.stopped: set[int] = set()
-        """Those of them that somebody stopped."""
+        """Those of ``gliding`` that somebody stopped."""
+
+    def before(self, place: int, accesses: tuple[Access, ...]) -> tuple[str, ...]:
+        """The ids of those that were put off, come first, and touch the same."""
+        return tuple(
+            one.id
+            for other, one in self.waiting
+            if other < place
+            and any(mine.conflicts(its) for mine in accesses for its in one.accesses)
+        )
 
 
 class Begun(NamedTuple):
@@ -61,8 +79,8 @@ def begun(fn: Callable[..., Coroutine[Any, Any, Any]], values: dict[str, Any]) -
         return Begun(None, raised(error))
 
 
-def ready_in(call: Call, lane: Lane, values: dict[str, Any]) -> Ready:
-    return Ready(call, lane.tool, unmended(values, str(call.args)), lane.accesses, ALLOW)
+def ready_in(call: Call, lane: Lane, values: dict[str, Any], decision: Decision = ALLOW) -> Ready:
+    return Ready(call, lane.tool, unmended(values, str(call.args)), lane.accesses, decision)
 
 
 async def raised(error: BaseException) -> NoReturn:

@@ -14,17 +14,28 @@ from handrail._call import Call
 from handrail._content import Text
 from handrail._event import Event, Finished, Stored
 from handrail._feed import Brief, Feed
-from handrail._hook import After, Approver, Before
-from handrail._hooked import passed_back
+from handrail._hook import After, Approver, Before, Ledger
+from handrail._hooked import Unfinished, passed_back, passed_on
 from handrail._invoke import Flight, Limits
 from handrail._output import bounded
 from handrail._policy import Policy
 from handrail._preflight import Ready, preflight
 from handrail._registry import Registry
-from handrail._result import Result
+from handrail._result import Kind, Result
 from handrail._store import Store
 from handrail._tool import AnyTool
 from handrail._toolset import Toolset
+
+MOST_HOOKING = 500
+"""So many calls may be with the hooks at one time: more is a hook that calls its own executor."""
+_TOO_DEEP = (
+    "Checks of calls are running within one another without end, and so nothing was run. "
+    "Tell the user."
+)
+_TOO_DEEP_AFTER = (
+    "Checks of results are running within one another without end, and so this one is withheld. It "
+    "may have had its effect: check before you call again. Tell the user."
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,11 +54,16 @@ class Desk:
     store: Store
     run_id: str
     clock: Callable[[], float]
+    ledger: Ledger
+    answer_within: float
+    bound_to: Callable[[Call], str] | None
     generation: int = 0
     native: bool = False
     """Whether the event loop is asyncio's."""
     feeds: list[Feed] = field(default_factory=list[Feed])
     keys: int = 0
+    hooking: int = 0
+    """How many calls and results are with the hooks now."""
     seen: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -97,14 +113,30 @@ class Desk:
         parts = (Text(text), *shown) if result.parts else ()
         return result._replace(text=text, parts=parts, data=None, failure=failure), kept
 
+    async def checked(self, call: Call, begun: Unfinished | None = None) -> Call | Result:
+        """A call as the hooks leave it; ``begun`` is how far they came with it."""
+        if self.hooking >= MOST_HOOKING:
+            return Result.fail(call.id, Kind.DENIED, _TOO_DEEP)
+        self.hooking += 1
+        try:
+            if begun is not None:
+                return await passed_on(call, begun.rest, self.hook_timeout, begun.answer)
+            return await passed_on(call, self.before, self.hook_timeout)
+        finally:
+            self.hooking -= 1
+
     async def settled(self, call: Call, result: Result) -> Result:
         """A result as the hooks leave it: what the model gets."""
+        self.hooking += 1
         try:
-            if self.after:
+            if self.after and self.hooking < MOST_HOOKING:
                 result = await passed_back(
                     call, result, self.after, self.hook_timeout, native=self.native
                 )
+            elif self.after:
+                result = Result.fail(call.id, Kind.BUG, _TOO_DEEP_AFTER)
         finally:
+            self.hooking -= 1
             self.tell(Finished(self.clock(), result))
         return result
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from handrail._access import Access
 from handrail._call import Call
-from handrail._decision import Decision
+from handrail._decision import Allow, Decision, Deny
+from handrail._pending import Edit, Pending
 from handrail._result import Kind, Result
 
 
@@ -37,6 +38,26 @@ class Judged:
     call_id: str
     accesses: tuple[Access, ...]
     decision: Decision
+    call: Call | None = None
+    """The call as it was judged, where that is not as it was requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call waits for somebody's answer."""
+
+    at: float
+    pending: Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Somebody answered; whether that counts is told by what follows."""
+
+    at: float
+    pending_id: str
+    call_id: str
+    answer: Allow | Deny | Edit | Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +119,14 @@ class Finished:
 
 
 Event: TypeAlias = (
-    Requested | Judged | Waiting | Started | Progressed | AttemptFailed | Stored | Finished
+    Requested
+    | Judged
+    | Asked
+    | Answered
+    | Waiting
+    | Started
+    | Progressed
+    | AttemptFailed
+    | Stored
+    | Finished
 )

@@ -13,16 +13,20 @@ from typing import Any, Self
 import anyio
 
 from handrail._arguments import proven
-from handrail._batch import raised
+from handrail._batch import raised, ready_in
 from handrail._call import Call
+from handrail._decision import Allow
 from handrail._desk import Desk
 from handrail._event import Event
+from handrail._explanation import Explanation, explained
 from handrail._feed import Feed
-from handrail._hook import After, Approver, Before
+from handrail._glider import went_on
+from handrail._hook import After, Answer, Approver, Before, Ledger, MemoryLedger
 from handrail._hooked import passed_back, swiftly
 from handrail._invoke import Limits
 from handrail._loop import closed_after, on_asyncio, resumed
 from handrail._output import rendered
+from handrail._pending import Pending
 from handrail._policy import ALLOW, Policy, judge
 from handrail._reader import reader
 from handrail._registry import Registry
@@ -36,6 +40,8 @@ from handrail._traffic import Traffic
 MAX_CHARS = 20_000
 TIMEOUT = 120.0
 HOOK_TIMEOUT = 30.0
+ANSWER_WITHIN = 24 * 3600.0
+"""Seconds for which a question may wait for its answer."""
 _QUICK = 250_000
 """Characters of arguments that the fast lane takes; no character is more than four bytes."""
 _new: Callable[..., Any] = vars(tuple)["__new__"]
@@ -64,6 +70,9 @@ class Executor:
         max_running: int = MAX_RUNNING,
         max_running_of: Mapping[str, int] = MappingProxyType({}),
         run_id: str = "",
+        answer_within: float = ANSWER_WITHIN,
+        ledger: Ledger | None = None,
+        bound_to: Callable[[Call], str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         registry = tools if isinstance(tools, Registry) else None
@@ -82,6 +91,9 @@ class Executor:
             store=store,
             run_id=run_id or uuid.uuid4().hex,
             clock=clock,
+            ledger=ledger if ledger is not None else MemoryLedger(),
+            answer_within=answer_within,
+            bound_to=bound_to,
             generation=registry.generation if registry is not None else 0,
         )
         self._schedule = Schedule(most=max_running, most_of=max_running_of)
@@ -122,7 +134,7 @@ class Executor:
 
     # Every single call passes through here: what would read better as functions of its own costs
     # more than it does.
-    async def run(self, call: Call) -> Result:  # noqa: C901, PLR0911, PLR0912, PLR0915
+    async def run(self, call: Call) -> Result:  # noqa: C901, PLR0912, PLR0915
         """Run one call."""
         lane = self._lanes.get(call.name)
         if lane is None or self._schedule.open:
@@ -136,25 +148,26 @@ class Executor:
             values = validate(args)
         except Exception:  # noqa: BLE001  looked at again, and told, the long way
             return await self._traffic.alone(call, call)
+        decision = judge(desk.policy, call, spec, accesses) if desk.policy else ALLOW
         doubtful = args.count(":") != pairs(values) or (words and "\\" in args)
         if (
-            len(args) > _QUICK
+            type(decision) is not Allow
+            or len(args) > _QUICK
             or (doubtful and not proven(args, values, pairs))
-            or (desk.policy and judge(desk.policy, call, spec, accesses) is not ALLOW)
         ):
             return await self._traffic.alone(call, call)
         began = desk.clock() if self._feeds else 0.0
-        coroutine, scope = fn(**values), copy_context()
+        coroutine, scope, value = fn(**values), copy_context(), None
         try:
-            rest = resumed(coroutine, scope.run(coroutine.send, None), scope)
+            rest: Any = resumed(coroutine, scope.run(coroutine.send, None), scope)
         except StopIteration as stop:
-            value = stop.value
+            rest, value = None, stop.value
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  told in the same words as any other
-            return await self._traffic.went_on(call, lane, values, raised(error))
-        else:
-            return await self._traffic.went_on(call, lane, values, rest)
+            rest = raised(error)
+        if rest is not None:
+            return await went_on(self._traffic, ready_in(call, lane, values, decision), rest)
         try:
             text = dump(value).decode() if type(value) is exact else None
         except Exception:  # noqa: BLE001  looked at again, and told, below
@@ -163,7 +176,7 @@ class Executor:
             result = rendered(call.id, value, tool)
             text = result.text
         else:
-            result = _new(Result, (call.id, text, (), text, None))
+            result = _new(Result, (call.id, text, (), text, None, None))
         stored = 0
         if len(text) > most:
             result, stored = desk.shortened(result, most)
@@ -172,7 +185,7 @@ class Executor:
                 result = await passed_back(call, result, desk.after, desk.hook_timeout, native=True)
         finally:
             if self._feeds:
-                desk.tell((began, desk.clock(), call, accesses, ALLOW, result, stored))
+                desk.tell((began, desk.clock(), call, accesses, decision, result, stored))
         return result
 
     def run_sync(self, call: Call) -> Result:
@@ -194,6 +207,23 @@ class Executor:
                 for call in calls:
                     await self._traffic.take(batch, call)
         return [batch.outcomes[place] for place in range(len(batch.calls))]
+
+    async def resume(
+        self, pending: Iterable[Pending], answers: Mapping[str, Answer]
+    ) -> list[Result]:
+        """Go on with calls that waited, in their order; answers are by the id of each Pending.
+
+        What is not answered yet, and what has to wait for that, stays pending. Each answer counts
+        once, for exactly what was asked.
+        """
+        async with self._traffic.batch() as batch:
+            for one in pending:
+                await self._traffic.take_up(batch, one, answers.get(one.id))
+        return [batch.outcomes[place] for place in range(len(batch.calls))]
+
+    def explain(self, call: Call) -> Explanation:
+        """What would become of a call, and why, without running anything: no hook, no tool."""
+        return explained(call, self._desk, self._traffic.in_the_way)
 
     def cancel(self, *call_ids: str) -> None:
         """Stop these calls, or all: those that run, and those that have not started."""

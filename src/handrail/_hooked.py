@@ -9,10 +9,11 @@ from types import CoroutineType
 from typing import Any, NamedTuple
 
 from handrail._call import Call
-from handrail._decision import Allow, Ask, Deny
-from handrail._hook import After, Approver, Before
+from handrail._decision import Allow, Deny
+from handrail._hook import After, Answer, Approver, Before
 from handrail._loop import Expired, Stop, finish, must_pass, resumed
 from handrail._output import said
+from handrail._pending import Edit, Pending
 from handrail._result import Kind, Result
 
 _COROUTINE: Any = CoroutineType
@@ -118,20 +119,29 @@ async def passed_back(
 
 
 async def answered(
-    call: Call, ask: Ask, approver: Approver, *, seconds: float, waits: Callable[[Stop], None]
-) -> Allow | Deny:
+    pending: Pending, approver: Approver, *, seconds: float, waits: Callable[[Stop], None]
+) -> Answer | Pending:
     """What somebody says to a question; whatever goes wrong on the way is a no."""
     try:
-        answer = await finish(_waited(approver(call, ask)), seconds, waits)
+        answer = await finish(_waited(approver(pending)), seconds, waits)
     except Expired:
         raise
     except BaseException as error:
         if must_pass(error):
             raise
         return Deny(f"The question could not be asked ({type(error).__name__}); nothing was run.")
-    if isinstance(answer, Allow | Deny):
+    return valid(pending, answer)
+
+
+def valid(pending: Pending, answer: object) -> Answer | Pending:
+    """An answer, if it is one, and one to this question."""
+    if isinstance(answer, Allow | Deny | Edit):
         return answer
-    return Deny("The answer was neither yes nor no, and so nothing was run.")
+    if isinstance(answer, Pending) and answer == pending:
+        return answer
+    if isinstance(answer, Result) and answer.call_id == pending.call.id:
+        return answer
+    return Deny("The answer was none that counts, and so nothing was run.")
 
 
 def _broken(call: Call, error: BaseException) -> Result:

@@ -16,11 +16,13 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
+from handrail._call import Args
 from handrail._context import Context
 from handrail._errors import Deliberate, Refused, ToolFailed, Transient
 from handrail._event import AttemptFailed, Event, Progressed, Started
 from handrail._loop import Expired, Stop, finish, must_pass
 from handrail._output import Collected, rendered
+from handrail._pending import Pending
 from handrail._preflight import Ready
 from handrail._result import Kind, Result
 from handrail._retry import may_repeat, pause, too_long
@@ -55,11 +57,13 @@ class Flight:
         "emit",
         "key",
         "linger",
+        "put_off",
         "ready",
         "started",
         "stop",
         "stopped",
         "token",
+        "tried",
         "waits",
     )
 
@@ -77,13 +81,23 @@ class Flight:
         """Whether a task of its own sees to it, and will see that it was stopped."""
         self.stopped = False
         """Whether somebody asked for it to stop."""
+        self.put_off: Pending | None = None
+        """The question that somebody will answer later."""
         self.stop: Stop | None = None
         self.collected: Collected | None = None
         self.linger: Linger | None = None
+        self.tried = False
+        """Whether it was given its arguments."""
         self.token = ""
         """Its idempotency key."""
         self.started: Coroutine[Any, Any, Any] | None = None
         """Its first attempt, where that has begun already."""
+
+    def args(self) -> Args:
+        """The arguments for the next attempt: as they were judged, whatever the last one did."""
+        first, self.tried = not self.tried, True
+        again = None if first else self.ready.tool.parse(self.ready.args.text)
+        return again if isinstance(again, Args) else self.ready.args
 
     def cancel(self) -> None:
         """Stop it, wherever it is."""
@@ -203,12 +217,12 @@ def _called(flight: Flight, limits: Limits, attempt: int) -> Coroutine[Any, Any,
     flight.linger = None if way.startswith("async") else linger
     context = _context(flight, attempt)
     if way == "async":
-        made: Coroutine[Any, Any, Any] = ready.tool.invoke(ready.args, context)
+        made: Coroutine[Any, Any, Any] = ready.tool.invoke(flight.args(), context)
         return made
     if way != "sync":
         flight.collected = Collected(limits.max_chars, limits.stored)
     if way == "async stream":
-        return _drained(ready.tool.invoke(ready.args, context), flight.collected)
+        return _drained(ready.tool.invoke(flight.args(), context), flight.collected)
     return _in_thread(limits, partial(linger.run, partial(_work, flight, linger, context)))
 
 
@@ -224,7 +238,7 @@ async def _drained(pieces: Any, into: Collected | None) -> None:
 
 def _work(flight: Flight, linger: Linger, context: Context | None) -> tuple[Any]:
     """What the thread does; boxed, since what a function gives may be anything, a coroutine too."""
-    given = flight.ready.tool.invoke(flight.ready.args, context)
+    given = flight.ready.tool.invoke(flight.args(), context)
     if flight.collected is None:
         return (given,)
     with closing(given):

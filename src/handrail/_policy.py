@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail._access import Access
 from handrail._call import Call
-from handrail._decision import Allow, Ask, Decision, Deny
+from handrail._decision import Allow, Ask, Decision, Deny, Origin
 from handrail._spec import Spec
 
 Policy: TypeAlias = Callable[[Call, Spec, tuple[Access, ...]], Decision]
-"""Judges a call by what it asks for, what its tool promises and what it will touch. Pure."""
+"""Judges a call by what it asks for, what its tool promises and what it will touch. Pure.
+
+One that can change while it is in use has a ``version``, a string that changes with it: a yes that
+was given under another version counts no more.
+"""
 
 ALLOW = Allow()
+_DECISIONS = (Allow, Ask, Deny)
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One rule that has something to say of a call."""
+
+    verdict: Verdict
+    origin: Origin
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.origin}" + (f": {self.why}" if self.why else "")
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A policy that can say which of its rules matched, the deciding one first."""
+
+    def explain(
+        self, call: Call, spec: Spec, accesses: tuple[Access, ...], /
+    ) -> tuple[Matched, ...]:
+        """Every rule that matched this call."""
+        ...
 
 
 def judge(policy: Policy | None, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> Decision:
@@ -24,8 +55,11 @@ def judge(policy: Policy | None, call: Call, spec: Spec, accesses: tuple[Access,
         decision = policy(call, spec, accesses)
     except (Exception, SystemExit) as error:  # noqa: BLE001  broken, it must not open the gate
         return Deny(f"The policy failed ({type(error).__name__}), and so nothing was run.")
-    if type(decision) is Allow:
-        return ALLOW
-    if isinstance(decision, Ask | Deny):
+    if type(decision) in _DECISIONS:
         return decision
     return Deny("The policy gave no decision, and so nothing was run.")
+
+
+def version(policy: Policy | None) -> str:
+    """What changes when the policy does, as far as it says so."""
+    return str(getattr(policy, "version", ""))

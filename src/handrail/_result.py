@@ -8,6 +8,7 @@ from enum import Enum, StrEnum
 from typing import Any, NamedTuple
 
 from handrail._content import Content, Text
+from handrail._pending import Pending
 
 
 class Fault(Enum):
@@ -16,7 +17,7 @@ class Fault(Enum):
     MODEL = "model"
     """The model called it wrongly: it should call again, corrected."""
     PERSON = "person"
-    """A person or their policy refused: the model should go about it another way."""
+    """A person or their policy refused, or has yet to answer: go about something else."""
     WORLD = "world"
     """Something between here and there: wait, or check what happened."""
     TOOL = "tool"
@@ -32,6 +33,7 @@ class Kind(StrEnum):
     BAD_ARGS = "bad_args"
     STALE = "stale"
     DENIED = "denied"
+    PENDING = "pending"
     TRANSIENT = "transient"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
@@ -50,6 +52,7 @@ _FAULTS = {
     Kind.BAD_ARGS: Fault.MODEL,
     Kind.STALE: Fault.MODEL,
     Kind.DENIED: Fault.PERSON,
+    Kind.PENDING: Fault.PERSON,
     Kind.TRANSIENT: Fault.WORLD,
     Kind.TIMEOUT: Fault.WORLD,
     Kind.CANCELLED: Fault.WORLD,
@@ -84,6 +87,8 @@ class Result(NamedTuple):
     data: str | None = None
     """The JSON alone, where the tool gave data rather than words."""
     failure: Failure | None = None
+    pending: Pending | None = None
+    """What the call waits for, where it has not run yet: keep it, and answer it later."""
 
     @classmethod
     def fail(cls, call_id: str, kind: Kind, message: str, detail: str = "") -> Result:
@@ -98,7 +103,7 @@ class Result(NamedTuple):
 
 def good(call_id: str, text: str, data: str | None = None) -> Result:
     """A result of words or data, made fast."""
-    made: Result = _new(Result, (call_id, text, (), data, None))
+    made: Result = _new(Result, (call_id, text, (), data, None, None))
     return made
 
 

@@ -131,6 +131,44 @@ class Schedule:
         entry.holds -= 1
         self._ready_or_not(entry)
 
+    def amend(self, key: int, accesses: Sequence[Access]) -> None:
+        """A call that has not started will touch something else; it keeps its place in the order.
+
+        Those that run have begun before it, whatever their place was.
+        """
+        self._entries[key].accesses = accesses
+        self._ready.clear()
+        self._parked.clear()
+        for entry in self._entries.values():
+            if entry.state is _State.READY:
+                entry.state = _State.WAITING
+        in_order = sorted(self._entries.items(), key=lambda one: one[1].state is _State.WAITING)
+        self._entries = dict(in_order)
+        self._rebuild()
+
+    def behind(self, key: int) -> list[int]:
+        """The calls that wait for this one, or for one that does; in order."""
+        if self._torn:
+            self._rebuild()
+        seen: set[_Entry] = set()
+        todo = list(self._entries[key].followers)
+        while todo:
+            one = todo.pop()
+            if one not in seen and one.state is not _State.OVER:
+                seen.add(one)
+                todo += one.followers
+        return [key for key, entry in self._entries.items() if entry in seen]
+
+    def conflicting(self, accesses: Sequence[Access]) -> list[int]:
+        """The calls under way that one with these accesses would have to wait for."""
+        for loose in list(self._loose):
+            self.settle(loose)
+        return [
+            key
+            for key, entry in self._entries.items()
+            if any(one.conflicts(other) for one in entry.accesses for other in accesses)
+        ]
+
     def startable(self) -> list[int]:
         """The calls that may start now, in the order they became ready; they count as running."""
         if self._torn:

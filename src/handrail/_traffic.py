@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import anyio
 
-from handrail._batch import Batch, Glide, begun, ready_in
+from handrail._access import Access
+from handrail._batch import Batch, ready_in
 from handrail._call import Call
 from handrail._decision import Allow, Ask, Deny
 from handrail._desk import Desk
 from handrail._effect import READ
 from handrail._event import Finished, Judged, Requested, Waiting
-from handrail._hooked import Unfinished, answered, passed_back, passed_on
+from handrail._glider import glides, tell_start
+from handrail._hooked import Unfinished
 from handrail._invoke import Flight, invoke, stopped
-from handrail._lane import Lane, at_once, lane
-from handrail._loop import Expired, group, is_cancelled
-from handrail._output import rendered
-from handrail._policy import ALLOW, judge
+from handrail._lane import Lane, lane
+from handrail._loop import group, is_cancelled
+from handrail._pending import Pending
 from handrail._preflight import Ready
+from handrail._questions import Questions, waiting
 from handrail._result import Kind, Result
 from handrail._schedule import Schedule
-
-ANSWER_TIMEOUT = 24 * 3600.0
-"""Seconds that an approver may take."""
 
 
 class Traffic:
@@ -35,8 +34,9 @@ class Traffic:
     def __init__(self, desk: Desk, schedule: Schedule) -> None:
         self.desk = desk
         self.schedule = schedule
+        self.questions = Questions(desk)
         self.lanes: dict[str, Lane] = {}
-        self._batches: dict[int, Batch] = {}
+        self.batches: dict[int, Batch] = {}
         """By the key of each call that has not ended."""
         self._open: list[Batch] = []
         self._lingering = 0
@@ -75,7 +75,7 @@ class Traffic:
         for key in batch.held:
             if key in batch.flights:
                 self.schedule.release(key)
-        self._launch()
+        self.launch()
         for key in batch.held:
             if key in batch.flights:
                 self._tell_if_crowded(batch.flights[key][1])
@@ -88,7 +88,7 @@ class Traffic:
     async def alone(self, call: Call, passed: Call | Result | Unfinished | None = None) -> Result:
         """Run one call; ``passed`` is what the hooks before it have made of it."""
         if isinstance(passed, Unfinished):
-            passed = await passed_on(call, passed.rest, self.desk.hook_timeout, passed.answer)
+            passed = await self.desk.checked(call, passed)
         async with self.batch() as batch:
             await self.take(batch, call, passed)
         return batch.outcomes[0]
@@ -103,20 +103,50 @@ class Traffic:
         elif passed is None:
             passed = call
             if desk.before:
-                passed = await passed_on(call, desk.before, desk.hook_timeout)
-        if self.lanes and type(passed) is Call and self._glides(batch, place, passed):
+                passed = await desk.checked(call)
+        if self.lanes and type(passed) is Call and glides(self, batch, place, passed):
             return
         desk.tell(Requested(desk.clock(), call))
-        ready = passed if isinstance(passed, Result) else desk.judged(passed)
+        if isinstance(passed, Result) and not self._loosens(call, passed):
+            batch.outcomes[place] = await desk.settled(call, passed)
+        else:
+            judged = passed if isinstance(passed, Call) else call
+            await self._admit(batch, place, judged, desk.judged(judged))
+
+    def _loosens(self, call: Call, answer: Result) -> bool:
+        """Whether a hook answered for a call that the policy does not simply allow."""
+        if answer.failure is not None or self.desk.policy is None:
+            return False
+        ready = self.desk.judged(call)
+        return isinstance(ready, Ready) and not isinstance(ready.decision, Allow)
+
+    async def take_up(self, batch: Batch, pending: Pending, answer: object) -> None:
+        """Go on with a call that waited, now that it has its answer, or still has none."""
+        place, desk, call = len(batch.calls), self.desk, pending.call
+        batch.calls.append(call)
+        others = set(pending.after) - batch.taken_up
+        batch.taken_up.add(pending.id)
+        free = not batch.before(place, pending.accesses) and await self.questions.may_go_on(others)
+        desk.tell(Requested(desk.clock(), call))
+        ready = await self.questions.taken_up(pending, answer, free=free)
+        await self._admit(batch, place, call, ready)
+
+    async def _admit(self, batch: Batch, place: int, call: Call, ready: Ready | Result) -> None:
+        """Give a judged call its turn, or its result."""
+        desk = self.desk
         if isinstance(ready, Ready):
-            desk.tell(Judged(desk.clock(), call.id, ready.accesses, ready.decision))
+            changed = ready.call if ready.call != batch.calls[place] else None
+            desk.tell(Judged(desk.clock(), call.id, ready.accesses, ready.decision, changed))
             if refusal := self._refusal(ready):
                 ready = Result.fail(call.id, Kind.DENIED, refusal)
-        if isinstance(ready, Result):
-            seen = call if isinstance(passed, Result) else passed
-            batch.outcomes[place] = await desk.settled(seen, ready)
-        else:
+            elif after := batch.before(place, ready.accesses):
+                ready = waiting(self.questions.pending(ready, after))
+        if isinstance(ready, Ready):
             self._board(batch, place, ready)
+            return
+        if ready.pending is not None:
+            batch.waiting.append((place, ready.pending))
+        batch.outcomes[place] = await desk.settled(call, ready)
 
     def _refusal(self, ready: Ready) -> str:
         """Why a judged call may not run, if it may not."""
@@ -133,7 +163,7 @@ class Traffic:
         for batch in self._open:
             waiting = batch.gliding.items()
             batch.stopped |= {n for n, glide in waiting if not call_ids or glide[2].id in call_ids}
-        for key, batch in list(self._batches.items()):
+        for key, batch in list(self.batches.items()):
             place, flight = batch.flights[key]
             if call_ids and flight.ready.call.id not in call_ids:
                 continue
@@ -142,8 +172,8 @@ class Traffic:
                 self._drop(batch, key)
             elif not flight.boarded:
                 self._end(key, launch=False)
-                batch.spawn(partial(self._land, batch, place, flight, stopped(flight)))
-        self._launch()
+                batch.spawn(partial(self.land, batch, place, flight, stopped(flight)))
+        self.launch()
 
     async def all_ended(self) -> None:
         """Wait until nothing is under way, threads that outlived their calls included."""
@@ -157,18 +187,6 @@ class Traffic:
         if self._quiet is not None and not self.schedule.open and not self._landing:
             self._quiet.set()
 
-    async def went_on(self, call: Call, lane: Lane, values: dict[str, Any], started: Any) -> Result:
-        """Go on with a single call that was started where it stood, and did not end at once."""
-        flight = self.desk.flight(ready_in(call, lane, values))
-        flight.started, flight.boarded = started, True
-        self._tell_start(call, lane, self.desk.clock())
-        self.schedule.add(flight.key, lane.spec.name, lane.accesses)
-        self.schedule.startable()
-        batch = self._batches[flight.key] = Batch()
-        batch.flights[flight.key] = (0, flight)
-        await self._fly(batch, 0, flight)
-        return batch.outcomes[0]
-
     def _board(self, batch: Batch, place: int, ready: Ready) -> None:
         """Give a judged call its turn."""
         spec, desk = ready.tool.spec, self.desk
@@ -178,7 +196,7 @@ class Traffic:
             self.lanes[spec.name] = made
         flight = desk.flight(ready)
         batch.flights[flight.key] = (place, flight)
-        self._batches[flight.key] = batch
+        self.batches[flight.key] = batch
         asks = isinstance(ready.decision, Ask)
         early = spec.effect == READ
         waits = self.schedule.add(flight.key, spec.name, ready.accesses, held=asks + (not early))
@@ -190,7 +208,7 @@ class Traffic:
         if asks:
             flight.boarded = True
             batch.spawn(partial(self._ask, batch, place, flight))
-        self._launch()
+        self.launch()
         if early and not asks:
             self._tell_if_crowded(flight)
 
@@ -201,21 +219,28 @@ class Traffic:
 
     def _named(self, key: int) -> str:
         """The id of a call that has not ended; of one whose thread outlived it, what is known."""
-        batch = self._batches.get(key)
+        batch = self.batches.get(key)
         return batch.flights[key][1].ready.call.id if batch is not None else "(a stopped call)"
 
-    def _launch(self) -> None:
+    def launch(self) -> None:
         for key in self.schedule.startable():
-            batch = self._batches[key]
+            batch = self.batches[key]
             place, flight = batch.flights[key]
             if batch.closing:
                 self._drop(batch, key)
                 continue
             flight.boarded = True
-            batch.spawn(partial(self._fly, batch, place, flight))
+            batch.spawn(partial(self.fly, batch, place, flight))
 
-    async def _fly(self, batch: Batch, place: int, flight: Flight) -> None:
+    async def fly(self, batch: Batch, place: int, flight: Flight) -> None:
         """Run one call in a task of its own."""
+        if flight.put_off is not None or batch.before(place, flight.ready.accesses):
+            result = stopped(flight) if flight.stopped else self._put_off(batch, place, flight)
+            if flight.key in batch.flights:
+                self._end(flight.key)
+            self.launch()
+            await self.land(batch, place, flight, result)
+            return
         try:
             if flight.stopped and flight.started is None:
                 result = stopped(flight)
@@ -228,9 +253,9 @@ class Traffic:
             raise
         finally:
             self._end(flight.key, flight)
-        await self._land(batch, place, flight, result)
+        await self.land(batch, place, flight, result)
 
-    async def _land(self, batch: Batch, place: int, flight: Flight, result: Result) -> None:
+    async def land(self, batch: Batch, place: int, flight: Flight, result: Result) -> None:
         dressed = self.desk.dressed(flight.ready, result)
         self._landing += 1
         try:
@@ -241,95 +266,40 @@ class Traffic:
 
     async def _ask(self, batch: Batch, place: int, flight: Flight) -> None:
         """Put a policy's question to the approver, and act on the answer."""
-        answer = await self._answer(flight)
-        flight.stop = None
-        if isinstance(answer, Allow) and not flight.stopped:
+        amend = partial(self.schedule.amend, flight.key)
+        settled = await self.questions.settle(flight, amend)
+        if isinstance(settled, Allow | Pending) and not flight.stopped:
+            flight.put_off = settled if isinstance(settled, Pending) else None
             flight.boarded = False
             self.schedule.release(flight.key)
-            self._launch()
+            self.launch()
             return
         self._end(flight.key)
-        result = stopped(flight)
-        if isinstance(answer, Deny) and not flight.stopped:
-            result = Result.fail(flight.ready.call.id, Kind.DENIED, answer.reason)
-        await self._land(batch, place, flight, result)
+        told = settled if isinstance(settled, Result) and not flight.stopped else stopped(flight)
+        await self.land(batch, place, flight, told)
 
-    async def _answer(self, flight: Flight) -> Allow | Deny | None:
-        """Yes or no; None where the call was stopped before somebody answered."""
-        ready, approver = flight.ready, self.desk.approver
-        if flight.stopped or approver is None or not isinstance(ready.decision, Ask):
-            return None
-        try:
-            return await answered(
-                ready.call,
-                ready.decision,
-                approver,
-                seconds=ANSWER_TIMEOUT,
-                waits=flight.may_wait,
-            )
-        except Expired:
-            return None
+    def _put_off(self, batch: Batch, place: int, flight: Flight) -> Result:
+        """A call waits until somebody answers; and so do those of its batch that wait for it."""
+        behind = self.schedule.behind(flight.key)
+        result = self._waits(batch, place, flight)
+        for key in behind:
+            at, other = batch.flights.get(key, (0, flight))
+            if not other.boarded:
+                told = self._waits(batch, at, other)
+                batch.spawn(partial(self.land, batch, at, other, told))
+        return result
 
-    def _glides(self, batch: Batch, place: int, call: Call) -> bool:
-        """Start a call in the fast lane, if it may and nothing stands in its way."""
-        lane, desk = self.lanes.get(call.name), self.desk
-        if lane is None or not lane.reads:
-            return False
-        values = at_once(lane.tool, call.args)
-        if values is None:
-            return False
-        if desk.policy and judge(desk.policy, call, lane.spec, lane.accesses) is not ALLOW:
-            return False
-        desk.keys += 1
-        if not self.schedule.read_now(desk.keys, lane.spec.name, lane.accesses):
-            return False
-        glide = batch.gliding[place] = (place, desk.keys, call, lane, values)
-        batch.spawn(partial(self._glide, batch, glide))
-        return True
+    def _waits(self, batch: Batch, place: int, flight: Flight) -> Result:
+        """End a call for now: what it is told while it waits."""
+        after = batch.before(place, flight.ready.accesses)
+        pending = replace(flight.put_off or self.questions.pending(flight.ready), after=after)
+        batch.waiting.append((place, pending))
+        self._end(flight.key, launch=False)
+        return waiting(pending)
 
-    async def _glide(self, batch: Batch, glide: Glide) -> None:
-        """Run a call of the fast lane in a task of its own."""
-        place, key, call, lane, values = glide
-        del batch.gliding[place]
-        desk = self.desk
-        began = desk.clock() if desk.feeds else 0.0
-        if place in batch.stopped:
-            flight = desk.flight(ready_in(call, lane, values), key)
-            self.schedule.end(key)
-            self._tell_start(call, lane, began)
-            await self._land(batch, place, flight, stopped(flight))
-            return
-        first = begun(lane.fn, values)
-        if first.started is not None:
-            await self._take_off(batch, glide, first.started)
-            return
-        self.schedule.end(key)
-        if self._batches:
-            self._launch()
-        result, stored = rendered(call.id, first.value, lane.tool), 0
-        if len(result.text) > lane.most:
-            result, stored = desk.shortened(result, lane.most)
-        try:
-            if desk.after:
-                result = await passed_back(call, result, desk.after, desk.hook_timeout, native=True)
-        finally:
-            if desk.feeds:
-                desk.tell((began, desk.clock(), call, lane.accesses, ALLOW, result, stored))
-        batch.outcomes[place] = result
-
-    async def _take_off(self, batch: Batch, glide: Glide, started: Any) -> None:
-        """Go on with a call of the fast lane that did not end at once."""
-        place, key, call, lane, values = glide
-        flight = self.desk.flight(ready_in(call, lane, values), key)
-        flight.started, flight.boarded = started, True
-        batch.flights[key], self._batches[key] = (place, flight), batch
-        self.schedule.settle(key)
-        self._tell_start(call, lane, self.desk.clock())
-        await self._fly(batch, place, flight)
-
-    def _tell_start(self, call: Call, lane: Lane, at: float) -> None:
-        self.desk.tell(Requested(at, call))
-        self.desk.tell(Judged(at, call.id, lane.accesses, ALLOW))
+    def in_the_way(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
+        """The ids of the calls under way that one with these accesses would wait for."""
+        return tuple(map(self._named, self.schedule.conflicting(accesses)))
 
     def _drop(self, batch: Batch, key: int) -> None:
         """A call will never run."""
@@ -340,7 +310,7 @@ class Traffic:
 
     def _end(self, key: int, flight: Flight | None = None, *, launch: bool = True) -> None:
         """A call is over; unless its thread runs on, what it touched is free again."""
-        batch = self._batches.pop(key)
+        batch = self.batches.pop(key)
         del batch.flights[key]
         if not batch.flights and batch.all_ended is not None:
             batch.all_ended.set()
@@ -350,13 +320,13 @@ class Traffic:
             return
         self.schedule.end(key)
         if launch:
-            self._launch()
+            self.launch()
         self._tell_if_quiet()
 
     def _thread_ended(self, key: int) -> None:
         self._lingering -= 1
         self.schedule.end(key)
-        self._launch()
+        self.launch()
         self._tell_if_quiet()
 
     async def _ended(self, batch: Batch) -> None:
@@ -371,22 +341,23 @@ class Traffic:
                 continue  # it was stopped meanwhile
             self._end(key)
             blocked = Result.fail(flight.ready.call.id, Kind.TIMEOUT, _BLOCKED)
-            await self._land(batch, place, flight, blocked)
+            await self.land(batch, place, flight, blocked)
 
     def _moves(self) -> bool:
         """Whether any call has a task that sees to it."""
-        return any(batch.flights[key][1].boarded for key, batch in self._batches.items())
+        return any(batch.flights[key][1].boarded for key, batch in self.batches.items())
 
     def _give_up(self, batch: Batch) -> None:
         """The batch was cancelled from outside: whoever has not landed never will."""
         for key in list(batch.flights):
             self._drop(batch, key)
-        for place, key, call, way, values in batch.gliding.values():
+        for place, key, call, way, values, decision in batch.gliding.values():
             self.schedule.end(key)
-            batch.outcomes[place] = stopped(self.desk.flight(ready_in(call, way, values), key))
-            self._tell_start(call, way, self.desk.clock())
+            flight = self.desk.flight(ready_in(call, way, values, decision), key)
+            batch.outcomes[place] = stopped(flight)
+            tell_start(self.desk, flight.ready, self.desk.clock())
             self.desk.tell(Finished(self.desk.clock(), batch.outcomes[place]))
-        self._launch()
+        self.launch()
         self._tell_if_quiet()
 
 

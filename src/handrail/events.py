@@ -1,6 +1,8 @@
 """The events of an executor and of a registry, for whoever listens."""
 
 from handrail._event import (
+    Answered,
+    Asked,
     AttemptFailed,
     Event,
     Finished,
@@ -14,6 +16,8 @@ from handrail._event import (
 )
 
 __all__ = [
+    "Answered",
+    "Asked",
     "AttemptFailed",
     "Event",
     "Finished",

@@ -9,6 +9,7 @@ from handrail.hooks.audit import audit
 from handrail.hooks.budget import budget
 from handrail.hooks.cache import cache
 from handrail.hooks.circuit_breaker import circuit_breaker
+from handrail.hooks.command import command
 from handrail.hooks.gate import gate
 from handrail.hooks.loop_guard import loop_guard
 from handrail.hooks.rate_limit import rate_limit
@@ -22,6 +23,7 @@ __all__ = [
     "budget",
     "cache",
     "circuit_breaker",
+    "command",
     "gate",
     "loop_guard",
     "rate_limit",

@@ -1,0 +1,107 @@
+"""What a decision costs: beside a dictionary lookup, and for shell lines beside the bare lexer.
+
+Sides take turns in one run, and the best turn of each counts: whatever else the machine does only
+ever adds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from definition import Row
+from handrail import DESTROY, WRITE, Access, Call, Spec, write_file
+from handrail.policy import Level, Rulebook, parse, shipped
+from handrail.policy._lexer import lex
+from handrail.policy._shell import read_line
+
+CORPUS = Path(__file__).parents[1] / "tests" / "data" / "benign-commands.txt"
+TURNS = 25
+MANY = 2_000
+
+
+def hundred() -> Rulebook:
+    """A hundred rules of all kinds."""
+    tables = [f'decide="deny"\naccess="write file:secret{n}/**"' for n in range(30)]
+    tables += [f'decide="deny"\naccess="* file:**/*.key{n}"' for n in range(10)]
+    tables += [f'decide="allow"\ntools="tool{n}"' for n in range(20)]
+    tables += [f'decide="allow"\ncommand="cmd{n} sub"\noperands=["path*"]' for n in range(30)]
+    tables += [f'decide="deny"\ncommand="bad{n}"' for n in range(9)]
+    tables += ['decide="allow"\ntools="save"\naccess="write file:src/**"']
+    text = "\n".join(f"[[rule]]\n{table}\n" for table in tables)
+    return Rulebook(parse(text, file="rules.toml", level=Level.USER).rules)
+
+
+def best(*sides: Callable[[], Any]) -> list[float]:
+    """Seconds of each side's best turn."""
+    found = [float("inf")] * len(sides)
+    for _ in range(TURNS):
+        for place, side in enumerate(sides):
+            started = time.perf_counter()
+            side()
+            found[place] = min(found[place], time.perf_counter() - started)
+    return found
+
+
+def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
+    book = hundred()
+    save = Spec(name="save", description="", input_schema={}, effect=WRITE)
+    call, again = Call("save", '{"path":"src/a.py"}', "1"), (write_file("src/a.py"),)
+    others = [(write_file(f"src/d{n}/a.py"),) for n in range(MANY)]
+    table = {f"tool{n}": n for n in range(1_000)}
+    turns = range(MANY)
+
+    def looked_up() -> None:
+        for _ in turns:
+            table["tool500"]
+
+    def nothing() -> None:
+        for _ in turns:
+            pass
+
+    def judged() -> None:
+        for _ in turns:
+            book(call, save, again)
+
+    def judged_first() -> None:
+        book.switch("ask")  # forgets what it decided
+        for one in others:
+            book(call, save, one)
+
+    lookup, empty, ours, first = best(looked_up, nothing, judged, judged_first)
+    bare = lookup - empty
+    seen, new = (ours - empty) / bare, (first - empty) / bare
+    yield Row("decision, 100 rules, resource known", seen, 30, "lookups", "a dict", seen <= 30)
+    yield Row("decision, 100 rules, resource new", new, 2_000, "lookups", "our own", new <= 2_000)
+
+
+def lines() -> Iterator[Row]:
+    book = Rulebook(shipped("read_only", "development"))
+    bash = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+    touched = (Access(DESTROY, "*"),)
+    text = CORPUS.read_text(encoding="utf-8").splitlines()
+    corpus = [one for one in text if one and not one.startswith("#")]
+    ours, lexed = [], []
+    for line in corpus:
+        call = Call("bash", {"command": line}, "1")
+
+        def judged(call: Call = call) -> None:
+            read_line.cache_clear()
+            book(call, bash, touched)
+
+        mine, bare = best(judged, lambda line=line: lex(line))
+        ours.append(mine * 1e6)
+        lexed.append(bare * 1e6)
+    middle = statistics.median(ours)
+    late = sorted(ours)[int(0.9 * len(ours))]
+    beside = f"the lexer: {statistics.median(lexed):.0f} µs"
+    yield Row("shell line, shipped rules, median", middle, 150, "µs", beside, middle <= 150)
+    yield Row("shell line, shipped rules, 9 of 10", late, 300, "µs", "our own", late <= 300)
+
+
+def rows() -> Iterator[Row]:
+    yield from calls()
+    yield from lines()

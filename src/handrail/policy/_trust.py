@@ -1,0 +1,90 @@
+"""Trust: which rule files of workspaces a user has looked at, by their exact content."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from handrail.policy._shapes import is_table
+
+MOST_BYTES = 1 << 20
+
+
+def digest(content: bytes) -> str:
+    """What trust is bound to."""
+    return hashlib.sha256(content).hexdigest()
+
+
+class Trust:
+    """The trust that a user has given, kept in a file of theirs."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def has(self, rules: Path, content_digest: str) -> bool:
+        """Whether this content of this very file is trusted."""
+        return self._all().get(_key(rules)) == content_digest
+
+    def grant(self, rules: Path, content_digest: str) -> None:
+        """Trust this content of a file from here on. Only ever on a user's word."""
+        self._keep({**self._all(), _key(rules): content_digest})
+
+    def revoke(self, rules: Path) -> None:
+        """Trust a file no longer."""
+        self._keep({name: value for name, value in self._all().items() if name != _key(rules)})
+
+    def _all(self) -> dict[str, Any]:
+        """By path; nothing, where the file cannot be read: then nothing is trusted."""
+        try:
+            content, others_may_write = read_securely(self._file)
+            kept: Any = json.loads(content)
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return kept if is_table(kept) and not others_may_write else {}
+
+    def _keep(self, trusted: dict[str, Any]) -> None:
+        replaced(self._file, json.dumps(trusted, indent=1, sort_keys=True))
+
+
+def read_securely(path: Path) -> tuple[bytes, bool]:
+    """A file's bytes, and whether others may write to it or to its folder. Never through a link."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if about.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES} bytes")
+        content = os.read(handle, MOST_BYTES)
+    finally:
+        os.close(handle)
+    return content, any(
+        one.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or one.st_uid not in (0, os.geteuid())
+        for one in (about, path.parent.stat())
+    )
+
+
+def replaced(file: Path, text: str) -> None:
+    """Put a text in place of a file at once; nobody else may read or write it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as made:
+            made.write(text)
+            made.flush()
+            os.fsync(handle)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _key(rules: Path) -> str:
+    """Where a file really is: a folder that is reached by another way has no trust of its own."""
+    return str(rules.parent.resolve() / rules.name)

@@ -1,0 +1,33 @@
+"""Questions for the tests, made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from handrail import WRITE, Access, Call, Effect
+from handrail.judgement import Origin, Pending
+
+
+def asked(
+    args: object,
+    *,
+    name: str = "write",
+    effect: Effect = WRITE,
+    touches: tuple[Access, ...] = (Access(WRITE, "file:src/a.py"),),
+    question: str = "Write it?",
+    call_id: str = "c1",
+    **others: Any,
+) -> Pending:
+    fields: dict[str, Any] = {
+        "id": "q1",
+        "call": Call(name, args if isinstance(args, str) else json.dumps(args), call_id),
+        "effect": effect,
+        "accesses": touches,
+        "question": question,
+        "fingerprint": "ab" * 32,
+        "asked_at": 1_000.0,
+        "expires_at": 1_060.0,
+        "origin": Origin("ask write", "handrail.toml", 3),
+    }
+    return Pending(**fields | others)

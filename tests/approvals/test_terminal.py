@@ -1,0 +1,670 @@
+"""The terminal approver, with a person at the other end of a pty."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import struct
+import subprocess
+import sys
+import termios
+import tty
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from rich.console import Console
+
+from approvals.person import Person, person
+from approvals.questions import asked
+from handrail import (
+    DESTROY,
+    READ,
+    WRITE,
+    Allow,
+    Ask,
+    Call,
+    Deny,
+    Effect,
+    Executor,
+    Result,
+    Toolset,
+    tool,
+)
+from handrail.approvals import Proposal, terminal
+from handrail.judgement import Answer, Approver, Edit, Pending
+
+NO = Deny(
+    "The user said no, and nothing was run. Do not look for a way around it: go on without this "
+    "call, or ask the user what they want instead."
+)
+NO_TERMINAL = Deny(
+    "Nobody could be asked, since the input is not a terminal, and so nothing was run. Go on "
+    "without this call, or tell the user what you wanted to do."
+)
+RAW = Deny(
+    "Nobody could be asked, since the terminal is in raw mode, and so nothing was run. Go on "
+    "without this call, or tell the user what you wanted to do."
+)
+CANNOT_SHOW = Deny(
+    "Nobody could be asked, since the question cannot be shown on a terminal, and so nothing was "
+    "run. Go on without this call, or tell the user what you wanted to do."
+)
+QUESTION = asked({"path": "a"})
+CHOICES = "y yes once · n no · e edit · r respond · d details · l later\n"
+
+Acts = Callable[[], Awaitable[Any]]
+
+
+def at(who: Person, **options: Any) -> Approver:
+    return terminal(stdin=who.stdin, console=who.console, **options)
+
+
+async def answer(approver: Approver, pending: Pending, *acts: Acts) -> Answer | Pending:
+    """What the approver answers, while a person does these things in turn."""
+    answers: list[Answer | Pending] = []
+
+    async def ask() -> None:
+        answers.append(await approver(pending))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        for act in acts:
+            await act()
+    return answers[0]
+
+
+async def answered(
+    *words: str, pending: Pending = QUESTION, height: int = 24, **options: Any
+) -> Answer | Pending:
+    """What becomes of a question if a person types these words, each when they are asked."""
+    with person(height=height) as who:
+        return await answer(at(who, **options), pending, lambda: who.answers(*words))
+
+
+@pytest.mark.parametrize("word", ["y", "yes", " Y "])
+@pytest.mark.parametrize("effect", [READ, WRITE])
+async def test_yes_allows_the_call_once(word: str, effect: Effect) -> None:
+    assert await answered(word, pending=asked({}, effect=effect)) == Allow()
+
+
+@pytest.mark.parametrize("effect", [READ, WRITE, DESTROY])
+async def test_enter_alone_is_no_answer(effect: Effect) -> None:
+    pending = asked({}, effect=effect)
+
+    assert await answered("", "", "what", "l", pending=pending) == pending
+
+
+async def test_what_may_destroy_wants_the_whole_word() -> None:
+    with person() as who:
+        given = await answer(
+            at(who),
+            asked({}, effect=DESTROY),
+            lambda: who.answers("y"),
+            lambda: who.sees("This may destroy something: type yes in full, or n.\n"),
+            lambda: who.answers("yes"),
+        )
+
+    assert given == Allow()
+
+
+async def test_the_whole_question_is_shown_before_it_is_asked() -> None:
+    with person() as who:
+        shown: list[str] = []
+
+        async def reads() -> None:
+            shown.append(await who.sees("your answer: "))
+            who.types("l\n")
+
+        await answer(at(who), QUESTION, reads)
+
+    assert "".join(shown) == (
+        "\nwrite wants to run (write; call c1)\n  write file:src/a.py\nquestion: Write it?\n"
+        f"asked by: ask write (handrail.toml:3)\npath: a\n{CHOICES}"
+    )
+
+
+async def test_markup_and_names_of_emoji_are_shown_as_they_are() -> None:
+    with person() as who:
+        shown: list[str] = []
+
+        async def reads() -> None:
+            shown.append(await who.sees("your answer: "))
+            who.types("l\n")
+
+        await answer(at(who), asked({"text": "[bold red]x[/] :smile: [link=x]y[/link]"}), reads)
+
+    assert "text: [bold red]x[/] :smile: [link=x]y[/link]\n" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("", NO.reason),
+        ("Use b.", "The user said no, and nothing was run. They said: Use b."),
+        ("grüß \u0301", "The user said no, and nothing was run. They said: grüß \u0301"),
+    ],
+)
+async def test_no_takes_words_for_the_model(words: str, reason: str) -> None:
+    with person() as who:
+        given = await answer(
+            at(who),
+            QUESTION,
+            lambda: who.answers("n"),
+            lambda: who.answers(words, after="words for the model (or Enter): "),
+        )
+
+    assert given == Deny(reason)
+
+
+async def test_later_hands_the_question_back() -> None:
+    assert await answered("l") is QUESTION
+
+
+@pytest.mark.parametrize("pending", [QUESTION, asked({}, call=Call("write", {"path": "a"}, "c1"))])
+async def test_edited_arguments_have_to_be_a_json_object(pending: Pending) -> None:
+    with person() as who:
+        new = "new arguments as JSON, on one line (or Enter): "
+        given = await answer(
+            at(who),
+            pending,
+            lambda: who.answers("e"),
+            lambda: who.sees('│ {"path": "a"}\n'),
+            lambda: who.answers('{"path"', "[1]", '{"path": "b"}', after=new),
+        )
+
+    assert given == Edit('{"path": "b"}')
+
+
+async def test_a_result_can_be_given_in_place_of_the_call() -> None:
+    with person() as who:
+        given = await answer(
+            at(who),
+            QUESTION,
+            lambda: who.answers("r"),
+            lambda: who.answers(
+                "done by hand", after="the result that the model reads (or Enter): "
+            ),
+        )
+
+    assert given == Result("c1", "done by hand")
+
+
+@pytest.mark.parametrize("key", ["e", "r"])
+async def test_nothing_typed_leads_back_to_the_question(key: str) -> None:
+    with person() as who:
+        given = await answer(
+            at(who),
+            QUESTION,
+            lambda: who.answers(key),
+            lambda: who.answers("", after="(or Enter): "),
+            lambda: who.answers("y"),
+        )
+
+    assert given == Allow()
+
+
+@pytest.mark.parametrize("before", [(), ("n",), ("e",), ("r",)])
+async def test_the_end_of_the_input_is_a_no(before: Sequence[str]) -> None:
+    with person() as who:
+
+        async def ends() -> None:
+            await who.sees("(or Enter): " if before else "your answer: ")
+            who.types("\x04")
+
+        given = await answer(at(who), QUESTION, lambda: who.answers(*before), ends)
+
+    assert given == NO
+
+
+async def test_a_terminal_that_hangs_up_is_a_no() -> None:
+    with person() as who:
+
+        async def hangs_up() -> None:
+            await who.sees("your answer: ")
+            who.hang_up()
+
+        given = await answer(at(who), QUESTION, hangs_up)
+
+    assert isinstance(given, Deny)
+
+
+async def test_a_screen_that_hangs_up_is_a_no() -> None:
+    with person() as who, person() as other:
+        other.hang_up()
+        given = await terminal(stdin=who.stdin, console=other.console)(QUESTION)
+
+    assert given == CANNOT_SHOW
+
+
+LONG = asked({"text": "\n".join(map(str, range(60))), "path": "b"})
+UNSEEN = "Not all of it was on the screen: look at it with d first.\n"
+
+
+async def test_nobody_says_yes_to_what_was_not_on_the_screen() -> None:
+    with person() as who:
+        more = "more rows; Enter, or q) "
+        given = await answer(
+            at(who),
+            LONG,
+            lambda: who.answers("y"),
+            lambda: who.sees(UNSEEN),
+            lambda: who.answers("d"),
+            lambda: who.answers("q", after=more),
+            lambda: who.answers("y"),
+            lambda: who.sees(UNSEEN),
+            lambda: who.answers("d"),
+            lambda: who.answers("", "", "", after=more),
+            lambda: who.sees("fingerprint: "),
+            lambda: who.answers("y"),
+        )
+
+    assert given == Allow()
+
+
+async def test_what_fits_on_the_screen_only_in_parts_was_not_on_it_either() -> None:
+    pending = asked({f"a{number}": number for number in range(30)})
+
+    assert await answered("y", "l", pending=pending) == pending
+    assert await answered("y", pending=pending, height=50) == Allow()
+
+
+async def test_what_is_too_long_to_judge_is_denied_unasked() -> None:
+    with person() as who:
+        given = await answer(at(who), asked({"content": "x" * 10_240}))
+
+    assert given == Deny(
+        "The call is too long to be shown to the person who must allow it: 10303 bytes, and 10240 "
+        "are the most. Nothing was run. Send it in smaller pieces."
+    )
+
+
+async def test_what_was_typed_before_the_question_is_no_answer() -> None:
+    """Vector approval-019."""
+    with person() as who:
+        who.types("y\ny\nyes\ny")
+        given = await answer(at(who), QUESTION, lambda: who.answers("l"))
+
+    assert given == QUESTION
+
+
+async def test_a_yes_in_advance_does_not_answer_the_question_behind_it() -> None:
+    with person() as who:
+
+        async def types_two() -> None:
+            await who.sees("your answer: ")
+            who.types("what\ny\n")
+
+        given = await answer(at(who), QUESTION, types_two, lambda: who.answers("l"))
+
+    assert given == QUESTION
+
+
+@pytest.mark.parametrize("kind", ["pipe", "no file", "closed"])
+async def test_without_a_terminal_the_answer_is_no_at_once(kind: str) -> None:
+    """Vector approval-020."""
+    inside, outside = os.pipe()
+    os.write(outside, b"y\n")
+    with os.fdopen(inside) as pipe, os.fdopen(outside, "w"):
+        closed = io.StringIO()
+        closed.close()
+        stdin: Any = {"pipe": pipe, "no file": io.StringIO("y\n"), "closed": closed}[kind]
+        console = Console(file=io.StringIO(), force_terminal=True)
+        given = await terminal(stdin=stdin, console=console)(QUESTION)
+
+    assert given == NO_TERMINAL
+
+
+async def test_stdin_is_looked_at_when_the_question_is_asked(monkeypatch: Any) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    approver = terminal(console=console)
+    monkeypatch.setattr(sys, "stdin", None)
+    nobody = await approver(QUESTION)
+    with person() as who:
+        monkeypatch.setattr(sys, "stdin", who.stdin)
+        given = await answer(terminal(console=who.console), QUESTION, lambda: who.answers("y"))
+
+    assert (nobody, given) == (NO_TERMINAL, Allow())
+
+
+async def test_lines_are_as_long_as_the_terminal_is_wide_whatever_the_environment_says() -> None:
+    with person(width=200, height=100) as who:
+        fcntl.ioctl(who.stdin, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 50, 0, 0))
+        shown: list[str] = []
+
+        async def reads() -> None:
+            shown.append(await who.sees("your answer: "))
+            who.types("l\n")
+
+        await answer(at(who), asked({"path": "x" * 150}), reads)
+
+    assert max(map(len, shown[0].splitlines())) == 49
+
+
+async def test_a_question_that_cannot_be_shown_is_not_asked() -> None:
+    with person() as who:
+        given = await terminal(stdin=who.stdin, console=Console(file=io.StringIO()))(QUESTION)
+
+    assert given == CANNOT_SHOW
+
+
+async def test_in_raw_mode_the_answer_is_no_at_once() -> None:
+    """Vector approval-021."""
+    with person() as who:
+        tty.setraw(who.stdin)
+        who.types("y\n")
+
+        assert await at(who)(QUESTION) == RAW
+
+
+async def test_a_terminal_that_turns_raw_meanwhile_gives_no_answer() -> None:
+    with person() as who:
+
+        async def turns_raw() -> None:
+            await who.sees("your answer: ")
+            tty.setcbreak(who.stdin)
+            who.types("y\n")
+
+        given = await answer(at(who), QUESTION, turns_raw)
+
+    assert given == RAW
+
+
+async def test_questions_are_asked_one_at_a_time_in_their_order() -> None:
+    with person() as who:
+        approver = at(who)
+        given: dict[str, object] = {}
+
+        async def ask(call_id: str) -> None:
+            given[call_id] = await approver(asked({}, call_id=call_id))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(ask, f"c{number}", name=str(number))
+                await anyio.wait_all_tasks_blocked()
+            for number in range(5):
+                before = await who.sees("your answer: ")
+                assert f"call c{number})" in before
+                assert before.count("wants to run") == 1
+                who.types("r\n")
+                await who.answers(f"r{number}", after="(or Enter): ")
+
+    assert given == {f"c{number}": Result(f"c{number}", f"r{number}") for number in range(5)}
+
+
+async def test_too_many_questions_at_once_are_denied() -> None:
+    """Vector approval-027."""
+    with person() as who:
+        approver = at(who, most_waiting=3)
+        given: list[object] = []
+
+        async def ask() -> None:
+            given.append(await approver(QUESTION))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(200):
+                tasks.start_soon(ask)
+            await who.sees("your answer: ")
+            at_once = list(given)
+            who.types("y\n")
+            await who.answers("y", "y", "y")
+
+    assert (
+        at_once
+        == [
+            Deny(
+                "Too many questions are waiting for an answer, and so nothing was run. Send fewer "
+                "calls at a time that need one."
+            )
+        ]
+        * 196
+    )
+    assert given[196:] == [Allow()] * 4
+
+
+async def test_a_question_that_was_cancelled_leaves_the_terminal_to_the_next() -> None:
+    with person() as who:
+        approver = at(who)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(approver, QUESTION)
+            await who.sees("your answer: ")
+            tasks.cancel_scope.cancel()
+        await who.sees("The question was withdrawn.\n")
+        given = await answer(approver, QUESTION, lambda: who.answers("y"))
+
+        assert (given, who.is_raw()) == (Allow(), False)
+
+
+async def test_a_question_that_was_cancelled_in_the_queue_is_never_shown() -> None:
+    with person() as who:
+        approver = at(who)
+        waiting = anyio.CancelScope()
+
+        async def ask_second() -> None:
+            with waiting:
+                await approver(asked({}, call_id="second"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(approver, QUESTION)
+            first = await who.sees("your answer: ")
+            tasks.start_soon(ask_second)
+            await anyio.wait_all_tasks_blocked()
+            waiting.cancel()
+            await anyio.wait_all_tasks_blocked()
+            who.types("y\n")
+        given = await answer(approver, QUESTION, lambda: who.answers("l"))
+
+    assert (given, "second" in first + who.seen) == (QUESTION, False)
+
+
+async def test_a_line_typed_after_a_cancelled_question_is_still_there_for_others() -> None:
+    with person() as who:
+        approver = at(who)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(approver, QUESTION)
+            await who.sees("your answer: ")
+            tasks.cancel_scope.cancel()
+        await who.sees("The question was withdrawn.\n")
+        who.types("for the host\n")
+
+        assert await anyio.to_thread.run_sync(who.stdin.readline) == "for the host\n"
+
+
+async def test_other_calls_go_on_while_a_question_waits() -> None:
+    ran: list[str] = []
+    with person() as who:
+
+        @tool(effect=READ, touches=lambda **_: ())
+        def look() -> str:
+            """Look."""
+            ran.append("look")
+            who.types("y\n")
+            return "seen"
+
+        @tool
+        def change() -> str:
+            """Change."""
+            ran.append("change")
+            return "changed"
+
+        def policy(_call: Call, spec: Any, _accesses: object) -> Allow | Ask:
+            return Ask("Change?") if spec.name == "change" else Allow()
+
+        tools = Toolset(look, change)
+        async with Executor(tools, policy=policy, approver=at(who)) as executor:
+            results: list[Result] = []
+
+            async def run() -> None:
+                results.append(await executor.run(Call("change", {}, "c1")))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                await who.sees("your answer: ")
+                results.append(await executor.run(Call("look", {}, "c2")))
+
+    assert ([one.text for one in results], ran) == (["seen", "changed"], ["look", "change"])
+
+
+class Rules:
+    """Remembers what it is told to, if it can."""
+
+    def __init__(self, *proposals: Proposal, fails: bool = False) -> None:
+        self._proposals = proposals
+        self._fails = fails
+        self.stored: list[Proposal] = []
+
+    def propose(self, _pending: Pending, /) -> Sequence[Proposal]:
+        return self._proposals
+
+    def store(self, proposal: Proposal, /) -> None:
+        if self._fails:
+            raise PermissionError("no")
+        self.stored.append(proposal)
+
+
+RUN = Proposal("run", "write file:src/**")
+PROJECT = Proposal("project", "write file:src/a.py", "/home/u/p/.handrail.toml")
+ALWAYS = Proposal("always", "write file:**", "/home/u/.config/handrail.toml")
+REMEMBERED = "yes, and remember it for: a this run · p this project · w all projects\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "proposal", "said"),
+    [
+        ("a", RUN, "rule: write file:src/**\nscope: this run\nfile: none\n"),
+        ("p", PROJECT, "rule: write file:src/a.py\nscope: this project\nfile: /home/u/p/.handrail.toml\n"),
+        ("w", ALWAYS, "rule: write file:**\nscope: all projects\nfile: /home/u/.config/handrail.toml\n"),
+    ],
+)  # fmt: skip
+async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal, said: str) -> None:
+    rules = Rules(RUN, PROJECT, ALWAYS, Proposal("run", "second of its scope"))
+    with person() as who:
+        given = await answer(
+            at(who, remember=rules),
+            QUESTION,
+            lambda: who.sees(REMEMBERED),
+            lambda: who.answers(key),
+            lambda: who.sees(said + "This allows the call, and stores the rule.\n"),
+            lambda: who.answers("y", after="store it? y/n: "),
+        )
+
+    assert (given, rules.stored) == (Allow(), [proposal])
+
+
+async def test_a_rule_that_is_not_wanted_after_all_is_not_stored() -> None:
+    rules = Rules(RUN)
+    with person() as who:
+        given = await answer(
+            at(who, remember=rules),
+            QUESTION,
+            lambda: who.answers("a"),
+            lambda: who.answers("", after="store it? y/n: "),
+            lambda: who.sees("Nothing was stored.\n"),
+            lambda: who.answers("l"),
+        )
+
+    assert (given, rules.stored) == (QUESTION, [])
+
+
+async def test_a_rule_that_cannot_be_stored_allows_nothing() -> None:
+    with person() as who:
+        given = await answer(
+            at(who, remember=Rules(RUN, fails=True)),
+            QUESTION,
+            lambda: who.answers("a"),
+            lambda: who.answers("y", after="store it? y/n: "),
+            lambda: who.sees("It could not be stored (PermissionError).\n"),
+            lambda: who.answers("l"),
+        )
+
+    assert given == QUESTION
+
+
+async def test_a_rule_for_what_may_destroy_wants_the_whole_word_too() -> None:
+    rules = Rules(RUN)
+    with person() as who:
+        given = await answer(
+            at(who, remember=rules),
+            asked({}, effect=DESTROY),
+            lambda: who.answers("a"),
+            lambda: who.answers("y", after="store it? y/n: "),
+            lambda: who.answers("a"),
+            lambda: who.answers("yes", after="store it? y/n: "),
+        )
+
+    assert (given, rules.stored) == (Allow(), [RUN])
+
+
+async def test_no_rule_is_stored_for_what_was_not_on_the_screen() -> None:
+    pending, rules = asked({f"a{number}": number for number in range(30)}), Rules(RUN)
+
+    assert await answered("a", "l", pending=pending, remember=rules) == pending
+    assert rules.stored == []
+
+
+@pytest.mark.parametrize(
+    ("pending", "rules"),
+    [
+        (asked({}, once=True), Rules(RUN)),
+        (asked({"path": "a\u200b"}), Rules(RUN)),
+        (asked({"path": "p\u0430th"}), Rules(RUN)),
+        (LONG, Rules(RUN)),
+        (QUESTION, Rules()),
+        (QUESTION, None),
+        (QUESTION, Rules(Proposal("run", "a\u202eb"), Proposal("project", "a", "\u200b"))),
+        (QUESTION, Rules(Proposal("run", "x" * 10_241))),
+    ],
+    ids=[
+        "once",
+        "hidden",
+        "mixed",
+        "cut",
+        "nothing to offer",
+        "nobody",
+        "hidden rule",
+        "long rule",
+    ],
+)
+async def test_nothing_is_remembered_that_a_person_may_not_have_seen(
+    pending: Pending, rules: Rules | None
+) -> None:
+    """Vector approval-015."""
+    with person() as who:
+        shown: list[str] = []
+
+        async def reads() -> None:
+            shown.append(await who.sees("your answer: "))
+            who.types("a\n")
+
+        given = await answer(
+            at(who, remember=rules),
+            pending,
+            reads,
+            lambda: who.sees("Please answer with one of these.\n"),
+            lambda: who.answers("l"),
+        )
+
+    assert (given, "remember" in shown[0]) == (pending, False)
+
+
+def test_without_rich_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['rich.console'] = None\n"
+        "from handrail.approvals import terminal\n"
+        "try: terminal()\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)  # noqa: S603
+
+    assert done.stdout == (
+        "HandrailError a terminal approver needs rich: pip install 'handrail[terminal]'\n"
+    )
+
+
+async def test_questions_go_to_stderr_if_no_console_is_given(capfd: Any) -> None:
+    with person() as who:
+        given = await terminal(stdin=who.stdin)(QUESTION)
+
+    assert (type(given), capfd.readouterr()) == (Deny, ("", ""))

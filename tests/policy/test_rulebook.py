@@ -1,0 +1,671 @@
+"""Judging: deny before ask before allow, whatever the order; and every decision says who made it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from handrail import (
+    DESTROY,
+    READ,
+    WRITE,
+    Access,
+    Allow,
+    Ask,
+    Call,
+    Decision,
+    Deny,
+    Effect,
+    Executor,
+    Kind,
+    Result,
+    Spec,
+    Toolset,
+    read_file,
+    tool,
+    write_file,
+)
+from handrail.judgement import Origin
+from handrail.policy import Level, Mode, Rule, Rulebook, Unusable, parse, strictest
+
+STRICTNESS = {Allow: 0, Ask: 1, Deny: 2}
+
+
+def spec(name: str = "save", effect: Effect = WRITE, *tags: str) -> Spec:
+    return Spec(name=name, description="", input_schema={}, effect=effect, tags=frozenset(tags))
+
+
+BASH = spec("bash", DESTROY)
+ANYTHING = (Access(DESTROY, "*"),)
+
+
+def rules(text: str, level: Level = Level.USER, file: str = "rules.toml") -> tuple[Rule, ...]:
+    return parse(text, file=file, level=level).rules
+
+
+def book(text: str = "", **options: Any) -> Rulebook:
+    return Rulebook(rules(text), **options)
+
+
+def line(policy: Rulebook, command: str) -> Decision:
+    return policy(Call("bash", {"command": command}, "1"), BASH, ANYTHING)
+
+
+def on(policy: Rulebook, access: Access, name: str = "save", **args: Any) -> Decision:
+    return policy(Call(name, args, "1"), spec(name, access.verb), (access,))
+
+
+# ---------------------------------------------------------------- modes
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("plan", [Allow, Deny, Deny]),
+        ("ask", [Allow, Ask, Ask]),
+        ("edits", [Allow, Allow, Ask]),
+        ("open", [Allow, Allow, Allow]),
+    ],
+)
+def test_each_mode_is_a_row_of_the_table(mode: str, expected: list[type]) -> None:
+    policy = book(mode=mode, root=False)
+
+    decided = [on(policy, Access(effect, "db:orders/1")) for effect in Effect]
+
+    assert [type(one) for one in decided] == expected
+    assert {one.origin for one in decided} == {Origin(f"mode {mode}")}
+
+
+@pytest.mark.parametrize("mode", ["ask", "edits", "open"])
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".bashrc", "a/.MCP.json"])
+def test_protected_paths_ask_in_every_mode_even_where_a_rule_allows_them(
+    mode: str, path: str
+) -> None:
+    policy = book('[[rule]]\ndecide = "allow"\naccess = "* file:**"', mode=mode, root=False)
+
+    assert on(policy, write_file(path)) == Ask(
+        f"May save write file:{path}? (write file:{path} is protected)",
+        Origin("protected paths"),
+        once=True,
+    )
+    assert isinstance(on(policy, read_file(path)), Allow)
+
+
+@pytest.mark.parametrize("mode", ["ask", "edits", "open"])
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf /", "rm -rf ~", "sudo rm -r -f $HOME", "sh -c 'rm -fr /*'", "mkfs.ext4 /dev/sda"],
+)
+def test_catastrophic_commands_ask_in_every_mode(mode: str, command: str) -> None:
+    policy = book(
+        '[[rule]]\ndecide = "allow"\ncommand = ["rm", "sudo", "sh", "mkfs.ext4"]\n'
+        'flags = "any"\noperands = "any"',
+        mode=mode,
+        sandboxed=True,
+    )
+
+    decision = line(policy, command)
+
+    assert isinstance(decision, Ask)
+    assert (decision.origin, decision.once) == (Origin("catastrophic commands"), True)
+
+
+def test_one_file_makes_a_policy_in_its_own_mode_unless_another_is_given() -> None:
+    text = 'mode = "edits"\n[[rule]]\nid = "x"\ndecide = "deny"\ntools = "y"'
+
+    made = Rulebook.of(text)
+
+    assert (made.mode, [str(rule.origin) for rule in made.rules]) == (
+        Mode.EDITS,
+        ["x (rules.toml:2)"],
+    )
+    assert Rulebook.of(text, mode="plan", file="a.toml").mode is Mode.PLAN
+    assert str(Rulebook.of("").mode) == "ask"
+
+
+def test_the_strictest_mode_is_what_a_child_gets() -> None:
+    assert strictest("open", "plan") is Mode.PLAN
+    assert strictest(Mode.EDITS, "open") is Mode.EDITS
+
+
+@pytest.mark.parametrize("name", ["auto", "ASK", "", "Plan"])
+def test_a_mode_that_does_not_exist_is_refused(name: str) -> None:
+    with pytest.raises(Unusable, match="is no mode; there are plan, ask, edits, open"):
+        Mode.of(name)
+
+
+def test_the_open_mode_is_refused_to_root_without_a_sandbox() -> None:
+    asking = Rulebook(root=True)
+    with pytest.raises(Unusable, match="mode open is refused to root without a sandbox"):
+        asking.switch("open")
+    with pytest.raises(Unusable, match="mode open is refused to root without a sandbox"):
+        Rulebook(mode="open", root=True)
+    assert asking.mode is Mode.ASK
+
+    assert Rulebook(mode="open", root=True, sandboxed=True).mode is Mode.OPEN
+    assert Rulebook(mode="open", root=False).mode is Mode.OPEN
+
+
+def test_a_command_that_no_rule_names_is_free_only_in_the_open_and_in_a_sandbox() -> None:
+    for sandboxed, expected in ((False, Ask), (True, Allow)):
+        policy = book(mode="open", sandboxed=sandboxed, root=False)
+
+        assert type(line(policy, "make all")) is expected
+        assert type(line(policy, "for f in *; do make $f; done")) is expected
+
+
+def test_in_the_open_what_cannot_be_read_asks_where_a_rule_denies_a_command() -> None:
+    denies = '[[rule]]\ndecide = "deny"\ncommand = "curl"'
+    policy = book(denies, mode="open", sandboxed=True)
+
+    assert isinstance(line(policy, "make all"), Allow)
+    assert isinstance(line(policy, "c=$(x)rl; $c x"), Ask)
+
+
+def test_plan_mode_lets_a_command_run_that_only_reads_and_nothing_else() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "allow"
+        command = "cat"
+        operands = ["path*"]
+        reads = true
+        [[rule]]
+        decide = "allow"
+        command = "touch"
+        operands = ["path*"]
+        """,
+        mode="plan",
+    )
+
+    assert isinstance(line(policy, "cat a.txt"), Allow)
+    assert line(policy, "touch a.txt") == Deny(
+        "'bash' is denied by 'mode plan': nothing may be changed in this mode. Nothing was run. "
+        "Go about it another way, or tell the user.",
+        Origin("mode plan"),
+    )
+    assert isinstance(line(policy, "cat a.txt && touch b"), Deny)
+
+
+# ---------------------------------------------------------------- rules
+
+
+def test_a_decision_names_its_rule_its_file_and_its_line() -> None:
+    policy = book('\n[[rule]]\nid = "no-env"\ndecide = "deny"\naccess = "* file:**/.env"')
+
+    assert on(policy, read_file("a/.env"), "load").origin == Origin("no-env", "rules.toml", 2)
+    assert str(on(policy, read_file("a/.env")).origin) == "no-env (rules.toml:2)"
+
+
+def test_one_deny_of_a_resource_holds_for_every_tool_and_for_the_shell() -> None:
+    policy = book(
+        """
+        [[rule]]
+        id = "no-env"
+        decide = "deny"
+        access = "* file:**/.env"
+        [[rule]]
+        decide = "allow"
+        command = ["cat", "cd", "grep -n"]
+        operands = ["path*"]
+        reads = true
+        """
+    )
+    denied = Origin("no-env", "rules.toml", 2)
+
+    for path in (".env", "a/.env", "/home/me/.env", "../.env"):
+        assert on(policy, read_file(path), "read").origin == denied
+        assert on(policy, write_file(path), "edit").origin == denied
+    for command in (
+        "cat .env",
+        "cd d && cat .env",
+        "cat a b/.env",
+        "cat < .env",
+        "xxd .env",
+        "python x.py --config=.env",
+        "git show HEAD:.env",
+        "echo $(cat .env)",
+        "sh -c 'cat .env'",
+    ):
+        assert line(policy, command).origin == denied, command
+    assert isinstance(line(policy, "cat env"), Allow)
+
+
+def test_a_command_that_reads_all_below_asks_where_something_below_is_denied() -> None:
+    text = """
+        [[rule]]
+        decide = "allow"
+        command = "grep"
+        flags = ["-r", "-n"]
+        operands = ["text", "path*"]
+        reads = true
+        deep = ["-r"]
+        [[rule]]
+        decide = "allow"
+        command = "cd"
+        operands = ["path"]
+        reads = true
+        """
+    denied = '[[rule]]\nid = "x"\ndecide = "deny"\naccess = "read file:{}"'
+    asked = {
+        pattern: [
+            isinstance(line(book(text + denied.format(pattern)), command), Ask)
+            for command in (
+                "grep -r x .",
+                "grep -rn x src",
+                "grep -r x",
+                "grep -n x src",
+                "cd a && grep -r x",
+            )
+        ]
+        for pattern in ("**/.env", "*.pem", "src/keys/**", "other/a")
+    }
+
+    assert asked == {
+        "**/.env": [True, True, True, False, True],
+        "*.pem": [True, True, True, False, True],
+        "src/keys/**": [True, True, True, False, False],
+        "other/a": [True, False, True, False, False],
+    }
+
+
+def test_an_allow_must_cover_everything_that_a_call_touches() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "allow"
+        access = "write file:src/**"
+        [[rule]]
+        decide = "allow"
+        access = "write file:docs/**"
+        """
+    )
+    call, save = Call("save", {}, "1"), spec()
+
+    both = (write_file("src/a"), write_file("docs/b"))
+    assert isinstance(policy(call, save, both), Allow)
+    assert isinstance(policy(call, save, (*both, write_file("other"))), Ask)
+    assert isinstance(policy(call, save, ()), Ask)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "../../home/x"])
+def test_a_glob_of_the_workspace_never_allows_what_lies_outside(path: str) -> None:
+    policy = book('[[rule]]\ndecide = "allow"\naccess = "write file:**"')
+
+    assert isinstance(on(policy, write_file("a/b")), Allow)
+    assert isinstance(on(policy, write_file(path)), Ask)
+
+
+def test_a_tool_that_does_not_say_what_it_touches_asks_where_something_is_denied() -> None:
+    policy = book(
+        """
+        [[rule]]
+        id = "keys"
+        decide = "deny"
+        access = "* file:keys/**"
+        [[rule]]
+        decide = "allow"
+        tools = "mystery"
+        """
+    )
+
+    decision = on(policy, Access(WRITE, "*"), "mystery")
+
+    assert decision == Ask(
+        "May mystery write *? (it may, with write *)", Origin("keys", "rules.toml", 2)
+    )
+    assert isinstance(on(policy, write_file("other"), "mystery"), Allow)
+    assert isinstance(on(policy, Access(WRITE, "file:"), "mystery"), Ask)
+
+
+def test_rules_by_tag_effect_and_argument_mean_just_those_calls() -> None:
+    policy = book(
+        """
+        [[rule]]
+        id = "big"
+        decide = "deny"
+        tools = "pay"
+        args = { amount = { above = 100 } }
+        [[rule]]
+        id = "small"
+        decide = "allow"
+        tools = "pay"
+        args = { amount = { min = 0, max = 10 }, "to.name" = { like = "shop-*" } }
+        [[rule]]
+        id = "db"
+        decide = "ask"
+        tags = ["db"]
+        effects = ["read"]
+        """
+    )
+
+    def paid(amount: object, to: object = None) -> str:
+        decision = on(policy, Access(WRITE, "bank:me"), "pay", amount=amount, to=to)
+        return f"{type(decision).__name__} {decision.origin and decision.origin.rule}"
+
+    assert [paid(1, {"name": "shop-1"}), paid(1, {"name": "x"}), paid(50), paid(101)] == [
+        "Allow small",
+        "Ask mode ask",
+        "Ask mode ask",
+        "Deny big",
+    ]
+    odd = [(True, {"name": "shop-1"}), ("1", None), (None, None), (1, "shop-1")]
+    assert [paid(amount, to) for amount, to in odd] == ["Ask mode ask"] * 4
+    tagged = spec("look", READ, "db", "other")
+    asked = policy(Call("look", {}, "1"), tagged, (Access(READ, "db:x"),))
+    assert asked.origin is not None
+    assert asked.origin.rule == "db"
+
+
+def test_a_rule_counts_until_it_expires() -> None:
+    now = [datetime(2027, 1, 1, tzinfo=UTC).timestamp()]
+    text = """
+        [[rule]]
+        decide = "allow"
+        tools = "save"
+        expires = 2027-01-02
+        [[rule]]
+        decide = "allow"
+        command = "make"
+        expires = 2027-01-02T00:00:00Z
+        """
+    policy = Rulebook(rules(text), clock=lambda: now[0])
+
+    before = [on(policy, write_file("a")), line(policy, "make")]
+    now[0] += 24 * 3600
+    after = [on(policy, write_file("a")), line(policy, "make")]
+
+    assert [type(one) for one in before + after] == [Allow, Allow, Ask, Ask]
+    assert len(policy.dead()) == 2
+
+
+def test_a_tool_allowed_as_a_whole_does_not_allow_a_shell_line() -> None:
+    assert isinstance(line(book('[[rule]]\ndecide = "allow"\ntools = "bash"'), "ls"), Ask)
+    assert isinstance(line(book('[[rule]]\ndecide = "deny"\ntools = "bash"'), "ls"), Deny)
+    assert isinstance(line(book('[[rule]]\ndecide = "deny"\ncommand = "*"'), "ls"), Deny)
+
+
+def test_a_shell_tool_is_one_by_name_or_by_tag() -> None:
+    policy = book('[[rule]]\ndecide = "deny"\ncommand = "curl"', shell=["sh"])  # noqa: S604  a name
+    call = Call("x", '{"command":"curl a"}', "1")
+
+    decided = [
+        policy(call, one, ANYTHING)
+        for one in (spec("sh", DESTROY), spec("x", DESTROY, "shell"), spec("y", DESTROY))
+    ]
+
+    assert [type(one) for one in decided] == [Deny, Deny, Ask]
+    assert isinstance(policy(Call("x", "{}", "1"), spec("sh", DESTROY), ANYTHING), Ask)
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "edits", "open"])
+@pytest.mark.parametrize("args", [{}, {"cmd": "rm -rf /"}, {"command": ["rm", "-rf", "/"]}])
+def test_a_shell_tool_without_a_line_to_read_is_never_let_pass(mode: str, args: Any) -> None:
+    policy = book(mode=mode, sandboxed=True)
+
+    decision = policy(Call("bash", args, "1"), BASH, ANYTHING)
+
+    assert type(decision) is (Deny if mode == "plan" else Ask)
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "edits"])
+def test_what_a_line_may_do_is_not_for_its_tool_to_say(mode: str) -> None:
+    harmless = spec("bash", READ)
+    call = Call("bash", {"command": "curl x"}, "1")
+
+    decision = book(mode=mode)(call, harmless, (Access(READ, "*"),))
+
+    assert type(decision) is (Deny if mode == "plan" else Ask)
+
+
+def test_too_long_or_too_many_asks_but_only_after_every_deny() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "allow"
+        command = ["true", "echo"]
+        operands = ["text*"]
+        [[rule]]
+        decide = "deny"
+        command = "curl"
+        """
+    )
+    many = "; ".join(["true"] * 51)
+
+    assert isinstance(line(policy, "; ".join(["true"] * 50)), Allow)
+    assert line(policy, many).origin == Origin("size of a command")
+    assert line(policy, f"echo {'a' * 10_000}").origin == Origin("size of a command")
+    assert isinstance(line(policy, f"{many}; curl x"), Deny)
+    assert isinstance(line(policy, f"echo {'a' * 10_000}; curl x"), Deny)
+
+
+def test_a_question_is_short_whatever_is_asked() -> None:
+    policy = book()
+    many = tuple(write_file(f"f{n}") for n in range(9))
+
+    asked = policy(Call("save", {}, "1"), spec(), many)
+    long = line(policy, f"make {'x' * 300}")
+
+    assert asked == Ask(
+        "May save write file:f0, write file:f1, write file:f2, write file:f3, write file:f4, and more?",
+        Origin("mode ask"),
+    )
+    assert long == Ask("May bash run a line of 305 characters?", Origin("mode ask"))
+
+
+def test_rules_that_cannot_be_read_deny_everything_and_say_why() -> None:
+    policy = Rulebook(refusal="the rules cannot be used: rules.toml:3: oh no")
+
+    assert on(policy, read_file("a")) == Deny(
+        "'save' is denied by 'unreadable rules'. Nothing was run. "
+        "Go about it another way, or tell the user.",
+        Origin("unreadable rules"),
+    )
+    assert policy.problems == ("the rules cannot be used: rules.toml:3: oh no",)
+    [told] = policy.explain(Call("save", {}, "1"), spec(), (read_file("a"),))
+    assert told.why == "the rules cannot be used: rules.toml:3: oh no"
+
+
+def test_everything_that_matched_is_explained_the_deciding_one_first() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "allow"
+        tools = "save"
+        [[rule]]
+        decide = "ask"
+        access = "write file:src/**"
+        reason = "source code"
+        [[rule]]
+        id = "never"
+        decide = "deny"
+        access = "write file:src/secret"
+        """
+    )
+
+    told = policy.explain(Call("save", {}, "1"), spec(), (write_file("src/secret"),))
+
+    assert [str(one) for one in told] == [
+        "deny by never (rules.toml:9): write file:src/secret",
+        "ask by ask write file:src/** (rules.toml:5): source code (write file:src/secret)",
+        "allow by allow save (rules.toml:2)",
+    ]
+
+
+def test_the_version_changes_with_what_is_judged_but_not_with_a_remembered_yes() -> None:
+    policy = book()
+    first = policy.version
+    text = '[[rule]]\nid = "remembered-1"\ndecide = "allow"\ntools = "save"'
+    [remembered] = rules(text, Level.RUN)
+
+    policy.add(remembered)
+    assert (policy.version, type(on(policy, write_file("a")))) == (first, Allow)
+    policy.drop(remembered)
+    assert (policy.version, type(on(policy, write_file("a")))) == (first, Ask)
+    policy.switch("edits")
+    assert (policy.version != first, type(on(policy, write_file("a")))) == (True, Allow)
+
+
+def test_what_was_decided_is_remembered_only_where_nothing_else_matters() -> None:
+    policy = book('[[rule]]\ndecide = "allow"\naccess = "write file:src/**"')
+
+    first = [on(policy, write_file(f"src/{n}")) for n in range(5_000)]
+    again = [on(policy, write_file(f"src/{n}")) for n in range(5_000)]
+
+    assert first == again
+    assert type(on(policy, write_file("other"))) is Ask
+
+
+# ---------------------------------------------------------------- properties
+
+NAMES = ["save", "load", "bash"]
+PATHS = ["a", "src/a", "src/.env", ".git/config", "/etc/x", "../x", "keys/k"]
+COMMANDS = ["ls", "git log", "git push", "curl x", "cat .env", "rm -rf /", "ls | cat .env", "$(ls)"]
+RULES = st.one_of(
+    st.builds('tools = "{}"'.format, st.sampled_from(["save", "l*", "*", "bash"])),
+    st.builds(
+        'access = "{} file:{}"'.format,
+        st.sampled_from(["read", "write", "*"]),
+        st.sampled_from(["**", "src/**", "**/.env", "keys/k", "/etc/**"]),
+    ),
+    st.builds('command = "{}"'.format, st.sampled_from(["ls", "git", "git push", "curl", "cat"])),
+    st.just('effects = ["write"]'),
+    st.just("args = { n = { max = 5 } }"),
+)
+VERDICTS = st.sampled_from(["allow", "ask", "deny"])
+TABLES = st.builds('[[rule]]\ndecide = "{}"\n{}\n'.format, VERDICTS, RULES)
+LEVELS = st.sampled_from([Level.MANAGED, Level.USER, Level.PROJECT])
+FILES = st.lists(st.tuples(TABLES, LEVELS), max_size=6)
+CALLS = st.one_of(
+    st.builds(
+        lambda name, verb, path, n: (
+            Call(name, {"n": n}, "1"),
+            spec(name, verb),
+            (Access(verb, f"file:{path}"),),
+        ),
+        st.sampled_from(["save", "load"]),
+        st.sampled_from([READ, WRITE]),
+        st.sampled_from(PATHS),
+        st.integers(0, 9),
+    ),
+    st.builds(
+        lambda command: (Call("bash", {"command": command}, "1"), BASH, ANYTHING),
+        st.sampled_from(COMMANDS),
+    ),
+)
+MODES = st.sampled_from(list(Mode))
+
+
+def made(files: list[tuple[str, Level]], mode: Mode) -> Rulebook:
+    found = [rule for text, level in files for rule in rules(text, level)]
+    return Rulebook(found, mode=mode, root=False)
+
+
+def strictness(decision: Decision) -> int:
+    return STRICTNESS[type(decision)]
+
+
+@given(FILES, CALLS, MODES, st.randoms(use_true_random=False))
+def test_the_order_of_rules_never_changes_a_decision(
+    files: list[tuple[str, Level]], call: Any, mode: Mode, random: Any
+) -> None:
+    other = files.copy()
+    random.shuffle(other)
+
+    assert made(files, mode)(*call) == made(other, mode)(*call)
+
+
+@given(FILES, TABLES, LEVELS, CALLS, MODES)
+def test_a_rule_of_lower_rank_never_loosens_what_a_rule_decided(  # noqa: PLR0917
+    files: list[tuple[str, Level]], more: str, level: Level, call: Any, mode: Mode
+) -> None:
+    before = made(files, mode)(*call)
+    [added] = rules(more, level)
+    after = made([*files, (more, level)], mode)(*call)
+
+    by_a_rule = before.origin is not None and not before.origin.rule.startswith("mode")
+    lower = strictness({"allow": Allow(), "ask": Ask(""), "deny": Deny("")}[added.decide])
+    if by_a_rule and lower <= strictness(before):
+        assert strictness(after) >= strictness(before)
+    if added.decide != "allow":
+        assert strictness(after) >= strictness(before)
+
+
+@given(FILES, CALLS)
+def test_a_stricter_mode_never_loosens(files: list[tuple[str, Level]], call: Any) -> None:
+    decided = [strictness(made(files, mode)(*call)) for mode in Mode]
+
+    assert decided == sorted(decided, reverse=True)
+
+
+@given(FILES, CALLS, MODES)
+def test_what_explains_a_decision_is_what_made_it(
+    files: list[tuple[str, Level]], call: Any, mode: Mode
+) -> None:
+    policy = made(files, mode)
+    decision, told = policy(*call), policy.explain(*call)
+
+    assert told[0].origin == decision.origin
+    assert told[0].verdict == type(decision).__name__.lower()
+    order = ["deny", "ask", "allow"]
+    assert [order.index(one.verdict) for one in told] == sorted(
+        order.index(one.verdict) for one in told
+    )
+
+
+@given(FILES, st.sampled_from(PATHS), st.sampled_from(["pass", "rewrite", "answer", "crash"]))
+def test_hooks_never_loosen(files: list[tuple[str, Level]], path: str, does: str) -> None:
+    """Whatever a hook does, what runs is what the rules allow of the call as it runs."""
+    ran: list[str] = []
+
+    @tool(touches=write_file)
+    async def save(path: str) -> str:
+        """Save."""
+        ran.append(path)
+        return "saved"
+
+    async def hook(call: Call) -> Any:
+        if does == "crash":
+            raise RuntimeError
+        if does == "answer":
+            return Result(call.id, "allowed")
+        return Call(call.name, {"path": "src/.env"}, call.id) if does == "rewrite" else call
+
+    policy = made(files, Mode.ASK)
+    result = Executor(Toolset(save), policy=policy, before=[hook]).run_sync(
+        Call("save", {"path": path}, "1")
+    )
+
+    for one in ran:
+        decision = policy(Call("save", {"path": one}, "1"), save.spec, (write_file(one),))
+        assert isinstance(decision, Allow)
+    assert bool(ran) == (result.text == "saved")
+
+
+def test_a_rule_that_denies_is_what_the_model_reads_without_any_path_of_the_machine() -> None:
+    policy = Rulebook(
+        rules(
+            '[[rule]]\nid = "quiet"\ndecide = "deny"\ntools = "save"\nreason = "Not on Sundays"',
+            file="/home/me/.config/handrail/rules.toml",
+        )
+    )
+
+    @tool(touches=write_file)
+    async def save(path: str) -> str:
+        """Save."""
+        return path
+
+    result = Executor(Toolset(save), policy=policy).run_sync(Call("save", {"path": "a"}, "1"))
+
+    assert result == Result.fail(
+        "1",
+        Kind.DENIED,
+        snapshot(
+            "'save' is denied by 'quiet': Not on Sundays. Nothing was run. Go about it another way, or tell the user."
+        ),
+    )

@@ -1,0 +1,599 @@
+"""Questions that wait: an answer is for these bytes, counts once, and expires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from inline_snapshot import snapshot
+
+from handrail import (
+    READ,
+    WRITE,
+    Access,
+    Allow,
+    Ask,
+    Call,
+    Decision,
+    Deny,
+    Executor,
+    Kind,
+    Registry,
+    Result,
+    Spec,
+    Toolset,
+    read_file,
+    tool,
+    write_file,
+)
+from handrail.approvals import defer
+from handrail.events import Answered, Asked, Event, Judged
+from handrail.judgement import Answer, Edit, MemoryLedger, Origin, Pending
+
+ran: list[str] = []
+
+
+@tool(touches=write_file)
+async def save(path: str) -> str:
+    """Save a file."""
+    ran.append(f"save {path}")
+    return f"saved {path}"
+
+
+@tool(effect=READ, touches=read_file)
+async def load(path: str) -> str:
+    """Load a file."""
+    ran.append(f"load {path}")
+    return f"loaded {path}"
+
+
+TOOLS = Toolset(save, load)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    ran.clear()
+
+
+class Careful:
+    """Asks before a write; its version can change."""
+
+    def __init__(self, version: str = "1") -> None:
+        self.version = version
+        self.verdict: Callable[[str], Decision] = Ask
+
+    def __call__(self, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> Decision:
+        asks = spec.effect == WRITE and bool(call.id)
+        return self.verdict(f"May it {accesses[0]}?") if asks else Allow()
+
+
+def put(path: str, call_id: str) -> Call:
+    return Call("save", f'{{"path":"{path}"}}', call_id)
+
+
+def get(path: str, call_id: str) -> Call:
+    return Call("load", f'{{"path":"{path}"}}', call_id)
+
+
+def waits(results: list[Result]) -> list[Pending]:
+    return [one.pending for one in results if one.pending is not None]
+
+
+def deferring(policy: Any = None, **options: Any) -> Executor:
+    return Executor(TOOLS, policy=policy or Careful(), approver=defer, **options)
+
+
+async def first(executor: Executor, *calls: Call) -> list[Pending]:
+    return waits(await executor.run_all(calls or [put("a", "1")]))
+
+
+# ---------------------------------------------------------------- handed back
+
+
+async def test_a_question_that_nobody_answers_now_is_handed_back_and_the_model_is_told() -> None:
+    async with deferring() as executor:
+        [result] = await executor.run_all([put("a", "1")])
+
+    assert ran == []
+    assert result.failure is not None
+    assert result.failure.kind is Kind.PENDING
+    assert result.text == snapshot(
+        "The call waits for an answer, and nothing was run yet. The question is: May it write file:a? Go on with something else, or end your turn; its result will follow."
+    )
+    assert result.pending is not None
+    assert replace(result.pending, id="", fingerprint="", asked_at=0, expires_at=0) == Pending(
+        id="",
+        call=put("a", "1"),
+        effect=WRITE,
+        accesses=(write_file("a"),),
+        question="May it write file:a?",
+        fingerprint="",
+        asked_at=0,
+        expires_at=0,
+    )
+
+
+async def test_free_siblings_run_while_one_waits_and_those_behind_it_wait_with_it() -> None:
+    calls = [get("b", "1"), put("a", "2"), get("a", "3"), put("a", "4"), get("c", "5")]
+
+    async with deferring() as executor:
+        results = await executor.run_all(calls)
+        [second, third, fourth] = waits(results)
+
+        assert sorted(ran) == ["load b", "load c"]
+        assert (third.question, third.after) == ("", (second.id,))
+        assert (fourth.question, fourth.after) == ("May it write file:a?", (second.id, third.id))
+        assert results[2].text == snapshot(
+            "The call has to wait for an earlier one that waits for an answer, and nothing was run yet. Go on with something else, or end your turn; its result will follow."
+        )
+
+        answers: dict[str, Answer] = {second.id: Allow(), fourth.id: Allow()}
+        again = await executor.resume([second, third, fourth], answers)
+
+    assert [one.text for one in again] == ["saved a", "loaded a", "saved a"]
+    assert ran[2:] == ["save a", "load a", "save a"]
+
+
+async def test_a_call_that_arrives_after_one_was_put_off_waits_behind_it_too() -> None:
+    put_off = anyio.Event()
+
+    async def later(pending: Pending) -> Pending:
+        put_off.set()
+        return pending
+
+    async def calls() -> Any:
+        yield put("a", "1")
+        await put_off.wait()
+        await anyio.wait_all_tasks_blocked()
+        yield get("a", "2")
+        yield get("b", "3")
+
+    policy = Careful()
+    async with Executor(TOOLS, policy=policy, approver=later) as executor:
+        await executor.run(get("x", "0"))
+        results = await executor.run_all(calls())
+
+    assert [bool(one.pending) for one in results] == [True, True, False]
+    assert ran == ["load x", "load b"]
+
+
+async def test_what_is_not_answered_yet_stays_pending_and_so_does_what_waits_for_it() -> None:
+    async with deferring() as executor:
+        [one, two, three] = await first(executor, put("a", "1"), put("b", "2"), get("a", "3"))
+        part = await executor.resume([one, two, three], {two.id: Allow()})
+
+        assert [result.pending for result in part] == [one, None, three]
+        assert ran == ["save b"]
+
+        rest = await executor.resume([one, three], {one.id: Deny("not now")})
+
+    assert [result.text for result in rest] == ["not now", "loaded a"]
+    assert ran == ["save b", "load a"]
+
+
+async def test_what_waits_for_another_does_not_run_before_that_was_answered_even_alone() -> None:
+    async with deferring() as executor:
+        [one, two] = await first(executor, put("a", "1"), get("a", "2"))
+
+        assert waits(await executor.resume([two], {})) == [two]
+        await executor.resume([one], {one.id: Allow()})
+        [result] = await executor.resume([two], {})
+
+    assert result.text == "loaded a"
+    assert ran == ["save a", "load a"]
+
+
+async def test_an_edit_that_leads_behind_a_call_that_waits_makes_it_wait_too() -> None:
+    async with deferring() as executor:
+        [one, two] = await first(executor, put("a", "1"), put("b", "2"))
+        [still, behind] = await executor.resume([one, two], {two.id: Edit({"path": "a"})})
+
+    assert (still.pending, ran) == (one, [])
+    assert behind.pending is not None
+    assert behind.pending.after == (one.id,)
+
+
+async def test_a_call_that_was_allowed_waits_with_an_earlier_one_that_was_put_off() -> None:
+    put_off, answer = anyio.Event(), anyio.Event()
+
+    async def person(pending: Pending) -> Answer | Pending:
+        if pending.call.id == "1":
+            return pending
+        await answer.wait()
+        return Allow()
+
+    async def audit(call: Call, result: Result) -> Result:
+        if call.id == "1":
+            put_off.set()
+        return result
+
+    results: list[Result] = []
+    async with Executor(TOOLS, policy=Careful(), approver=person, after=[audit]) as executor:
+
+        async def turn() -> None:
+            results.extend(await executor.run_all([put("a", "1"), put("a", "2")]))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn)
+            await put_off.wait()
+            answer.set()
+
+    [one, two] = waits(results)
+    assert (two.question, two.after, ran) == ("", (one.id,), [])
+
+
+async def test_a_call_that_is_stopped_just_as_it_is_put_off_is_stopped() -> None:
+    asked = anyio.Event()
+
+    async def person(pending: Pending) -> Pending:
+        asked.set()
+        return pending
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        results: list[Result] = []
+
+        async def turn() -> None:
+            results.extend(await executor.run_all([put("a", "1")]))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn)
+            await asked.wait()
+            executor.cancel("1")
+
+    assert [one.failure and one.failure.kind in (Kind.CANCELLED, Kind.PENDING) for one in results]
+    assert ran == []
+
+
+async def test_a_question_that_is_handed_back_again_stays_as_it_is() -> None:
+    async with deferring() as executor:
+        [pending] = await first(executor)
+        [result] = await executor.resume([pending], {pending.id: pending})  # type: ignore[dict-item]
+        assert result.pending == pending
+        [done] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert done.text == "saved a"
+
+
+# ---------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "did"),
+    [
+        (Allow(), Result("1", "saved a"), ["save a"]),
+        (Deny("Use b instead."), Result.fail("1", Kind.DENIED, "Use b instead."), []),
+        (Result("1", "pretend it is saved"), Result("1", "pretend it is saved"), []),
+        (
+            Result("2", "for another call"),
+            Result.fail(
+                "1", Kind.DENIED, "The answer was none that counts, and so nothing was run."
+            ),
+            [],
+        ),
+    ],
+)
+async def test_each_answer_has_its_outcome_now_or_later(
+    answer: Any, expected: Result, did: list[str]
+) -> None:
+    async def person(_pending: Pending) -> Any:
+        return answer
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        assert await executor.run(put("a", "1")) == expected
+    async with deferring() as executor:
+        [pending] = await first(executor)
+        assert await executor.resume([pending], {pending.id: answer}) == [expected]
+
+    assert ran == did * 2
+
+
+async def test_an_edited_call_is_judged_again_and_asked_about_again_as_it_is_now() -> None:
+    shown: list[str] = []
+
+    async def person(pending: Pending) -> Answer:
+        shown.append(f"{pending.question} {pending.call.args}")
+        return Edit({"path": "b"}) if len(shown) == 1 else Allow()
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        result = await executor.run(put("a", "1"))
+
+    assert shown == [
+        'May it write file:a? {"path":"a"}',
+        'May it write file:b? {"path":"b"}',
+    ]
+    assert (result.text, ran) == ("saved b", ["save b"])
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"path": 1}, "path"),
+        ({"path": "denied"}, "never there"),
+        ({"path": "hooked"}, "a hook says no"),
+    ],
+)
+async def test_an_edit_passes_the_same_checks_as_any_call(args: dict[str, Any], text: str) -> None:
+    policy = Careful()
+    policy.verdict = lambda question: Deny("never there") if "denied" in question else Ask(question)
+
+    async def hook(call: Call) -> Call | Result:
+        if "hooked" in str(call.args):
+            return Result.fail(call.id, Kind.DENIED, "a hook says no")
+        return call
+
+    async with deferring(policy, before=[hook]) as executor:
+        [pending] = await first(executor)
+        [result] = await executor.resume([pending], {pending.id: Edit(args)})
+
+    assert text in result.text
+    assert result.failure is not None
+    assert ran == []
+
+
+async def test_an_edit_to_something_harmless_runs_in_the_place_that_the_call_had() -> None:
+    asked = anyio.Event()
+    answer = anyio.Event()
+
+    async def person(_pending: Pending) -> Answer:
+        asked.set()
+        await answer.wait()
+        return Edit({"path": "b"})
+
+    policy = Careful()
+    policy.verdict = lambda question: Ask(question) if question.endswith("file:a?") else Allow()
+    calls = [put("a", "1"), get("a", "2"), put("c", "3"), get("b", "4")]
+    results: list[Result] = []
+    async with Executor(TOOLS, policy=policy, approver=person) as executor:
+
+        async def turn() -> None:
+            results.extend(await executor.run_all(calls))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn)
+            await asked.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert sorted(ran) == ["load b", "save c"]
+            answer.set()
+
+    assert [one.text for one in results] == ["saved b", "loaded a", "saved c", "loaded b"]
+    assert sorted(ran[2:]) == ["load a", "save b"]
+
+
+async def test_a_call_that_is_edited_again_and_again_is_refused_in_the_end() -> None:
+    async def person(_pending: Pending) -> Answer:
+        return Edit({"path": "b"})
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        result = await executor.run(put("a", "1"))
+
+    assert result.text == "It was asked too often, and so nothing was run. Tell the user."
+    assert ran == []
+
+
+# ---------------------------------------------------------------- bound, once, in time
+
+
+async def test_an_answer_counts_once() -> None:
+    async with deferring() as executor:
+        [pending] = await first(executor)
+        [one] = await executor.resume([pending], {pending.id: Allow()})
+        [two] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert one.text == "saved a"
+    assert two.text == snapshot(
+        "This question was answered before, and an answer counts once; nothing was run again."
+    )
+    assert ran == ["save a"]
+
+
+async def test_a_yes_that_was_given_at_once_cannot_be_given_again_later() -> None:
+    kept: list[Pending] = []
+
+    async def person(pending: Pending) -> Answer:
+        kept.append(pending)
+        return Allow()
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        await executor.run(put("a", "1"))
+        [again] = await executor.resume(kept, {kept[0].id: Allow()})
+
+    assert again.failure is not None
+    assert ran == ["save a"]
+
+
+async def test_an_answer_that_comes_too_late_counts_no_more() -> None:
+    now = [0.0]
+    async with deferring(clock=lambda: now[0], answer_within=10.0) as executor:
+        [pending] = await first(executor)
+        assert pending.expires_at == 10.0
+        now[0] = 10.0
+        [result] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert result.text == snapshot(
+        "The answer came too late, and so nothing was run. Call again if it is still needed."
+    )
+    assert ran == []
+
+
+async def test_a_yes_under_another_policy_is_asked_again_and_never_runs() -> None:
+    policy = Careful()
+    async with deferring(policy) as executor:
+        [pending] = await first(executor)
+        policy.version = "2"
+        [again] = await executor.resume([pending], {pending.id: Allow()})
+        assert again.pending is not None
+        assert again.pending.question == snapshot(
+            "This has changed since the answer was given, which no longer counts. May it write file:a?"
+        )
+        assert ran == []
+        [done] = await executor.resume([again.pending], {again.pending.id: Allow()})
+
+    assert (done.text, ran) == ("saved a", ["save a"])
+
+
+@pytest.mark.parametrize("verdict", [lambda _: Deny("not any more"), lambda _: Allow()])
+async def test_a_policy_that_changed_its_mind_is_heard_but_an_old_yes_is_none(
+    verdict: Callable[[str], Decision],
+) -> None:
+    policy = Careful()
+    async with deferring(policy) as executor:
+        [pending] = await first(executor)
+        policy.version, policy.verdict = "2", verdict
+        [again] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert ran == []
+    assert again.failure is not None
+    assert again.failure.kind is (Kind.PENDING if again.pending else Kind.DENIED)
+
+
+async def test_a_mode_that_changes_while_the_question_is_open_is_asked_about_again() -> None:
+    policy, shown = Careful(), []
+
+    async def person(pending: Pending) -> Answer:
+        shown.append(pending.question)
+        policy.version = "another"
+        return Allow()
+
+    async with Executor(TOOLS, policy=policy, approver=person) as executor:
+        await executor.run(put("a", "1"))
+
+    assert len(shown) == 2
+    assert ran == ["save a"]
+
+
+async def test_a_yes_is_bound_to_what_the_host_says_it_is_bound_to() -> None:
+    folder = ["/work"]
+    async with deferring(bound_to=lambda _: folder[0]) as executor:
+        [pending] = await first(executor)
+        folder[0] = "/elsewhere"
+        [again] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert again.pending is not None
+    assert ran == []
+
+
+async def test_a_yes_to_a_tool_that_has_changed_is_none() -> None:
+    @tool(name="save", touches=write_file)
+    async def changed(path: str) -> str:
+        """Save, and tell everybody."""
+        ran.append(f"changed {path}")
+        return path
+
+    registry = Registry()
+    registry.add(Toolset(save), name="files")
+    async with Executor(registry, policy=Careful(), approver=defer) as executor:
+        [pending] = waits(await executor.run_all([put("a", "1")]))
+        registry.remove("files")
+        registry.add(Toolset(changed), name="files")
+        [stale] = await executor.resume([pending], {pending.id: Allow()})
+        assert stale.failure is not None
+        assert stale.failure.kind is Kind.STALE
+
+        [pending] = waits(await executor.run_all([put("a", "1")])) or [pending]
+        executor.advertise()
+        [again] = waits(await executor.run_all([put("a", "1")]))
+        assert again.fingerprint != pending.fingerprint
+
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"call": Call("save", '{"path":"b"}', "1")},
+        {"call": Call("save", '{"path":"a"}', "2")},
+        {"fingerprint": "0" * 64},
+    ],
+    ids=["arguments", "call id", "fingerprint"],
+)
+async def test_a_yes_to_a_question_that_was_tampered_with_is_asked_again(
+    change: dict[str, Any],
+) -> None:
+    async with deferring() as executor:
+        [pending] = await first(executor)
+        forged = replace(pending, **change)
+        [result] = await executor.resume([forged], {forged.id: Allow()})
+
+    assert result.pending is not None
+    assert ran == []
+
+
+def test_a_fingerprint_tells_numbers_and_spellings_apart() -> None:
+    @tool
+    async def note(value: Any) -> str:
+        """Take anything."""
+        return str(value)
+
+    async def prints() -> list[str]:
+        texts = ["1", "1.0", "true", '"é"', '"e\u0301"', '"1"']
+        calls = [Call("note", f'{{"value":{text}}}', "1") for text in texts]
+        async with Executor(Toolset(note), policy=lambda *_: Ask("?"), approver=defer) as executor:
+            return [waits([await executor.run(call)])[0].fingerprint for call in calls]
+
+    assert len(set(anyio.run(prints))) == 6
+
+
+# ---------------------------------------------------------------- no hangs, no leaks
+
+
+async def test_nobody_to_ask_is_a_no_at_once() -> None:
+    async with Executor(TOOLS, policy=Careful()) as executor:
+        result = await executor.run(put("a", "1"))
+
+    assert result.text == snapshot(
+        "May it write file:a? Nobody is here to answer that, and so nothing was run."
+    )
+
+
+async def test_events_tell_who_was_asked_what_and_what_they_said() -> None:
+    heard: list[Event] = []
+
+    async def person(_pending: Pending) -> Answer:
+        return Deny("no")
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        events = executor.events()
+        await executor.run(put("a", "1"))
+    heard = [one async for one in events]
+
+    assert [type(one).__name__ for one in heard] == [
+        "Requested",
+        "Judged",
+        "Asked",
+        "Answered",
+        "Finished",
+    ]
+    [asked, answered] = [one for one in heard if isinstance(one, Asked | Answered)]
+    assert isinstance(asked, Asked)
+    assert isinstance(answered, Answered)
+    assert (answered.pending_id, answered.answer) == (asked.pending.id, Deny("no"))
+
+
+async def test_the_decision_that_let_a_call_run_is_told_with_its_origin() -> None:
+    origin = Origin("reads are fine", "rules.toml", 3)
+    async with Executor(TOOLS, policy=lambda *_: Allow(origin)) as executor:
+        events = executor.events()
+        await executor.run_all([get("a", "1")])
+        await executor.run_all([get("a", "2"), get("b", "3")])
+        await executor.run(get("a", "4"))
+
+    judged = [one async for one in events if isinstance(one, Judged)]
+    assert [(one.call_id, one.decision) for one in judged] == [
+        (call_id, Allow(origin)) for call_id in "1234"
+    ]
+
+
+async def test_a_ledger_of_the_hosts_own_is_asked_each_time() -> None:
+    class Full(MemoryLedger):
+        async def claim(self, pending_id: str, /) -> bool:
+            return not pending_id
+
+    async with deferring(ledger=Full()) as executor:
+        [pending] = await first(executor)
+        [result] = await executor.resume([pending], {pending.id: Allow()})
+
+    assert result.failure is not None
+    assert ran == []
