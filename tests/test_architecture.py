@@ -33,7 +33,7 @@ ARROWS = {"policy": {"approvals"}}
 LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 
 DOORS = {
-    "anyio": {"_batch", "_executor", "_feed", "_invoke", "_loop", "_traffic"},
+    "anyio": {"_batch", "_executor", "_feed", "_invoke", "_loop", "_questions", "_traffic"},
     "asyncio": {"_loop"},
     "griffe": {"_docstring"},
     "pydantic": {"_schema"},

@@ -222,7 +222,7 @@ async def test_a_call_that_was_allowed_waits_with_an_earlier_one_that_was_put_of
             answer.set()
 
     [one, two] = waits(results)
-    assert (two.question, two.after, ran) == ("", (one.id,), [])
+    assert (two.question, two.after, ran) == ("May it write file:a?", (one.id,), [])
 
 
 async def test_a_call_that_is_stopped_just_as_it_is_put_off_is_stopped() -> None:
@@ -597,3 +597,346 @@ async def test_a_ledger_of_the_hosts_own_is_asked_each_time() -> None:
 
     assert result.failure is not None
     assert ran == []
+
+
+# ---------------------------------------------------------------- when things break around it
+
+
+async def test_a_closed_executor_takes_nothing_up_and_the_answer_is_not_used() -> None:
+    ledger = MemoryLedger()
+    async with deferring(ledger=ledger) as executor:
+        [pending] = await first(executor)
+    [closed] = await executor.resume([pending], {pending.id: Allow()})
+    async with deferring(ledger=ledger) as another:
+        [done] = await another.resume([pending], {pending.id: Allow()})
+
+    assert closed.failure is not None
+    assert (closed.failure.kind, done.text, ran) == (Kind.CANCELLED, "saved a", ["save a"])
+
+
+async def test_a_call_does_not_start_after_its_executor_was_left() -> None:
+    asked, left = anyio.Event(), anyio.Event()
+
+    class Slow(MemoryLedger):
+        async def claim(self, pending_id: str, /) -> bool:
+            asked.set()
+            await left.wait()
+            return await super().claim(pending_id)
+
+    results: list[Result] = []
+    executor = deferring(ledger=Slow())
+
+    async def resume(pending: Pending) -> None:
+        results.extend(await executor.resume([pending], {pending.id: Allow()}))
+
+    async with anyio.create_task_group() as tasks:
+        async with executor:
+            [pending] = await first(executor)
+            tasks.start_soon(resume, pending)
+            await asked.wait()
+        left.set()
+
+    assert [one.failure and one.failure.kind for one in results] == [Kind.CANCELLED]
+    assert ran == []
+
+
+async def test_what_breaks_around_a_question_refuses_that_call_and_no_other() -> None:
+    def raises(call: Call) -> str:
+        if call.id == "1":
+            raise OSError("no folder")
+        return ""
+
+    async def yes(_pending: Pending) -> Answer:
+        return Allow()
+
+    calls = [put("a", "1"), put("b", "2"), put("c", "\ud800")]
+    async with Executor(TOOLS, policy=Careful(), approver=yes, bound_to=raises) as executor:
+        unbound, *others = await executor.run_all(calls)
+
+    assert unbound.text == "It was asked too often, and so nothing was run. Tell the user."
+    assert [one.text for one in others] == ["saved b", "saved c"]
+
+
+async def test_a_ledger_that_breaks_lets_nobody_pass() -> None:
+    class Full(MemoryLedger):
+        async def claim(self, pending_id: str, /) -> bool:
+            raise OSError(f"no room for {pending_id}")
+
+        async def claimed(self, pending_id: str, /) -> bool:
+            raise OSError(f"no sight of {pending_id}")
+
+    async with deferring() as executor:
+        [one, two] = await first(executor, put("a", "1"), get("a", "2"))
+    async with deferring(ledger=Full()) as executor:
+        [refused, behind] = await executor.resume([one, two], {one.id: Allow()})
+        [alone] = await executor.resume([two], {})
+
+    assert refused.text == snapshot(
+        "That the answer was used could not be recorded (OSError), and so nothing was run. Tell the user."
+    )
+    assert (behind.pending, alone.pending) == (two, two)
+    assert ran == []
+
+
+async def test_a_tool_without_a_time_limit_can_be_asked_about() -> None:
+    @tool(timeout=float("inf"))
+    async def forever() -> str:
+        """Take any time."""
+        return "done"
+
+    async def yes(_pending: Pending) -> Answer:
+        return Allow()
+
+    async with Executor(Toolset(forever), policy=lambda *_: Ask("?"), approver=yes) as executor:
+        result = await executor.run(Call("forever", {}, "1"))
+
+    assert result.text == "done"
+
+
+async def test_order_holds_when_a_question_is_asked_anew() -> None:
+    async with deferring() as executor:
+        [one, two] = await first(executor, put("a", "1"), put("a", "2"))
+        [anew] = waits(await executor.resume([one], {one.id: Edit({"path": "a"})}))
+        assert (anew.id != one.id, anew.chain) == (True, one.id)
+
+        assert waits(await executor.resume([two], {two.id: Allow()})) == [two]
+        await executor.resume([anew], {anew.id: Allow()})
+        await executor.resume([two], {two.id: Allow()})
+
+    assert ran == ["save a", "save a"]
+
+
+async def test_order_holds_over_two_executors_that_share_a_ledger() -> None:
+    begun, go = anyio.Event(), anyio.Event()
+
+    @tool(name="save", touches=write_file)
+    async def slow(path: str) -> str:
+        """Save slowly."""
+        begun.set()
+        await go.wait()
+        ran.append(f"save {path}")
+        return path
+
+    ledger = MemoryLedger()
+    options: Any = {"policy": Careful(), "approver": defer, "ledger": ledger}
+    async with (
+        Executor(Toolset(slow), **options) as here,
+        Executor(Toolset(slow), **options) as there,
+    ):
+        [one, two] = waits(await here.run_all([put("a", "1"), put("a", "2")]))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(here.resume, [one], {one.id: Allow()})
+            await begun.wait()
+            assert waits(await there.resume([two], {two.id: Allow()})) == [two]
+            go.set()
+        [done] = await there.resume([two], {two.id: Allow()})
+
+    assert (done.text, ran) == ("a", ["save a", "save a"])
+
+
+async def test_an_answer_that_comes_again_does_not_let_those_behind_it_pass() -> None:
+    begun, go = anyio.Event(), anyio.Event()
+
+    @tool(name="save", touches=write_file)
+    async def slow(path: str) -> str:
+        """Save slowly."""
+        begun.set()
+        await go.wait()
+        ran.append(f"save {path}")
+        return path
+
+    options: Any = {"policy": Careful(), "approver": defer, "ledger": MemoryLedger()}
+    async with (
+        Executor(Toolset(slow), **options) as here,
+        Executor(Toolset(slow), **options) as there,
+    ):
+        [one, two] = waits(await here.run_all([put("a", "1"), put("a", "2")]))
+        yes: dict[str, Answer] = {one.id: Allow(), two.id: Allow()}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(here.resume, [one], yes)
+            await begun.wait()
+            [used] = await there.resume([one], yes)
+            assert used.failure is not None
+            assert waits(await there.resume([two], yes)) == [two]
+            assert waits(await there.resume([one, two], yes)) == [two]
+            go.set()
+        await there.resume([two], yes)
+
+    assert ran == ["save a", "save a"]
+
+
+async def test_one_that_was_cancelled_while_it_ran_holds_back_nobody() -> None:
+    begun = anyio.Event()
+
+    @tool(name="save", touches=write_file)
+    async def slow(path: str) -> str:
+        """Save, the first time slowly."""
+        ran.append(f"save {path}")
+        if len(ran) == 1:
+            begun.set()
+            await anyio.sleep_forever()
+        return path
+
+    options: Any = {"policy": Careful(), "approver": defer}
+    async with Executor(Toolset(slow), **options) as executor:
+        [one, two] = waits(await executor.run_all([put("a", "1"), put("a", "2")]))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.resume, [one], {one.id: Allow()})
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+        [done] = await executor.resume([two], {two.id: Allow()})
+
+    assert (done.text, ran) == ("a", ["save a", "save a"])
+
+
+async def test_those_behind_wait_for_all_that_are_put_off_in_whatever_order() -> None:
+    first_one = anyio.Event()
+
+    async def person(pending: Pending) -> Pending:
+        if pending.call.id == "2":
+            await first_one.wait()
+        return pending
+
+    async def seen(call: Call, result: Result) -> Result:
+        if call.id == "1":
+            first_one.set()
+        return result
+
+    async with Executor(TOOLS, policy=Careful(), approver=person, after=[seen]) as executor:
+        one, two, three = await first(executor, put("a", "1"), put("a", "2"), get("a", "3"))
+
+    assert (two.after, three.after) == ((one.id,), (one.id, two.id))
+
+
+async def test_a_version_that_cannot_be_told_fits_no_answer() -> None:
+    class Broken(Careful):
+        @property
+        def version(self) -> str:  # type: ignore[override]
+            raise LookupError("gone")
+
+        @version.setter
+        def version(self, value: str) -> None: ...
+
+    async def yes(_pending: Pending) -> Answer:
+        return Allow()
+
+    async with Executor(TOOLS, policy=Broken(), approver=yes) as executor:
+        result = await executor.run(put("a", "1"))
+
+    assert result.failure is not None
+    assert ran == []
+
+
+async def test_questions_may_be_handed_in_in_any_order() -> None:
+    async with deferring() as executor:
+        one, two, three = await first(executor, put("a", "1"), put("a", "2"), put("a", "3"))
+        answers: dict[str, Answer] = {p.id: Edit({"path": p.call.id}) for p in (one, two, three)}
+        again = waits(await executor.resume([three, one, two], answers))
+        assert [p.call.id for p in again] == ["3", "1", "2"]
+        done = await executor.resume(again, {p.id: Allow() for p in again})
+
+    assert [result.text for result in done] == ["saved 3", "saved 1", "saved 2"]
+
+
+async def test_forged_questions_that_wait_for_each_other_end_too() -> None:
+    async with deferring() as executor:
+        [one, two] = await first(executor, put("a", "1"), put("b", "2"))
+        one = replace(one, after=(two.id,))
+        two = replace(two, after=(one.id,))
+        results = await executor.resume([one, two], {one.id: Allow(), two.id: Allow()})
+
+    assert len(results) == 2
+
+
+async def test_a_hook_does_not_answer_for_an_edit_that_the_policy_denies() -> None:
+    policy = Careful()
+    policy.verdict = lambda question: Deny("no") if "secret" in question else Ask(question)
+
+    async def cache(call: Call) -> Call | Result:
+        return Result(call.id, "cached") if "secret" in str(call.args) else call
+
+    async with deferring(policy, before=[cache]) as executor:
+        [pending] = await first(executor)
+        [result] = await executor.resume([pending], {pending.id: Edit({"path": "secret"})})
+
+    assert result.text == "no"
+
+
+async def test_a_hook_may_not_send_an_edited_call_to_another_tool() -> None:
+    async def other(call: Call) -> Call:
+        return replace(call, name="load") if "b" in str(call.args) else call
+
+    async with deferring(before=[other]) as executor:
+        [pending] = await first(executor)
+        [result] = await executor.resume([pending], {pending.id: Edit({"path": "b"})})
+
+    assert result.text == snapshot(
+        "A check sent the edited call to another tool, and so nothing was run. Tell the user."
+    )
+
+
+async def test_only_those_of_a_batch_wait_that_have_to() -> None:
+    """One that waits for a call of another batch, which waits for the one put off, need not."""
+    asked, answer = anyio.Event(), anyio.Event()
+
+    async def person(pending: Pending) -> Pending | Answer:
+        if pending.call.id != "1":
+            return Allow()
+        asked.set()
+        await answer.wait()
+        return pending
+
+    @tool(touches=lambda one, two: (write_file(one), write_file(two)))
+    async def both(one: str, two: str) -> str:
+        """Save two."""
+        ran.append(f"both {one} {two}")
+        return "both"
+
+    def policy(call: Call, *_: object) -> Decision:
+        return Ask("?") if call.id == "1" else Allow()
+
+    results: list[Result] = []
+    async with Executor(TOOLS | Toolset(both), policy=policy, approver=person) as executor:
+
+        async def turn() -> None:
+            async def calls() -> Any:
+                yield put("a", "1")
+                await asked.wait()
+                tasks.start_soon(executor.run, Call("both", {"one": "a", "two": "b"}, "x"))
+                await anyio.wait_all_tasks_blocked()
+                yield put("b", "2")
+                answer.set()
+
+            results.extend(await executor.run_all(calls()))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(turn)
+
+    assert [bool(one.pending) for one in results] == [True, False]
+    assert sorted(ran) == ["both a b", "save b"]
+
+
+async def test_an_edit_is_judged_for_all_to_see() -> None:
+    async def person(pending: Pending) -> Answer:
+        return Edit({"path": "b"}) if "file:a" in pending.question else Allow()
+
+    async with Executor(TOOLS, policy=Careful(), approver=person) as executor:
+        events = executor.events()
+        await executor.run(put("a", "1"))
+
+    judged = [(str(one.accesses[0]), one.call) async for one in events if isinstance(one, Judged)]
+    assert judged == [
+        ("write file:a", None),
+        ("write file:b", Call("save", {"path": "b"}, "1")),
+    ]
+
+
+async def test_many_questions_cost_about_as_many_times_one() -> None:
+    async def yes(_pending: Pending) -> Answer:
+        return Allow()
+
+    async with Executor(TOOLS, policy=Careful(), approver=yes) as executor:
+        with anyio.fail_after(20):
+            results = await executor.run_all([put(f"f{n}", f"{n}") for n in range(1_000)])
+
+    assert len([one for one in results if one.failure is None]) == 1_000

@@ -70,14 +70,6 @@ class Oracle:
     def conflict(self, mine: list[Access], other: int) -> bool:
         return any(one.conflicts(two) for one in mine for two in self.calls[other][1])
 
-    def behind(self, key: int) -> list[int]:
-        """Who waits for a call, or for one that does."""
-        found = {key}
-        for other in self.calls:
-            if found & self.before(other):
-                found.add(other)
-        return [other for other in self.calls if other in found - {key}]
-
     def amend(self, key: int, accesses: list[Access]) -> None:
         """A call will touch something else; those that run have come before it."""
         self.calls[key] = (self.calls[key][0], accesses)
@@ -157,12 +149,6 @@ class ScheduleMachine(RuleBasedStateMachine):
         if self.oracle.holds.get(key) and key not in self.oracle.running:
             self.oracle.amend(key, accesses)
             self.schedule.amend(key, accesses)
-
-    @rule(key=open_calls)
-    def behind(self, key: int) -> None:
-        if key in self.oracle.calls:
-            self.schedule.settle(key)
-            assert self.schedule.behind(key) == self.oracle.behind(key)
 
     @rule(accesses=accesses(READ, WRITE, DESTROY))
     def conflicting(self, accesses: list[Access]) -> None:

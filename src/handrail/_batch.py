@@ -46,15 +46,17 @@ class Batch:
         self.waiting: list[tuple[int, Pending]] = []
         """Those that were put off until somebody answers, or until one of these is answered; each
         with its place."""
+        self.gone: list[str] = []
+        """Those that were cancelled from outside, by what their questions have in common."""
         self.taken_up: set[str] = set()
-        """The ids of those that waited and were taken up in this batch."""
+        """Those that waited and were taken up in this batch."""
         self.stopped: set[int] = set()
         """Those of ``gliding`` that somebody stopped."""
 
     def before(self, place: int, accesses: tuple[Access, ...]) -> tuple[str, ...]:
-        """The ids of those that were put off, come first, and touch the same."""
+        """Those that were put off, come first, and touch the same."""
         return tuple(
-            one.id
+            one.chain
             for other, one in self.waiting
             if other < place
             and any(mine.conflicts(its) for mine in accesses for its in one.accesses)

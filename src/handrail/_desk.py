@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from handrail._call import Call
 from handrail._content import Text
+from handrail._decision import Allow
 from handrail._event import Event, Finished, Stored
 from handrail._feed import Brief, Feed
 from handrail._hook import After, Approver, Before, Ledger
@@ -124,6 +125,13 @@ class Desk:
             return await passed_on(call, self.before, self.hook_timeout)
         finally:
             self.hooking -= 1
+
+    def loosens(self, call: Call, answer: Result) -> bool:
+        """Whether a hook answered for a call that the policy does not simply allow."""
+        if answer.failure is not None or self.policy is None:
+            return False
+        ready = self.judged(call)
+        return isinstance(ready, Ready) and not isinstance(ready.decision, Allow)
 
     async def settled(self, call: Call, result: Result) -> Result:
         """A result as the hooks leave it: what the model gets."""

@@ -28,6 +28,7 @@ from handrail._loop import closed_after, on_asyncio, resumed
 from handrail._output import rendered
 from handrail._pending import Pending
 from handrail._policy import ALLOW, Policy, judge
+from handrail._questions import in_order
 from handrail._reader import reader
 from handrail._registry import Registry
 from handrail._result import Result
@@ -216,10 +217,13 @@ class Executor:
         What is not answered yet, and what has to wait for that, stays pending. Each answer counts
         once, for exactly what was asked.
         """
+        given = list(pending)
+        order = in_order(given)
         async with self._traffic.batch() as batch:
-            for one in pending:
+            for place in order:
+                one = given[place]
                 await self._traffic.take_up(batch, one, answers.get(one.id))
-        return [batch.outcomes[place] for place in range(len(batch.calls))]
+        return [batch.outcomes[order.index(place)] for place in range(len(given))]
 
     def explain(self, call: Call) -> Explanation:
         """What would become of a call, and why, without running anything: no hook, no tool."""

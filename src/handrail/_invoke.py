@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from handrail._call import Args
 from handrail._context import Context
+from handrail._decision import Ask
 from handrail._errors import Deliberate, Refused, ToolFailed, Transient
 from handrail._event import AttemptFailed, Event, Progressed, Started
 from handrail._loop import Expired, Stop, finish, must_pass
@@ -50,8 +51,10 @@ class Flight:
     """One call on its way: what it is, how to stop it, what it has said so far."""
 
     __slots__ = (
+        "asked",
         "begun",
         "boarded",
+        "chain",
         "clock",
         "collected",
         "emit",
@@ -81,6 +84,10 @@ class Flight:
         """Whether a task of its own sees to it, and will see that it was stopped."""
         self.stopped = False
         """Whether somebody asked for it to stop."""
+        self.asked: Ask | None = None
+        """The question that was put about it."""
+        self.chain = ""
+        """What its questions have in common, where it has waited for an answer before."""
         self.put_off: Pending | None = None
         """The question that somebody will answer later."""
         self.stop: Stop | None = None

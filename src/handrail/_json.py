@@ -51,11 +51,11 @@ def check(value: Any) -> None:
             raise NotJson(f"{place(path)}: the text has half of a surrogate pair")
 
 
-def canonical(value: object) -> bytes:
+def canonical(value: object, errors: str = "strict") -> bytes:
     """JSON with sorted keys and no white space, in UTF-8: equal values give equal bytes."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    ).encode(errors=errors)
 
 
 def has(value: Any, step: str | int) -> bool:

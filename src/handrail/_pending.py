@@ -38,7 +38,14 @@ class Pending:
     once: bool = False
     """Whether a yes must never be remembered."""
     after: tuple[str, ...] = ()
-    """The ids of those that must have been answered first, since they touch the same."""
+    """Those that must have ended first, since they touch the same: the ``chain`` of each."""
+    first: str = ""
+    """The id of the first question about this call, where this is another one."""
+
+    @property
+    def chain(self) -> str:
+        """What all questions about one call have in common."""
+        return self.first or self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def fingerprint(
         [str(one) for one in accesses],
         circumstances,
     ]
-    return hashlib.sha256(canonical(parts)).hexdigest()
+    return hashlib.sha256(canonical(parts, "surrogatepass")).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -75,4 +82,4 @@ def _plain(value: Any) -> Any:
         return {key: _plain(one) for key, one in several.items()}
     if isinstance(value, tuple | list):
         return [_plain(one) for one in several]
-    return value if isinstance(value, str | int | float | None) else repr(value)
+    return value if isinstance(value, str | int | None) else repr(value)

@@ -136,6 +136,8 @@ class Schedule:
 
         Those that run have begun before it, whatever their place was.
         """
+        if accesses == self._entries[key].accesses:
+            return
         self._entries[key].accesses = accesses
         self._ready.clear()
         self._parked.clear()
@@ -145,19 +147,6 @@ class Schedule:
         in_order = sorted(self._entries.items(), key=lambda one: one[1].state is _State.WAITING)
         self._entries = dict(in_order)
         self._rebuild()
-
-    def behind(self, key: int) -> list[int]:
-        """The calls that wait for this one, or for one that does; in order."""
-        if self._torn:
-            self._rebuild()
-        seen: set[_Entry] = set()
-        todo = list(self._entries[key].followers)
-        while todo:
-            one = todo.pop()
-            if one not in seen and one.state is not _State.OVER:
-                seen.add(one)
-                todo += one.followers
-        return [key for key, entry in self._entries.items() if entry in seen]
 
     def conflicting(self, accesses: Sequence[Access]) -> list[int]:
         """The calls under way that one with these accesses would have to wait for."""

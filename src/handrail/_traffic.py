@@ -23,7 +23,7 @@ from handrail._lane import Lane, lane
 from handrail._loop import group, is_cancelled
 from handrail._pending import Pending
 from handrail._preflight import Ready
-from handrail._questions import Questions, waiting
+from handrail._questions import Questions, Taken, waiting
 from handrail._result import Kind, Result
 from handrail._schedule import Schedule
 
@@ -67,6 +67,8 @@ class Traffic:
         finally:
             self._open.remove(batch)
             self._give_up(batch)
+            if any(batch.gone):
+                await self.questions.all_ended(batch.gone)
         if failure is not None:
             raise failure
 
@@ -107,46 +109,59 @@ class Traffic:
         if self.lanes and type(passed) is Call and glides(self, batch, place, passed):
             return
         desk.tell(Requested(desk.clock(), call))
-        if isinstance(passed, Result) and not self._loosens(call, passed):
-            batch.outcomes[place] = await desk.settled(call, passed)
+        if isinstance(passed, Result) and not desk.loosens(call, passed):
+            await self._settle(batch, place, call, passed)
         else:
             judged = passed if isinstance(passed, Call) else call
             await self._admit(batch, place, judged, desk.judged(judged))
-
-    def _loosens(self, call: Call, answer: Result) -> bool:
-        """Whether a hook answered for a call that the policy does not simply allow."""
-        if answer.failure is not None or self.desk.policy is None:
-            return False
-        ready = self.desk.judged(call)
-        return isinstance(ready, Ready) and not isinstance(ready.decision, Allow)
 
     async def take_up(self, batch: Batch, pending: Pending, answer: object) -> None:
         """Go on with a call that waited, now that it has its answer, or still has none."""
         place, desk, call = len(batch.calls), self.desk, pending.call
         batch.calls.append(call)
         others = set(pending.after) - batch.taken_up
-        batch.taken_up.add(pending.id)
-        free = not batch.before(place, pending.accesses) and await self.questions.may_go_on(others)
         desk.tell(Requested(desk.clock(), call))
-        ready = await self.questions.taken_up(pending, answer, free=free)
-        await self._admit(batch, place, call, ready)
+        taken = Taken(Result.fail(call.id, Kind.CANCELLED, _CLOSED))
+        if not self.closed:
+            free = not batch.before(place, pending.accesses)
+            free = free and await self.questions.may_go_on(others)
+            taken = await self.questions.taken_up(pending, answer, free=free)
+        if taken.claimed:
+            batch.taken_up.add(pending.chain)
+        chain = pending.chain if taken.claimed else ""
+        await self._admit(batch, place, call, taken.ready, chain=chain)
 
-    async def _admit(self, batch: Batch, place: int, call: Call, ready: Ready | Result) -> None:
+    async def _admit(
+        self, batch: Batch, place: int, call: Call, ready: Ready | Result, *, chain: str = ""
+    ) -> None:
         """Give a judged call its turn, or its result."""
         desk = self.desk
         if isinstance(ready, Ready):
             changed = ready.call if ready.call != batch.calls[place] else None
             desk.tell(Judged(desk.clock(), call.id, ready.accesses, ready.decision, changed))
-            if refusal := self._refusal(ready):
+            if self.closed:  # while somebody was waited for
+                ready = Result.fail(call.id, Kind.CANCELLED, _CLOSED)
+            elif refusal := self._refusal(ready):
                 ready = Result.fail(call.id, Kind.DENIED, refusal)
             elif after := batch.before(place, ready.accesses):
-                ready = waiting(self.questions.pending(ready, after))
+                ready = waiting(self.questions.pending(ready, after, chain))
         if isinstance(ready, Ready):
-            self._board(batch, place, ready)
+            self._board(batch, place, ready, chain)
             return
         if ready.pending is not None:
             batch.waiting.append((place, ready.pending))
-        batch.outcomes[place] = await desk.settled(call, ready)
+        elif chain:
+            await self.questions.ended(chain)
+        await self._settle(batch, place, call, ready)
+
+    async def _settle(self, batch: Batch, place: int, call: Call, result: Result) -> None:
+        """Give a call its result, once the hooks after it have seen it."""
+        self._landing += 1
+        try:
+            batch.outcomes[place] = await self.desk.settled(call, result)
+        finally:
+            self._landing -= 1
+            self._tell_if_quiet()
 
     def _refusal(self, ready: Ready) -> str:
         """Why a judged call may not run, if it may not."""
@@ -187,7 +202,7 @@ class Traffic:
         if self._quiet is not None and not self.schedule.open and not self._landing:
             self._quiet.set()
 
-    def _board(self, batch: Batch, place: int, ready: Ready) -> None:
+    def _board(self, batch: Batch, place: int, ready: Ready, chain: str) -> None:
         """Give a judged call its turn."""
         spec, desk = ready.tool.spec, self.desk
         known = ready.call.name in self.lanes or ready.call.name != spec.name
@@ -195,6 +210,7 @@ class Traffic:
         if quick and (made := lane(ready.tool, desk.limits.max_chars)):
             self.lanes[spec.name] = made
         flight = desk.flight(ready)
+        flight.chain = chain
         batch.flights[flight.key] = (place, flight)
         self.batches[flight.key] = batch
         asks = isinstance(ready.decision, Ask)
@@ -235,20 +251,19 @@ class Traffic:
     async def fly(self, batch: Batch, place: int, flight: Flight) -> None:
         """Run one call in a task of its own."""
         if flight.put_off is not None or batch.before(place, flight.ready.accesses):
-            result = stopped(flight) if flight.stopped else self._put_off(batch, place, flight)
-            if flight.key in batch.flights:
-                self._end(flight.key)
-            self.launch()
+            result = stopped(flight) if flight.stopped else self._waits(batch, place, flight)
+            self._end(flight.key)  # those behind it find it among the waiting ones
             await self.land(batch, place, flight, result)
             return
         try:
-            if flight.stopped and flight.started is None:
+            if flight.started is None and (flight.stopped or is_cancelled()):
                 result = stopped(flight)
             else:
                 result = await invoke(flight, self.desk.limits)
             batch.closing = batch.closing or is_cancelled()
         except BaseException:
             batch.closing = True
+            batch.gone.append(flight.chain)
             self.desk.tell(Finished(self.desk.clock(), stopped(flight)))
             raise
         finally:
@@ -257,12 +272,9 @@ class Traffic:
 
     async def land(self, batch: Batch, place: int, flight: Flight, result: Result) -> None:
         dressed = self.desk.dressed(flight.ready, result)
-        self._landing += 1
-        try:
-            batch.outcomes[place] = await self.desk.settled(flight.ready.call, dressed)
-        finally:
-            self._landing -= 1
-            self._tell_if_quiet()
+        if flight.chain and result.pending is None:
+            await self.questions.ended(flight.chain)
+        await self._settle(batch, place, flight.ready.call, dressed)
 
     async def _ask(self, batch: Batch, place: int, flight: Flight) -> None:
         """Put a policy's question to the approver, and act on the answer."""
@@ -278,23 +290,15 @@ class Traffic:
         told = settled if isinstance(settled, Result) and not flight.stopped else stopped(flight)
         await self.land(batch, place, flight, told)
 
-    def _put_off(self, batch: Batch, place: int, flight: Flight) -> Result:
-        """A call waits until somebody answers; and so do those of its batch that wait for it."""
-        behind = self.schedule.behind(flight.key)
-        result = self._waits(batch, place, flight)
-        for key in behind:
-            at, other = batch.flights.get(key, (0, flight))
-            if not other.boarded:
-                told = self._waits(batch, at, other)
-                batch.spawn(partial(self.land, batch, at, other, told))
-        return result
-
     def _waits(self, batch: Batch, place: int, flight: Flight) -> Result:
-        """End a call for now: what it is told while it waits."""
+        """Put a call off until somebody answers: what it is told while it waits."""
         after = batch.before(place, flight.ready.accesses)
-        pending = replace(flight.put_off or self.questions.pending(flight.ready), after=after)
+        ready = (
+            flight.ready if flight.asked is None else flight.ready._replace(decision=flight.asked)
+        )
+        pending = flight.put_off or self.questions.pending(ready, chain=flight.chain)
+        pending = replace(pending, after=after)
         batch.waiting.append((place, pending))
-        self._end(flight.key, launch=False)
         return waiting(pending)
 
     def in_the_way(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
@@ -305,6 +309,7 @@ class Traffic:
         """A call will never run."""
         place, flight = batch.flights[key]
         self._end(key, launch=False)
+        batch.gone.append(flight.chain)
         batch.outcomes[place] = stopped(flight)
         self.desk.tell(Finished(self.desk.clock(), batch.outcomes[place]))
 

@@ -323,7 +323,10 @@ def test_trust_can_be_taken_back_and_leaves_that_in_others(folder: Path) -> None
     ] == [False, False, True, False]
     assert (folder / "new/trust.json").stat().st_mode & 0o777 == 0o600
     assert (folder / "new").stat().st_mode & 0o777 == 0o700
-    assert [one.name for one in (folder / "new").iterdir()] == ["trust.json"]
+    assert sorted(one.name for one in (folder / "new").iterdir()) == [
+        ".trust.json.lock",
+        "trust.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +365,11 @@ def test_trust_that_cannot_be_kept_leaves_what_was_there_and_no_rest(folder: Pat
 
     with pytest.raises(IsADirectoryError):
         trust.grant(folder / "two.toml", "2")
-    assert sorted(one.name for one in folder.iterdir()) == ["trust.json", "was"]
+    assert sorted(one.name for one in folder.iterdir()) == [
+        ".trust.json.lock",
+        "trust.json",
+        "was",
+    ]
 
 
 # ---------------------------------------------------------------- whose file it is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -519,6 +520,150 @@ def test_what_was_decided_is_remembered_only_where_nothing_else_matters() -> Non
 
     assert first == again
     assert type(on(policy, write_file("other"))) is Ask
+
+
+def test_a_deny_of_everything_holds_for_a_shell_line_too() -> None:
+    allows = '[[rule]]\ndecide = "allow"\ncommand = "echo"\noperands = ["text*"]\n'
+
+    assert isinstance(line(book(allows), "echo hi"), Allow)
+    assert isinstance(
+        line(book(allows + '[[rule]]\ndecide = "deny"\naccess = "* *"'), "echo hi"), Deny
+    )
+
+
+def test_an_argument_is_meant_however_it_is_spelled_and_where_it_is_left_out() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "deny"
+        tools = "pay"
+        args = { amount = 5 }
+        [[rule]]
+        decide = "deny"
+        tools = "pay"
+        args = { force = true }
+        """,
+        mode="edits",
+    )
+    pay = Spec(
+        name="pay",
+        description="",
+        input_schema={"properties": {"amount": {}, "force": {"default": True}}},
+    )
+
+    def paid(**args: Any) -> type:
+        return type(policy(Call("pay", args, "1"), pay, (Access(WRITE, "bank:me"),)))
+
+    assert [paid(amount=5, force=False), paid(amount=5.0, force=False)] == [Deny, Deny]
+    assert [paid(amount=1), paid(amount=1, force=True), paid(amount=1, force=False)] == [
+        Deny,
+        Deny,
+        Allow,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "read", "expected"),
+    [
+        ("/etc/**", "/", Ask),
+        ("/etc/**", "/usr", Allow),
+        ("src/keys/**", "..", Ask),
+        ("src/keys/**", "/", Ask),
+        ("src/keys/**", "/usr/src/keys/k", Allow),
+        ("**/*.pem", "..", Ask),
+        ("**/*.pem", "/", Ask),
+        ("**/*.pem", ".", Ask),
+        ("net:x/**", "..", Allow),
+        ("../k/**", "../..", Ask),
+        ("src/*.pem", "src", Ask),
+        ("src/*", "src", Ask),
+        ("**/.env", "/home/me/x", Allow),
+        ("src/keys/**", "docs", Allow),
+    ],
+)
+def test_an_access_that_may_hold_what_is_denied_asks(
+    pattern: str, read: str, expected: type
+) -> None:
+    named = pattern if ":" in pattern else f"file:{pattern}"
+    policy = book(f'[[rule]]\ndecide = "deny"\naccess = "read {named}"')
+
+    assert type(on(policy, read_file(read), "show")) is expected
+
+
+@pytest.mark.parametrize(
+    ("operands", "command"),
+    [
+        ("place*", "frob src/keys/k"),
+        ("here*", "frob ./src/keys/k"),
+        ("path*", "frob x=src/keys/k"),
+        ("setting*", "frob x=src/keys/k"),
+        ("file*", "cd src && frob keys/k"),
+        ("path*", "cd src && cd keys && frob k"),
+    ],
+)
+def test_what_a_rule_allows_hides_nothing_from_a_deny(operands: str, command: str) -> None:
+    allows = f"""
+        [[rule]]
+        decide = "allow"
+        command = ["frob", "cd"]
+        operands = ["{operands}"]
+        [[rule]]
+        decide = "allow"
+        command = "cd"
+        operands = ["path"]
+        [[rule]]
+        decide = "deny"
+        access = "* file:src/keys/**"
+        """
+
+    assert isinstance(line(book(allows), command), Deny)
+    assert isinstance(line(book(allows, mode="open", sandboxed=True), command), Deny)
+
+
+def test_the_words_of_a_command_itself_are_no_hiding_place_either() -> None:
+    policy = book(
+        """
+        [[rule]]
+        decide = "allow"
+        command = "wc src/keys/k"
+        [[rule]]
+        decide = "deny"
+        access = "* file:src/keys/**"
+        """
+    )
+
+    assert isinstance(line(policy, "wc src/keys/k"), Deny)
+
+
+def test_a_path_is_followed_through_every_cd() -> None:
+    policy = book('[[rule]]\ndecide = "deny"\naccess = "* file:a/a/x"', mode="open", sandboxed=True)
+
+    for command in ("cd a/a && foo x", "cd a && cd a && foo x", "cd a; echo $y; cd a/a; foo x"):
+        assert isinstance(line(policy, command), Deny), command
+
+
+def test_a_question_uses_the_tools_own_name_whoever_called_first() -> None:
+    policy = book()
+    save, touched = spec(), (write_file("q"),)
+
+    asked = [policy(Call(name, {}, "1"), save, touched) for name in ("old_save", "save")]
+
+    assert {one.question for one in asked if isinstance(one, Ask)} == {"May save write file:q?"}
+
+
+def test_rules_may_be_added_and_dropped_from_other_threads() -> None:
+    policy = book()
+    many = [
+        rules(f'[[rule]]\nid = "r{n}"\ndecide = "allow"\ntools = "t{n}"', Level.RUN)[0]
+        for n in range(200)
+    ]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(policy.add, many))
+        added = len(policy.rules)
+        list(pool.map(policy.drop, many))
+
+    assert (added, policy.rules) == (200, ())
 
 
 # ---------------------------------------------------------------- properties

@@ -102,6 +102,7 @@ def _plain(pending: Pending) -> dict[str, Any]:
         "origin": None if origin is None else [origin.rule, origin.file, origin.line],
         "once": pending.once,
         "after": list(pending.after),
+        "first": pending.first,
     }
 
 
@@ -123,6 +124,7 @@ def _restored(plain: Any) -> Pending:
         origin=None if fields["origin"] is None else _origin(fields["origin"]),
         once=_as(bool, fields["once"]),
         after=tuple(_as(str, one) for one in _as(list[Any], fields["after"])),
+        first=_as(str, fields["first"]),
     )
 
 

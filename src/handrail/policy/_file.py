@@ -218,7 +218,7 @@ def _conditions(table: object) -> dict[str, Condition]:
 
 def _condition(name: str, wanted: Any) -> Condition:
     if not is_table(wanted):
-        return lambda value: value == wanted and type(value) is type(wanted)
+        return lambda value: _same(value, wanted)
     tests = [_test(name, str(kind), bound) for kind, bound in wanted.items()]
     return lambda value: all(test(value) for test in tests)
 
@@ -242,10 +242,15 @@ def _test(name: str, kind: str, bound: Any) -> Condition:
         compare = numbers[kind]
         return lambda value: _number(value) and compare(value, bound)
     if kind == "in" and is_list(bound):
-        return lambda value: any(value == one and type(value) is type(one) for one in bound)
+        return lambda value: any(_same(value, one) for one in bound)
     raise Unusable(
         f"args.{name}: write a value, or a table with glob, like, regex, in, min, max, above, below"
     )
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    """Equal, as JSON sees it: 5 is 5.0, but true is no number."""
+    return value == wanted and (type(value) is type(wanted) or (_number(value) and _number(wanted)))
 
 
 def _number(value: Any) -> bool:

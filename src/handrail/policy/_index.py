@@ -14,7 +14,7 @@ from typing import TypeAlias
 from handrail import Access
 from handrail.policy._command import Command
 from handrail.policy._glob import fixed_part, is_glob
-from handrail.policy._rule import Rule, Touch
+from handrail.policy._rule import Rule, Touch, whole
 from handrail.policy._wrappers import base, matches
 
 _SUFFIX = re.compile(r"\*\.[^.*?]+")
@@ -84,7 +84,7 @@ class Index:
         """Every rule that may mean something below any of these."""
         found: Speaking = {}
         for access in accesses:
-            for rule, touch in self._above.get(access.resource, ()):
+            for rule, touch in self._above.get(whole(access.resource) or access.resource, ()):
                 found.setdefault(rule, []).append((touch, access))
         return found
 
@@ -131,6 +131,6 @@ class Commands:
 
 
 def _ancestors(fixed: str) -> list[str]:
-    """What lies above a resource, below its scheme."""
+    """A resource and what lies above it, below its scheme."""
     segments = fixed.split("/")
-    return ["/".join(segments[:end]) for end in range(1, len(segments))]
+    return ["/".join(segments[:end]) for end in range(1, len(segments) + 1)]

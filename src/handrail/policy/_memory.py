@@ -20,7 +20,7 @@ from handrail.policy._levels import Places
 from handrail.policy._rule import REMEMBERED, Level, Rule
 from handrail.policy._rulebook import Rulebook
 from handrail.policy._toml import rules_text
-from handrail.policy._trust import read_securely, replaced
+from handrail.policy._trust import locked, read_securely, replaced
 from handrail.policy._width import Table, merged, proposed
 
 KEPT_FOR = timedelta(days=90)
@@ -88,9 +88,10 @@ class Memory:
         rules = parse(proposal.rule, file="this run", level=Level.RUN).rules
         if proposal.scope != "run":
             file, ids = self._files[proposal.scope], {rule.origin.rule for rule in rules}
-            text = f"{_content(file).rstrip()}\n\n{proposal.rule}".lstrip("\n")
-            kept = parse(text, file=str(file), level=Level.RUN).rules
-            replaced(file, text)
+            with locked(file):
+                text = f"{_content(file).rstrip()}\n\n{proposal.rule}".lstrip("\n")
+                kept = parse(text, file=str(file), level=Level.RUN).rules
+                replaced(file, text)
             rules = tuple(rule for rule in kept if rule.origin.rule in ids)
         for rule in rules:
             self._rulebook.add(rule)
@@ -115,11 +116,12 @@ class Memory:
         ]
         held = False
         for file in self._files.values():
-            text = _content(file)
-            left = _without(text, rule_id, file)
-            if left != text:
-                replaced(file, left)
-                held = True
+            with locked(file):
+                text = _content(file)
+                left = _without(text, rule_id, file)
+                if left != text:
+                    replaced(file, left)
+                    held = True
         if not mine and not held:
             raise Unusable(f"there is no remembered rule {rule_id!r}")
         for rule in mine:

@@ -63,9 +63,9 @@ class Touch:
         """Whether an access is so wide that what is meant may lie below it."""
         if access.verb not in self.verbs or self.pattern == "*":
             return False
-        scheme, colon, path = access.resource.partition(":")
-        if not path:  # everything, or all of a scheme
-            return not colon or self.pattern.startswith(f"{scheme}:")
+        above = whole(access.resource)
+        if above:  # everything, or all of a scheme
+            return above == "*" or self.pattern.startswith(above)
         return self.fixed.startswith(f"{access.resource}/") and not self.fits(access.resource)
 
     def reaches(self, folder: str) -> bool:
@@ -91,6 +91,17 @@ def _resource_glob(pattern: str) -> Callable[[str], bool]:
         return resource.startswith(head) and (inner(path) if path else whole)
 
     return fits
+
+
+def whole(resource: str) -> str:
+    """A scheme that a resource holds all of, or ``*``; empty, where it is something in it.
+
+    What is nothing but a way up holds the workspace too.
+    """
+    scheme, colon, path = resource.partition(":")
+    if not colon:
+        return resource
+    return "" if path.strip("/.") or "..." in path else f"{scheme}:"
 
 
 def climb(resource: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,7 +44,16 @@ _NO_ARGS: Mapping[str, Any] = {}
 class _Entry:
     """What the rules have to say of one tool, sorted out once."""
 
-    __slots__ = ("kept_back", "lines", "needs_args", "remembered", "rules", "shell", "spec")
+    __slots__ = (
+        "defaults",
+        "kept_back",
+        "lines",
+        "needs_args",
+        "remembered",
+        "rules",
+        "shell",
+        "spec",
+    )
 
     def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
         mine = [rule for rule in rules if rule.concerns(spec)]
@@ -59,6 +69,12 @@ class _Entry:
             if Effect.READ in touch.verbs
         ]
         """What is not to be read at all."""
+        self.defaults = {
+            name: about["default"]
+            for name, about in spec.input_schema.get("properties", {}).items()
+            if is_table(about) and "default" in about
+        }
+        """What an argument is, where it is left out."""
         self.needs_args = any(rule.args for rule in mine)
         plain = timeless and not shell and not self.needs_args
         self.remembered: tuple[dict[str, Decision], ...] | None = None
@@ -97,6 +113,8 @@ class Rulebook:
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check(self._mode)
+        self._lock = threading.Lock()
+        """Answers are remembered from other threads."""
         self._entries: dict[str, _Entry] = {}
 
     @classmethod
@@ -114,8 +132,8 @@ class Rulebook:
     def switch(self, mode: Mode | str) -> None:
         """Go on in another mode. A yes that was given before no longer counts."""
         self._check(Mode.of(mode))
-        self._mode = Mode.of(mode)
-        self._entries = {}
+        with self._lock:
+            self._mode, self._entries = Mode.of(mode), {}
 
     def _check(self, mode: Mode) -> None:
         if mode is Mode.OPEN and self._root and not self._sandboxed:
@@ -123,13 +141,15 @@ class Rulebook:
 
     def add(self, rule: Rule) -> None:
         """Take one more rule for the rest of this run."""
-        self.rules = tuple(sorted((*self.rules, rule), key=lambda one: one.rank))
-        self._entries = {}
+        with self._lock:
+            self.rules = tuple(sorted((*self.rules, rule), key=lambda one: one.rank))
+            self._entries = {}
 
     def drop(self, rule: Rule) -> None:
         """Forget a rule."""
-        self.rules = tuple(one for one in self.rules if one != rule)
-        self._entries = {}
+        with self._lock:
+            self.rules = tuple(one for one in self.rules if one != rule)
+            self._entries = {}
 
     def runs_lines(self, tool: str) -> bool:
         """Whether a tool, by what is known of it, runs shell lines."""
@@ -181,9 +201,14 @@ class Rulebook:
         return tuple(one.matched for one in self._voices(call, self._entry(spec), accesses))
 
     def _entry(self, spec: Spec) -> _Entry:
-        timeless = all(rule.expires is None for rule in self.rules)
+        with self._lock:
+            rules, entries = (
+                self.rules,
+                self._entries,
+            )  # what is dropped meanwhile is dropped with it
+        timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
-        made = self._entries[spec.name] = _Entry(spec, self.rules, shell=shell, timeless=timeless)
+        made = entries[spec.name] = _Entry(spec, rules, shell=shell, timeless=timeless)
         return made
 
     def _decided(self, call: Call, entry: _Entry, accesses: tuple[Access, ...]) -> Decision:
@@ -191,15 +216,16 @@ class Rulebook:
         if first.verdict == "allow":
             return Allow(first.origin)
         if first.verdict == "deny":
-            return Deny(_refusal(call, first), first.origin)
+            return Deny(_refusal(entry.spec.name, first), first.origin)
         line = _command(call) if entry.shell else None
-        return Ask(_question(call, line, accesses, first.why), first.origin, first.once)
+        question = _question(entry.spec.name, line, accesses, first.why)
+        return Ask(question, first.origin, first.once)
 
     def _voices(self, call: Call, entry: _Entry, accesses: Sequence[Access]) -> list[Voice]:
         """All that speak, the deciding one first."""
         if self._refusal:
             return [Voice("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
-        args = _args(call) if entry.needs_args else _NO_ARGS
+        args = {**entry.defaults, **_args(call)} if entry.needs_args else _NO_ARGS
         line = _command(call) if entry.shell else None
         if line is not None:
             return self._voices_of_line(entry, read_line(line), args, accesses)
@@ -224,7 +250,7 @@ class Rulebook:
         seen = parts(line.plain, entry.lines, usable) if line.plain is not None else ()
         touched = accesses_of_line(line, seen)
         named = [one for one in accesses if one.resource != "*"]
-        rules = self._current(entry.rules.speaking([*named, *touched]))
+        rules = self._current(entry.rules.speaking([*accesses, *touched]))
         voices = [*floor_of_line(line), *against_line(entry.lines, line, usable)]
         wide = self._current(entry.rules.below(named))
         voices += [*floor([*named, *touched]), *against(rules, args)]
@@ -319,19 +345,19 @@ def _command(call: Call) -> str | None:
     return line if isinstance(line, str) else None
 
 
-def _refusal(call: Call, voice: Voice) -> str:
+def _refusal(tool: str, voice: Voice) -> str:
     told = voice.why and voice.origin is not UNREADABLE  # a file's path is nothing for a model
     why = f": {voice.why}" if told else ""
     return (
-        f"{call.name!r} is denied by {voice.origin.rule!r}{why}. Nothing was run. "
+        f"{tool!r} is denied by {voice.origin.rule!r}{why}. Nothing was run. "
         "Go about it another way, or tell the user."
     )
 
 
-def _question(call: Call, line: str | None, accesses: Sequence[Access], why: str) -> str:
+def _question(tool: str, line: str | None, accesses: Sequence[Access], why: str) -> str:
     if line is not None:
         what = f"run {line!r}" if len(line) <= 200 else f"run a line of {len(line)} characters"  # noqa: PLR2004
     else:
         what = ", ".join(map(str, accesses[:5])) + (", and more" if len(accesses) > 5 else "")  # noqa: PLR2004
     reason = f" ({why})" if why else ""
-    return f"May {call.name} {what}?{reason}"
+    return f"May {tool} {what}?{reason}"

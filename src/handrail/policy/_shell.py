@@ -23,6 +23,8 @@ from handrail.policy._wrappers import feeds_on_lines, unwrap
 
 MOST_CHARS = 10_000
 MOST_COMMANDS = 50
+_NO_PATHS = ("text", "number", "lines")
+"""Kinds of words that name nothing."""
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule counts for this call, now."""
 
@@ -69,6 +71,18 @@ def _runs_nothing_else(argv: tuple[str, ...]) -> bool:
     return not inner.commands and not inner.lines and not feeds_on_lines(argv)
 
 
+def paths_in(word: str, folder: str) -> Iterator[str]:
+    """What may be a path in a word: all of it, or what stands behind ``=`` or ``:``.
+
+    As it stands, and seen from a folder.
+    """
+    for path in dict.fromkeys((word, word.rpartition("=")[2], word.rpartition(":")[2])):
+        if path and not path.startswith("-"):
+            yield path
+            if folder:
+                yield posixpath.join(folder, path)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One command of a plain line, where it stands, and the rule that allows it."""
@@ -82,15 +96,14 @@ class Part:
 
     @property
     def paths(self) -> Iterator[str]:
-        """The paths that it names, as far as the rule knows them.
+        """The paths that it may name, where a rule allows it: all but what is surely none.
 
         Seen from where a ``cd`` leads, and from where it would not have led: it may have failed.
         """
-        for word in self.words:
-            if word.kind in ("path", "file") and word.text:
-                yield word.text
-                if self.folder:
-                    yield posixpath.join(self.folder, word.text)
+        own = len(self.command.words) if self.command is not None else 1
+        named = (word.text for word in self.words if word.kind not in _NO_PATHS)
+        for word in (*self.argv[1:own], *named):
+            yield from paths_in(word, self.folder)
 
 
 def parts(line: tuple[Simple, ...], rules: Commands, usable: Usable) -> tuple[Part, ...]:

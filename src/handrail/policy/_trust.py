@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import stat
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +36,13 @@ class Trust:
 
     def grant(self, rules: Path, content_digest: str) -> None:
         """Trust this content of a file from here on. Only ever on a user's word."""
-        self._keep({**self._all(), _key(rules): content_digest})
+        with locked(self._file):
+            self._keep({**self._all(), _key(rules): content_digest})
 
     def revoke(self, rules: Path) -> None:
         """Trust a file no longer."""
-        self._keep({name: value for name, value in self._all().items() if name != _key(rules)})
+        with locked(self._file):
+            self._keep({name: one for name, one in self._all().items() if name != _key(rules)})
 
     def _all(self) -> dict[str, Any]:
         """By path; nothing, where the file cannot be read: then nothing is trusted."""
@@ -68,6 +73,19 @@ def read_securely(path: Path) -> tuple[bytes, bool]:
         one.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or one.st_uid not in (0, os.geteuid())
         for one in (about, path.parent.stat())
     )
+
+
+@contextmanager
+def locked(file: Path) -> Generator[None]:
+    """Nobody else changes a file meanwhile, in this process or another."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(file.with_name(f".{file.name}.lock"), flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def replaced(file: Path, text: str) -> None:

@@ -10,11 +10,12 @@ from handrail.judgement import Matched, Origin, Verdict
 from handrail.policy._floor import catastrophic, protected, wrecks
 from handrail.policy._index import Commands, Speaking
 from handrail.policy._rule import STRENGTH, Level, Rule
-from handrail.policy._shell import Line, Part, Usable
+from handrail.policy._shell import Line, Part, Usable, paths_in
 
 PROTECTED = Origin("protected paths")
 CATASTROPHIC = Origin("catastrophic commands")
 TOO_BIG = Origin("size of a command")
+_MOST_FOLDERS = 16
 
 
 class Voice(NamedTuple):
@@ -109,24 +110,24 @@ def floor_of_line(line: Line) -> Iterator[Voice]:
 def accesses_of_line(line: Line, parts: Sequence[Part]) -> list[Access]:
     """What a line would touch, as far as its words tell; more rather than less."""
     found = [Access(verb, f"file:{one}") for one in line.files for verb in (READ, WRITE)]
-    known = {part.argv for part in parts if part.rule is not None}
     for part in parts:
         verb: Effect = READ if part.command is not None and part.command.reads else WRITE
         found += [Access(verb, f"file:{path}") for path in part.paths]
-    folder = ""
+        if part.rule is None:
+            found += _by_words(part.argv, [part.folder])
+    plain = {part.argv for part in parts}
+    folders = [""]
     for argv in line.rough:
-        for word in () if argv in known else argv[1:]:
-            for path in _paths_in(word, folder):
-                found += [Access(READ, f"file:{path}"), Access(WRITE, f"file:{path}")]
-        if argv[0] == "cd":
-            folder += "".join(f"{word}/" for word in argv[1:2])
+        if argv not in plain:
+            found += _by_words(argv, folders)
+        if argv[0] == "cd" and len(folders) < _MOST_FOLDERS:
+            folders += [f"{folder}{word}/" for folder in folders for word in argv[1:2]]
     return found
 
 
-def _paths_in(word: str, folder: str) -> Iterator[str]:
-    """What may be a path in a word: all of it, or what stands behind ``=`` or ``:``."""
-    for path in dict.fromkeys((word, word.rpartition("=")[2], word.rpartition(":")[2])):
-        if path and not path.startswith("-"):
-            yield path
-            if folder:
-                yield folder + path
+def _by_words(argv: Sequence[str], folders: Sequence[str]) -> Iterator[Access]:
+    """What a command would touch that no rule knows: any word may be a path, wherever it runs."""
+    for word in argv[1:]:
+        for folder in dict.fromkeys(folders):
+            for path in paths_in(word, folder):
+                yield from (Access(READ, f"file:{path}"), Access(WRITE, f"file:{path}"))
