@@ -391,6 +391,24 @@ def test_a_tool_allowed_as_a_whole_does_not_allow_a_shell_line() -> None:
     assert isinstance(line(book('[[rule]]\ndecide = "deny"\ncommand = "*"'), "ls"), Deny)
 
 
+def test_a_second_opinion_that_differs_makes_a_question_of_what_a_rule_allows() -> None:
+    policy = book('[[rule]]\ndecide = "allow"\ncommand = "cat"\noperands = ["path*"]')
+
+    assert isinstance(line(policy, "cat - a"), Allow)
+    assert line(policy, "cat - 2>&1") == Ask(
+        "May bash run 'cat - 2>&1'? (it cannot be read with certainty)", Origin("mode ask")
+    )
+
+
+def test_writing_over_a_disk_asks_and_an_expired_deny_does_not() -> None:
+    text = '[[rule]]\ndecide = "deny"\ncommand = "curl"\nexpires = 2020-01-01'
+
+    assert line(book(mode="open", sandboxed=True), "echo x > /dev/sda").origin == Origin(
+        "catastrophic commands"
+    )
+    assert isinstance(line(book(text, mode="open", sandboxed=True), "curl x"), Allow)
+
+
 def test_a_shell_tool_is_one_by_name_or_by_tag() -> None:
     policy = book('[[rule]]\ndecide = "deny"\ncommand = "curl"', shell=["sh"])  # noqa: S604  a name
     call = Call("x", '{"command":"curl a"}', "1")
@@ -515,11 +533,16 @@ def test_the_version_changes_with_what_is_judged_but_not_with_a_remembered_yes()
 def test_what_was_decided_is_remembered_only_where_nothing_else_matters() -> None:
     policy = book('[[rule]]\ndecide = "allow"\naccess = "write file:src/**"')
 
-    first = [on(policy, write_file(f"src/{n}")) for n in range(5_000)]
-    again = [on(policy, write_file(f"src/{n}")) for n in range(5_000)]
+    save, call = spec(), Call("save", {}, "1")
+
+    def decided(path: str) -> Decision:
+        return policy(call, save, (write_file(path),))
+
+    first = [decided(f"src/{n}") for n in range(5_000)]
+    again = [decided(f"src/{n}") for n in range(5_000)]
 
     assert first == again
-    assert type(on(policy, write_file("other"))) is Ask
+    assert type(decided("other")) is Ask
 
 
 def test_a_deny_of_everything_holds_for_a_shell_line_too() -> None:
