@@ -15,7 +15,9 @@ from handrail.policy._index import Index
 from handrail.policy._mode import verdict
 from handrail.policy._rule import Rule, Touch
 
-SPEC = Spec(name="tool", description="A tool.", input_schema={"type": "object"}, effect=Effect.DESTROY)
+SPEC = Spec(
+    name="tool", description="A tool.", input_schema={"type": "object"}, effect=Effect.DESTROY
+)
 CALL = Call("tool", "{}", "c1")
 
 SEGMENTS = st.sampled_from(
@@ -23,11 +25,15 @@ SEGMENTS = st.sampled_from(
 )
 GLOBS = st.one_of(
     SEGMENTS,
-    st.sampled_from(["*", "**", "?", "a*", "*b", "*.py", "*.gz", "*.*", "?.py", "a**b", "*.", "[a]"]),
+    st.sampled_from(
+        ["*", "**", "?", "a*", "*b", "*.py", "*.gz", "*.*", "?.py", "a**b", "*.", "[a]"]
+    ),
     st.text("ab.*?", min_size=1, max_size=4),
 )
 SCHEMES = st.sampled_from(["file:", "file:/", "file:../", "net:", "db:"])
-HOSTS = st.sampled_from(["net:a.com", "net:a.com:443", "net:*.com", "net:*", "net:a.com:443/x", "net:?.com/**"])
+HOSTS = st.sampled_from(
+    ["net:a.com", "net:a.com:443", "net:*.com", "net:*", "net:a.com:443/x", "net:?.com/**"]
+)
 
 
 def joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
