@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -169,3 +171,97 @@ def test_a_spec_that_changed_is_judged_as_it_is_now() -> None:
     )
     said = [type(book(CALL, spec, accesses)) for spec in (safe, risky, safe, risky)]
     assert said == [Allow, Deny, Allow, Deny]
+
+
+# What the oracle found, and what came with it
+
+BASH = Spec(name="bash", description="b", input_schema={}, effect=Effect.DESTROY)
+
+
+def line(policy: Rulebook, command: str) -> str:
+    said = policy(Call("bash", {"command": command}, "1"), BASH, (Access(Effect.DESTROY, "*"),))
+    return type(said).__name__
+
+
+def reads(policy: Rulebook, path: str) -> str:
+    return decided(policy, [Access(Effect.READ, f"file:{path}")])
+
+
+@pytest.mark.parametrize(
+    ("kept", "wide"),
+    [
+        ("file:src/*", "src"),
+        ("file:src/*.pem", "src"),
+        ("file:src/**/k", "src"),
+        ("file:/etc/**", "/"),
+        ("file:src/keys/**", "."),
+        ("file:src/keys/**", ".."),
+        ("file:src/keys/**", "/"),
+        ("file:../k/**", "../.."),
+    ],
+)
+def test_what_may_hold_what_is_denied_is_asked_about(kept: str, wide: str) -> None:
+    policy = Rulebook.of(f'[[rule]]\ndecide = "deny"\naccess = "read {kept}"\n')
+    assert reads(policy, wide) == "ask"
+
+
+@pytest.mark.parametrize("wide", ["..", "../..", "/"])
+def test_what_holds_the_workspace_is_asked_about_as_the_workspace_is(wide: str) -> None:
+    policy = Rulebook.of('[[rule]]\ndecide = "deny"\naccess = "read file:**/*.pem"\n')
+    assert reads(policy, ".") == "ask"
+    assert reads(policy, wide) == "ask"
+
+
+def test_a_file_elsewhere_is_not_wider_than_a_folder_that_is_denied() -> None:
+    policy = Rulebook.of('[[rule]]\ndecide = "deny"\naccess = "read file:src/keys/**"\n')
+    assert reads(policy, "/tmp/x.txt") == "allow"  # noqa: S108  a name
+    assert reads(policy, "../lib/a.py") == "allow"
+
+
+@pytest.mark.parametrize("verbs", ["*", "destroy", "write|destroy"])
+@pytest.mark.parametrize("decide", ["deny", "ask"])
+def test_a_rule_about_everything_means_shell_lines_too(verbs: str, decide: str) -> None:
+    policy = Rulebook.of(
+        '[[rule]]\ndecide = "allow"\ncommand = "echo"\noperands = ["text*"]\n'
+        f'[[rule]]\ndecide = "{decide}"\naccess = "{verbs} *"\n'
+    )
+    assert line(policy, "echo hi") == decide.capitalize()
+
+
+@pytest.mark.parametrize("kind", ["path", "file", "place", "here", "name", "setting"])
+def test_no_kind_of_operand_hides_a_path_from_a_deny(kind: str) -> None:
+    policy = Rulebook.of(
+        f'[[rule]]\ndecide = "allow"\ncommand = "wc"\noperands = ["{kind}*"]\nreads = true\n'
+        f'flags = ["-f:{kind}", "--file={kind}"]\n'
+        '[[rule]]\ndecide = "allow"\ncommand = "wc src/keys/k"\n'
+        '[[rule]]\ndecide = "deny"\naccess = ["* file:src/keys/**", "* file:**/*.pem"]\n'
+    )
+    words = ["src/keys/k", "./src/keys/k", "key.pem", "x=src/keys/k", "a:key.pem"]
+    lines = [f"wc {before}{word}" for before in ("", "-f ", "--file=") for word in words]
+    assert {one: line(policy, one) for one in lines} == dict.fromkeys(lines, "Deny")
+
+
+@pytest.mark.parametrize(
+    ("denied", "command"),
+    [("a/a/x", "cd a && cd a && foo x"), ("a/b/x", "cd a && foo x && cd b && foo x")],
+)
+def test_a_command_said_twice_is_looked_at_where_it_runs(denied: str, command: str) -> None:
+    rule = f'[[rule]]\ndecide = "deny"\naccess = "* file:{denied}"\n'
+    assert line(Rulebook.of(rule, mode="open", sandboxed=True), command) == "Deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env " * 25_000,
+        "cd a;cd b;cd c;cd d;cd e; x $(y) " + " ".join(f"w{n}" for n in range(15_000)),
+        'bash -c "' * 10_000,
+    ],
+    ids=["wrappers", "folders", "quotes"],
+)
+@pytest.mark.parametrize("size", [10_000, 100_000])
+def test_no_line_takes_long_to_judge(command: str, size: int) -> None:
+    policy = Rulebook.of('[[rule]]\ndecide = "deny"\naccess = "* file:src/keys/**"\n')
+    began = time.thread_time()
+    assert line(policy, command[:size]) != "Allow"
+    assert time.thread_time() - began < 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -458,9 +459,45 @@ def test_too_long_or_too_many_asks_but_only_after_every_deny() -> None:
 
     assert isinstance(line(policy, "; ".join(["true"] * 50)), Allow)
     assert line(policy, many).origin == Origin("size of a command")
-    assert line(policy, f"echo {'a' * 10_000}").origin == Origin("size of a command")
     assert isinstance(line(policy, f"{many}; curl x"), Deny)
-    assert isinstance(line(policy, f"echo {'a' * 10_000}; curl x"), Deny)
+
+
+def test_a_line_that_is_too_long_to_be_read_asks_and_is_denied_where_anything_is() -> None:
+    long = f"echo {'a' * 10_000}"
+    allows = '[[rule]]\ndecide = "allow"\ncommand = "echo"\noperands = ["text*"]\n'
+
+    asked = line(book(allows), long)
+    denied = line(book(allows + '[[rule]]\ndecide = "deny"\naccess = "* file:x"'), long)
+
+    assert asked == Ask(
+        "May bash run a line of 10005 characters? "
+        "(it has 10005 characters, and more than 10000 are not read)",
+        Origin("size of a command"),
+        once=True,
+    )
+    assert isinstance(denied, Deny)
+    assert denied.origin == Origin("size of a command")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env " * 25_000,
+        "env " * 2_500,
+        'bash -c "' * 1_100,
+        "cd a;cd b;cd c;cd d;cd e; x $(y) " + " ".join(f"w{n}" for n in range(1_800)),
+        "sudo " * 2_000 + "x",
+    ],
+    ids=lambda text: f"{text[:8]} {len(text)}",
+)
+def test_no_line_takes_long_to_judge(command: str) -> None:
+    policy = book('[[rule]]\ndecide = "deny"\naccess = "* file:**/.env"')
+
+    started = time.thread_time()
+    decision = line(policy, command)
+
+    assert not isinstance(decision, Allow)
+    assert time.thread_time() - started < 2
 
 
 def test_a_question_is_short_whatever_is_asked() -> None:

@@ -46,6 +46,7 @@ class _Entry:
 
     __slots__ = (
         "defaults",
+        "denies",
         "kept_back",
         "lines",
         "needs_args",
@@ -75,6 +76,7 @@ class _Entry:
             if is_table(about) and "default" in about
         }
         """What an argument is, where it is left out."""
+        self.denies = any(rule.decide == "deny" for rule in mine)
         self.needs_args = any(rule.args for rule in mine)
         plain = timeless and not shell and not self.needs_args
         self.remembered: tuple[dict[str, Decision], ...] | None = None
@@ -251,7 +253,8 @@ class Rulebook:
         touched = accesses_of_line(line, seen)
         named = [one for one in accesses if one.resource != "*"]
         rules = self._current(entry.rules.speaking([*accesses, *touched]))
-        voices = [*floor_of_line(line), *against_line(entry.lines, line, usable)]
+        voices = [*floor_of_line(line, denies=entry.denies)]
+        voices += against_line(entry.lines, line, usable)
         wide = self._current(entry.rules.below(named))
         voices += [*floor([*named, *touched]), *against(rules, args)]
         voices += perhaps_against(wide, args)

@@ -42,10 +42,15 @@ class Line:
     """Where it might redirect to or from."""
 
     @property
+    def looked_into(self) -> bool:
+        """Whether its commands are known, as far as its text tells."""
+        return len(self.text) <= MOST_CHARS
+
+    @property
     def too_big(self) -> str:
         """Why it is too big to be allowed without a question; empty where it is not."""
         if len(self.text) > MOST_CHARS:
-            return f"it has {len(self.text)} characters"
+            return f"it has {len(self.text)} characters, and more than {MOST_CHARS} are not read"
         if len(self.plain or ()) > MOST_COMMANDS:
             return f"it has {len(self.plain or ())} commands"
         return ""
@@ -53,7 +58,9 @@ class Line:
 
 @lru_cache(maxsize=256)
 def read_line(text: str) -> Line:
-    """Read a command line."""
+    """Read a command line; one that is too long to be judged is not looked into."""
+    if len(text) > MOST_CHARS:
+        return Line(text, None, (), ())
     plain = lex(text)
     if plain is not None and agrees(text, plain) is False:
         plain = None  # a second opinion may only tighten

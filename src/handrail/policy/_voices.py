@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from handrail.policy._shell import Line, Part, Usable, paths_in
 PROTECTED = Origin("protected paths")
 CATASTROPHIC = Origin("catastrophic commands")
 TOO_BIG = Origin("size of a command")
-_MOST_FOLDERS = 16
+_MOST_FOLDERS = 8
 
 
 class Voice(NamedTuple):
@@ -95,15 +96,20 @@ def against_line(rules: Commands, line: Line, usable: Usable) -> Iterator[Voice]
             yield spoken(rule, f"it may run {' '.join(command.words)}")
 
 
-def floor_of_line(line: Line) -> Iterator[Voice]:
-    """Questions about what would wreck a machine, and about what is too big to be read."""
+def floor_of_line(line: Line, *, denies: bool) -> Iterator[Voice]:
+    """Questions about what would wreck a machine, and about what is too big to be read.
+
+    ``denies`` says whether there is a rule that denies something.
+    """
     wrecked = next((what for one in line.rough if (what := catastrophic(one))), "")
     if not wrecked and (disk := wrecks(line.files)):
         wrecked = f"writing over {disk}"
     if wrecked:
         yield Voice("ask", Level.BUILT_IN, CATASTROPHIC, f"this is {wrecked}", once=True)
     if line.too_big:
-        yield Voice("ask", Level.BUILT_IN, TOO_BIG, line.too_big, once=True)
+        # What was not looked into cannot be held against a deny.
+        strict: Verdict = "deny" if denies and not line.looked_into else "ask"
+        yield Voice(strict, Level.BUILT_IN, TOO_BIG, line.too_big, once=True)
     yield from floor(Access(WRITE, f"file:{one}") for one in line.files)
 
 
@@ -116,18 +122,23 @@ def accesses_of_line(line: Line, parts: Sequence[Part]) -> list[Access]:
         if part.rule is None:
             found += _by_words(part.argv, [part.folder])
     plain = {part.argv for part in parts}
+    hidden = [argv for argv in line.rough if argv not in plain]
+    words = dict.fromkeys(word for argv in hidden for word in argv[1:])
+    return [*found, *_by_words(("", *words), _folders(line))]
+
+
+def _folders(line: Line) -> list[str]:
+    """Where the commands of a line may run, as far as its text tells."""
     folders = [""]
     for argv in line.rough:
-        if argv not in plain:
-            found += _by_words(argv, folders)
         if argv[0] == "cd" and len(folders) < _MOST_FOLDERS:
-            folders += [f"{folder}{word}/" for folder in folders for word in argv[1:2]]
-    return found
+            folders += [posixpath.join(folder, word) for folder in folders for word in argv[1:2]]
+    return folders[:_MOST_FOLDERS]
 
 
 def _by_words(argv: Sequence[str], folders: Sequence[str]) -> Iterator[Access]:
     """What a command would touch that no rule knows: any word may be a path, wherever it runs."""
     for word in argv[1:]:
-        for folder in dict.fromkeys(folders):
+        for folder in folders:
             for path in paths_in(word, folder):
                 yield from (Access(READ, f"file:{path}"), Access(WRITE, f"file:{path}"))
