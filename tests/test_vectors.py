@@ -62,7 +62,7 @@ def test_the_runner_prints_a_line_for_a_category() -> None:
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
 

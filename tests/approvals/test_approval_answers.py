@@ -66,7 +66,9 @@ async def test_a_question_is_handed_back_as_it_is() -> None:
 
 def test_importing_the_package_does_not_load_rich() -> None:
     code = "import sys, handrail.approvals; print('rich' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)  # noqa: S603
+    done = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
 
     assert done.stdout == "False\n"
 

@@ -110,7 +110,7 @@ def test_of_eight_processes_one_wins_each_answer(tmp_path: Path) -> None:
             [sys.executable, "-c", CLAIMS, str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
         )
         for _ in range(8)
     ]

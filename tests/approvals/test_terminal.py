@@ -307,7 +307,7 @@ async def test_without_a_terminal_the_answer_is_no_at_once(kind: str) -> None:
     """Vector approval-020."""
     inside, outside = os.pipe()
     os.write(outside, b"y\n")
-    with os.fdopen(inside) as pipe, os.fdopen(outside, "w"):
+    with os.fdopen(inside, encoding="utf-8") as pipe, os.fdopen(outside, "wb"):
         closed = io.StringIO()
         closed.close()
         stdin: Any = {"pipe": pipe, "no file": io.StringIO("y\n"), "closed": closed}[kind]
@@ -656,7 +656,9 @@ def test_without_rich_it_says_what_to_install() -> None:
         "try: terminal()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)  # noqa: S603
+    done = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
 
     assert done.stdout == (
         "HandrailError a terminal approver needs rich: pip install 'handrail[terminal]'\n"

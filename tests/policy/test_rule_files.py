@@ -833,7 +833,7 @@ from handrail.policy import Level, parse, shipped
 print(len(parse('[[rule]]\\ndecide="deny"\\nargs={a={glob="x*"}}', file="r", level=Level.USER).rules), len(shipped("read_only")) > 0)
 """
     command = [sys.executable, "-c", program]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603  ours
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)  # noqa: S603  ours
 
     assert ran.stdout == "1 True\n"
 

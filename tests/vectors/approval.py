@@ -484,7 +484,7 @@ async def _a_pipe_is_nobody(host: Host) -> bool:
     """020: without a terminal nobody answers, whatever comes in."""
     inside, outside = os.pipe()
     os.write(outside, b"y\ny\nyes\n")
-    with os.fdopen(inside) as pipe, os.fdopen(outside, "w"):
+    with os.fdopen(inside, encoding="utf-8") as pipe, os.fdopen(outside, "wb"):
         ask = host.terminal(stdin=pipe, console=Console(file=io.StringIO(), force_terminal=True))
         async with host.executor(TOOLS, policy=Rulebook(), approver=ask) as executor:
             result = await executor.run(put("a"))

@@ -257,7 +257,7 @@ def _started(machine: Machine, *words: str) -> tuple[str, str]:
         [*(trace if _can_trace() else []), *python],
         cwd=machine.repo,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )
@@ -281,7 +281,7 @@ def _nothing_runs_or_connects(machine: Machine) -> bool:
         [sys.executable, "-P", "-c", f"{AUDITS}{LOADS}\nprint(seen)", str(machine.root)],
         cwd=machine.repo,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )
@@ -368,7 +368,7 @@ def _modules_of_the_workspace_are_not_loaded(machine: Machine) -> bool:
         [sys.executable, "-I", "-c", LOADS, str(machine.root)],
         cwd=machine.repo,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )

@@ -245,7 +245,7 @@ def _bounded(backend: str) -> bool:
         done = subprocess.run(  # noqa: S603  our own interpreter
             [sys.executable, "-c", RECURSION, backend],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=15,
             check=False,
         )
