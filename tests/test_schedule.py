@@ -445,7 +445,7 @@ def check_growth(
     few, many = shape(1000), shape(4000)
     run_all(few)
     of_few, of_many = [], []
-    for _ in range(6):  # a busy machine gets more than one chance
+    for _ in range(25):  # a busy machine gets more than one chance
         of_few.append(seconds(work, few))
         of_many.append(seconds(work, many))
         ratio = min(of_many) / min(of_few)
