@@ -135,7 +135,7 @@ class Executor:
 
     # Every single call passes through here: what would read better as functions of its own costs
     # more than it does.
-    async def run(self, call: Call) -> Result:  # noqa: C901, PLR0912, PLR0915
+    async def run(self, call: Call) -> Result:  # noqa: C901, PLR0911, PLR0912, PLR0915
         """Run one call."""
         lane = self._lanes.get(call.name)
         if lane is None or self._schedule.open:
@@ -152,22 +152,23 @@ class Executor:
         decision = judge(desk.policy, call, spec, accesses) if desk.policy else ALLOW
         doubtful = args.count(":") != pairs(values) or (words and "\\" in args)
         if (
-            type(decision) is not Allow
-            or len(args) > _QUICK
+            len(args) > _QUICK
             or (doubtful and not proven(args, values, pairs))
+            or (desk.policy and type(decision) is not Allow)
         ):
             return await self._traffic.alone(call, call)
         began = desk.clock() if self._feeds else 0.0
-        coroutine, scope, value = fn(**values), copy_context(), None
+        coroutine, scope = fn(**values), copy_context()
         try:
-            rest: Any = resumed(coroutine, scope.run(coroutine.send, None), scope)
+            rest = resumed(coroutine, scope.run(coroutine.send, None), scope)
         except StopIteration as stop:
-            rest, value = None, stop.value
+            value = stop.value
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  told in the same words as any other
-            rest = raised(error)
-        if rest is not None:
+            ready = ready_in(call, lane, values, decision)
+            return await went_on(self._traffic, ready, raised(error))
+        else:
             return await went_on(self._traffic, ready_in(call, lane, values, decision), rest)
         try:
             text = dump(value).decode() if type(value) is exact else None
