@@ -93,8 +93,8 @@ class Questions:
         ``moved`` is told when the call, edited, will touch something else.
         """
         for _ in range(MOST_ROUNDS):
-            if isinstance(flight.ready.decision, Ask):
-                flight.asked = flight.ready.decision
+            ask: Any = flight.ready.decision
+            flight.asked = ask
             pending = self.pending(flight.ready, chain=flight.chain)
             answer = await self._put(flight, pending)
             if answer is None or isinstance(answer, Pending):

@@ -786,3 +786,19 @@ async def test_the_second_call_of_a_family_is_not_asked_about_and_one_outside_is
         '{"command":"mytool -x ./a"}',
         '{"command":"mytool --output=x"}',
     ]
+
+
+def test_what_no_file_can_hold_is_not_proposed() -> None:
+    pending = Pending(
+        id="p",
+        call=Call("store", "{}", "1"),
+        effect=WRITE,
+        accesses=(Access(WRITE, "db:\ud800"),),
+        question="May it?",
+        fingerprint="",
+        asked_at=0,
+        expires_at=1,
+        origin=Origin("mode ask"),
+    )
+
+    assert Memory(Rulebook(), Places()).propose(pending) == ()
