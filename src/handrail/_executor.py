@@ -224,7 +224,8 @@ class Executor:
             for place in order:
                 one = given[place]
                 await self._traffic.take_up(batch, one, answers.get(one.id))
-        return [batch.outcomes[order.index(place)] for place in range(len(given))]
+        results = dict(zip(order, range(len(order)), strict=True))
+        return [batch.outcomes[results[place]] for place in range(len(given))]
 
     def explain(self, call: Call) -> Explanation:
         """What would become of a call, and why, without running anything: no hook, no tool."""

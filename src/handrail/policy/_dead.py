@@ -14,7 +14,7 @@ def dead(rules: Sequence[Rule], specs: Iterable[Spec], now: datetime) -> Iterato
     """Why each rule that can never fire cannot. Without specs, nothing is said of tools."""
     known = [spec.name for spec in specs]
     for rule in rules:
-        if rule.expires is not None and rule.expires <= now:
+        if not rule.counts(now):
             yield f"{rule.origin} has expired"
         for name in rule.tools:
             if known and not any(name_glob(name)(one) for one in known):

@@ -153,10 +153,18 @@ class Rule:
     examples: tuple[tuple[Example, bool], ...] = ()
     """Calls that it means, and calls that it does not."""
 
+    def counts(self, now: datetime) -> bool:
+        """Whether the rule has not expired."""
+        return self.expires is None or now < self.expires
+
+    def names(self, tool: str) -> bool:
+        """Whether the rule is for a tool of this name, among others."""
+        return not self.tools or any(name_glob(one)(tool) for one in self.tools)
+
     def concerns(self, spec: Spec) -> bool:
         """Whether the rule may ever speak of calls of this tool."""
         return (
-            (not self.tools or any(name_glob(one)(spec.name) for one in self.tools))
+            self.names(spec.name)
             and (not self.tags or bool(self.tags & spec.tags))
             and (not self.effects or spec.effect in self.effects)
         )

@@ -16,7 +16,6 @@ from handrail.judgement import Matched, Origin, Verdict
 from handrail.policy._dead import dead
 from handrail.policy._errors import Unusable
 from handrail.policy._file import parse
-from handrail.policy._glob import name_glob
 from handrail.policy._index import Commands, Index, Speaking
 from handrail.policy._mode import Mode, verdict
 from handrail.policy._rule import Level, Rule, Touch
@@ -31,6 +30,7 @@ from handrail.policy._voices import (
     floor_of_line,
     in_favour,
     perhaps_against,
+    spoken,
 )
 
 UNREADABLE = Origin("unreadable rules")
@@ -160,20 +160,19 @@ class Rulebook:
 
     def allowing(self, tool: str) -> tuple[Rule, ...]:
         """The rules that allow calls of a tool now, whatever their arguments."""
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = self._now()
         return tuple(
             rule
             for rule in self.rules
-            if rule.decide == "allow"
-            and not rule.args
-            and (rule.expires is None or now < rule.expires)
-            and (not rule.tools or any(name_glob(one)(tool) for one in rule.tools))
+            if rule.decide == "allow" and not rule.args and rule.counts(now) and rule.names(tool)
         )
 
     def dead(self, specs: Iterable[Spec] = ()) -> tuple[str, ...]:
         """Rules that can never decide anything; and, given specs, those that name no tool."""
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        return tuple(dead(self.rules, list(specs), now))
+        return tuple(dead(self.rules, list(specs), self._now()))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
 
     @property
     def version(self) -> str:
@@ -204,10 +203,8 @@ class Rulebook:
 
     def _entry(self, spec: Spec) -> _Entry:
         with self._lock:
-            rules, entries = (
-                self.rules,
-                self._entries,
-            )  # what is dropped meanwhile is dropped with it
+            # What is dropped meanwhile is dropped with its dictionary.
+            rules, entries = self.rules, self._entries
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
         made = entries[spec.name] = _Entry(spec, rules, shell=shell, timeless=timeless)
@@ -231,11 +228,12 @@ class Rulebook:
         line = _command(call) if entry.shell else None
         if line is not None:
             return self._voices_of_line(entry, read_line(line), args, accesses)
-        unread = [Voice("ask", Level.BUILT_IN, NO_LINE, "there is no line to read", once=True)]
         rules = self._current(entry.rules.speaking(accesses))
         wide = self._current(entry.rules.below(accesses))
         voices = [*floor(accesses), *against(rules, args), *perhaps_against(wide, args)]
-        voices += unread if entry.shell else []
+        if entry.shell:
+            why = "there is no line to read"
+            voices.append(Voice("ask", Level.BUILT_IN, NO_LINE, why, once=True))
         voices += in_favour(rules, args, accesses)
         effect = max((one.verb for one in accesses), default=entry.spec.effect)
         return self._with_mode(voices, effect, "")
@@ -243,11 +241,10 @@ class Rulebook:
     def _voices_of_line(
         self, entry: _Entry, line: Line, args: Mapping[str, Any], accesses: Sequence[Access]
     ) -> list[Voice]:
-        now = datetime.fromtimestamp(self._clock(), UTC)
+        now = self._now()
 
         def usable(rule: Rule) -> bool:
-            current = rule.expires is None or now < rule.expires
-            return current and (not rule.args or rule.fits(args))
+            return rule.counts(now) and (not rule.args or rule.fits(args))
 
         seen = parts(line.plain, entry.lines, usable) if line.plain is not None else ()
         touched = accesses_of_line(line, seen)
@@ -271,15 +268,15 @@ class Rulebook:
     ) -> list[Voice]:
         """The voices and the mode's: it speaks where no rule does, and denies whatever they say."""
         says: Verdict = verdict(self._mode, effect)
-        spoken = sorted(voices, key=lambda one: one.rank)
-        if spoken and (says != "deny" or spoken[0].verdict == "deny"):
-            return spoken
+        ranked = sorted(voices, key=lambda one: one.rank)
+        if ranked and (says != "deny" or ranked[0].verdict == "deny"):
+            return ranked
         origin = Origin(f"mode {self._mode}")
         if line is not None and says == "allow" and effect > Effect.READ:
             says, why = self._unnamed(line, why)
         if says == "deny":
             why = "nothing may be changed in this mode"
-        return [Voice(says, Level.RUN, origin, why), *spoken]
+        return [Voice(says, Level.RUN, origin, why), *ranked]
 
     def _unnamed(self, rules: Commands, why: str) -> tuple[Verdict, str]:
         """What a loose mode says to a command that no rule names."""
@@ -292,12 +289,8 @@ class Rulebook:
     def _current(self, rules: Speaking) -> Speaking:
         if all(rule.expires is None for rule in rules):
             return rules
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        return {
-            rule: accesses
-            for rule, accesses in rules.items()
-            if rule.expires is None or now < rule.expires
-        }
+        now = self._now()
+        return {rule: accesses for rule, accesses in rules.items() if rule.counts(now)}
 
 
 def _allowed(seen: Sequence[Part]) -> list[Voice]:
@@ -305,11 +298,7 @@ def _allowed(seen: Sequence[Part]) -> list[Voice]:
     rules = [part.rule for part in seen]
     if not rules or None in rules:
         return []
-    return [
-        Voice("allow", rule.level, rule.origin, rule.reason, text=rule.text)
-        for rule in dict.fromkeys(rules)
-        if rule is not None
-    ]
+    return [spoken(rule, "") for rule in dict.fromkeys(rules) if rule is not None]
 
 
 def _unnamed(seen: Sequence[Part]) -> str:
