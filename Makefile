@@ -46,4 +46,5 @@ soak:  ## the property tests, for long
 	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 \
 	  tests/test_argument_properties.py tests/test_execution_properties.py tests/test_schedule.py \
 	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py \
-	  tests/test_approval_properties.py tests/policy tests/approvals
+	  tests/test_approval_properties.py tests/policy tests/approvals tests/net tests/sandbox tests/tools \
+	  tests/test_vectors.py

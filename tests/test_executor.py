@@ -13,10 +13,12 @@ from pydantic import AfterValidator
 from handrail import (
     READ,
     WRITE,
+    Access,
     Allow,
     Ask,
     Call,
     Context,
+    Decision,
     Deny,
     Executor,
     Exposure,
@@ -31,6 +33,7 @@ from handrail import (
     ToolFailed,
     Toolset,
     Transient,
+    UnknownName,
     read_file,
     tool,
     write_file,
@@ -726,11 +729,11 @@ async def test_pauses_between_attempts_grow_within_their_cap_and_a_longer_wish_e
 
 
 async def test_every_attempt_has_its_own_deadline() -> None:
-    @tool(effect=READ, timeout=0.05, retry=Retry(attempts=3, base=0, cap=0))
+    @tool(effect=READ, timeout=0.6, retry=Retry(attempts=3, base=0, cap=0))
     async def slow(context: Context) -> str:
         """Take time, twice."""
         if context.attempt < 3:
-            await anyio.sleep(0.03)
+            await anyio.sleep(0.35)
             raise Transient("again")
         return "in time"
 
@@ -803,6 +806,47 @@ async def test_an_idempotency_key_names_the_run_and_the_call() -> None:
 
     assert keys == ["run-1/a", "run-1/b", "run-1/a#2"]
     assert [one.text for one in outcomes] == ["a", "b", "a"]
+
+
+async def test_a_tool_knows_what_its_call_was_judged_by() -> None:
+    judged: list[tuple[Access, ...]] = []
+
+    @tool(touches=lambda path, **_: write_file(path))
+    async def save(path: str, context: Context) -> None:
+        """Save."""
+        judged.append(context.accesses)
+
+    async with Executor(Toolset(save)) as executor:
+        await executor.run(Call("save", {"path": "./a"}, "1"))
+
+    assert judged == [(write_file("a"),)]
+
+
+async def test_what_goes_on_after_a_call_ends_with_the_executor() -> None:
+    ended: list[str] = []
+
+    @tool
+    async def leave(name: str, context: Context) -> str:
+        """Leave something running."""
+
+        async def end() -> None:
+            if name == "hangs":
+                await anyio.sleep_forever()
+            if name == "breaks":
+                raise ValueError(name)
+            ended.append(name)
+
+        context.at_close(end)
+        return name
+
+    async with Executor(Toolset(leave), hook_timeout=0.05) as executor:
+        await executor.run_all(
+            Call("leave", {"name": name}, name) for name in ("first", "breaks", "hangs", "last")
+        )
+        assert ended == []
+
+    assert ended == ["last", "first"]
+    assert Context(call_id="c1", idempotency_key="k1").at_close(anyio.aclose_forcefully) is None
 
 
 async def test_the_fast_lane_is_closed_with_the_executor() -> None:
@@ -905,3 +949,118 @@ async def test_hooks_that_call_their_own_executor_without_end_are_stopped(side: 
         await executor.run(Call("wait", "{}", "1"))
 
     assert count[0] <= 500
+
+
+async def test_a_narrowed_executor_has_fewer_tools_and_two_policies() -> None:
+    @tool(effect=READ)
+    async def look(n: int) -> int:
+        """Look."""
+        return n
+
+    @tool
+    async def save(n: int) -> int:
+        """Save."""
+        return n
+
+    def asks(call: Call, spec: Spec, accesses: object) -> Decision:
+        return Ask("may it?") if spec.name == "save" else Allow()
+
+    def denies(call: Call, spec: Spec, accesses: object) -> Decision:
+        return Deny("no") if call.args == {"n": 1} else Allow()
+
+    async with Executor(Toolset(look, save), policy=asks, max_chars=100) as executor:
+        same = executor.narrow("look", "save")
+        less = executor.narrow("look", "save", policy=denies)
+        decisions = [
+            type(one.explain(Call(name, {"n": n}, "1")).decision)
+            for one in (same, less)
+            for name in ("look", "save")
+            for n in (1, 2)
+        ]
+        with pytest.raises(UnknownName):
+            executor.narrow("other")
+
+    assert decisions == [Allow, Allow, Ask, Ask, Deny, Allow, Deny, Ask]
+    assert Executor(Toolset(look)).narrow("look").tools == Toolset(look)
+
+
+async def test_what_a_narrowed_executor_leaves_running_ends_with_the_first() -> None:
+    ended: list[str] = []
+
+    @tool
+    async def leave(context: Context) -> None:
+        """Leave something running."""
+
+        async def end() -> None:
+            ended.append(context.call_id)
+
+        context.at_close(end)
+
+    async with Executor(Toolset(leave)) as executor:
+        await executor.narrow("leave").run(Call("leave", {}, "c1"))
+
+    assert ended == ["c1"]
+
+
+async def test_a_policy_made_of_two_has_a_version_that_changes_with_either() -> None:
+    class Versioned:
+        version = "1"
+
+        def __call__(self, *_: object) -> Decision:
+            return Ask("may it?")
+
+    @tool
+    async def save() -> str:
+        """Save."""
+        return "saved"
+
+    async def later(pending: Pending) -> Pending:
+        return pending
+
+    second = Versioned()
+    parent = Executor(Toolset(save), policy=lambda *_: Allow(), approver=later)
+    async with parent.narrow("save", policy=second) as executor:
+        pending = (await executor.run(Call("save", {}, "c1"))).pending
+        assert pending is not None
+        second.version = "2"
+        [again] = await executor.resume([pending], {pending.id: Allow()})
+        assert again.pending is not None
+        [saved] = await executor.resume([again.pending], {again.pending.id: Allow()})
+
+    assert saved.text == "saved"
+
+
+async def test_a_narrowed_executor_ends_with_the_first() -> None:
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async with Executor(Toolset(look)) as executor:
+        child = executor.narrow("look")
+        seen = await child.run(Call("look", {}, "1"))
+    after = await child.run(Call("look", {}, "2"))
+
+    assert (seen.text, kind(after)) == ("seen", Kind.CANCELLED)
+
+
+async def test_a_narrowed_executor_follows_the_registry_within_its_names() -> None:
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tool(effect=READ)
+    async def count() -> int:
+        """Count."""
+        return 1
+
+    registry = Registry()
+    registry.add(Toolset(look, count), name="mine")
+    async with Executor(registry) as executor:
+        child = executor.narrow("look", "count")
+        registry.replace("mine", Toolset(look, tool(name="other", effect=READ)(look.fn)))
+        stale = await child.run(Call("count", {}, "1"))
+
+        assert kind(stale) is Kind.STALE
+        assert child.advertise() == Toolset(look)

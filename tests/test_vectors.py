@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,17 @@ CAUGHT = {
     "config": 10,
     "hooks": 5,
     "benign": 40,
+    "path": 50,
+    "race": 8,
+    "protected": 45,
+    "sandbox": 40,
+    "process": 4,
+    "env": 10,
+    "git": 14,
+    "search": 8,
+    "format": 6,
+    "output": 9,
+    "ssrf": 45,
 }
 """At least so many vectors of each category are lost by its control."""
 
@@ -36,9 +48,15 @@ def test_a_vector_is_held(category: str, vector: dict[str, Any]) -> None:
     assert module(category).holds(vector)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_a_control_is_caught(category: str) -> None:
-    assert module(category).control_caught(vectors(category)) >= CAUGHT[category]
+    caught = module(category).control_caught(vectors(category))
+    gc.collect()  # a weak tool may leave sockets behind: here, and not in the next test
+
+    assert caught >= CAUGHT[category]
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

@@ -59,6 +59,8 @@ class Desk:
     answer_within: float
     bound_to: Callable[[Call], str] | None
     generation: int = 0
+    only: tuple[str, ...] | None = None
+    """The names that a registry's tools are narrowed to, whatever else comes and goes there."""
     native: bool = False
     """Whether the event loop is asyncio's."""
     feeds: list[Feed] = field(default_factory=list[Feed])

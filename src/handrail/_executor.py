@@ -23,11 +23,11 @@ from handrail._feed import Feed
 from handrail._glider import went_on
 from handrail._hook import After, Answer, Approver, Before, Ledger, MemoryLedger
 from handrail._hooked import passed_back, swiftly
-from handrail._invoke import Limits
+from handrail._invoke import Limits, all_over
 from handrail._loop import closed_after, on_asyncio, resumed
 from handrail._output import rendered
 from handrail._pending import Pending
-from handrail._policy import ALLOW, Policy, judge
+from handrail._policy import ALLOW, Both, Policy, judge
 from handrail._questions import in_order
 from handrail._reader import reader
 from handrail._registry import Registry
@@ -97,6 +97,8 @@ class Executor:
             bound_to=bound_to,
             generation=registry.generation if registry is not None else 0,
         )
+        self._most = max_running, max_running_of
+        self._narrowed: list[Executor] = []
         self._schedule = Schedule(most=max_running, most_of=max_running_of)
         self._traffic = Traffic(desk, self._schedule)
         self._lanes = self._traffic.lanes
@@ -115,7 +117,10 @@ class Executor:
     ) -> None:
         self.cancel()
         with anyio.CancelScope(shield=True):
+            for one in self._narrowed:
+                await one.__aexit__(kind, error, trace)
             await self._traffic.all_ended()
+            await all_over(self._desk.limits, self._desk.hook_timeout)
         self._closed = True
         for feed in self._feeds:
             feed.close()
@@ -129,7 +134,10 @@ class Executor:
         """Take the registry's tools as they are now, and work on them from here on."""
         desk = self._desk
         if desk.registry is not None:
-            desk.offered, desk.generation = desk.registry.snapshot(), desk.registry.generation
+            offered, desk.generation = desk.registry.snapshot(), desk.registry.generation
+            if desk.only is not None:
+                offered = offered.only(*(name for name in desk.only if name in offered))
+            desk.offered = offered
             desk.reader = reader(desk.store, desk.offered, desk.limits.max_chars)
         return desk.tools
 
@@ -226,6 +234,35 @@ class Executor:
                 await self._traffic.take_up(batch, one, answers.get(one.id))
         results = dict(zip(order, range(len(order)), strict=True))
         return [batch.outcomes[results[place]] for place in range(len(given))]
+
+    def narrow(self, *names: str, policy: Policy | None = None) -> Executor:
+        """An executor with fewer rights: only these tools, and judged by both policies.
+
+        Hooks, approver, ledger and limits are the same. It ends with this one, and so does what it
+        leaves running. Raises UnknownName for a tool that this one does not offer.
+        """
+        desk, limits = self._desk, self._desk.limits
+        made = Executor(
+            desk.offered.only(*names),
+            policy=Both(desk.policy, policy) if policy is not None else desk.policy,
+            before=desk.before,
+            after=desk.after,
+            approver=desk.approver,
+            hook_timeout=desk.hook_timeout,
+            max_chars=limits.max_chars,
+            max_stored=limits.stored,
+            max_running=self._most[0],
+            max_running_of=self._most[1],
+            answer_within=desk.answer_within,
+            ledger=desk.ledger,
+            bound_to=desk.bound_to,
+            clock=desk.clock,
+        )
+        child = made._desk
+        child.limits, child.native = limits, desk.native
+        child.registry, child.generation, child.only = desk.registry, desk.generation, names
+        self._narrowed.append(made)
+        return made
 
     def explain(self, call: Call) -> Explanation:
         """What would become of a call, and why, without running anything: no hook, no tool."""

@@ -6,8 +6,8 @@ import inspect
 import threading
 import time
 import traceback
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing, closing
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ _BREATH = 0.01
 class Limits:
     """What an executor allows a call where its tool says nothing."""
 
-    __slots__ = ("max_chars", "retry", "stored", "threads", "timeout")
+    __slots__ = ("endings", "max_chars", "retry", "stored", "threads", "timeout")
 
     def __init__(self, *, timeout: float, retry: Retry | None, max_chars: int, stored: int) -> None:
         self.timeout = timeout
@@ -45,6 +45,8 @@ class Limits:
         self.stored = stored
         # The schedule bounds how many calls run; anyio's own limit would be a second, lower one.
         self.threads = anyio.CapacityLimiter(float("inf"))
+        self.endings: list[Callable[[], Awaitable[None]]] = []
+        """How to end what calls have left running on purpose."""
 
 
 class Flight:
@@ -222,7 +224,7 @@ def _called(flight: Flight, limits: Limits, attempt: int) -> Coroutine[Any, Any,
     way = ready.tool._way  # noqa: SLF001  the executor's own face of a tool
     linger = Linger()
     flight.linger = None if way.startswith("async") else linger
-    context = _context(flight, attempt)
+    context = _context(flight, attempt, limits)
     if way == "async":
         made: Coroutine[Any, Any, Any] = ready.tool.invoke(flight.args(), context)
         return made
@@ -261,7 +263,7 @@ async def _in_thread(limits: Limits, work: Callable[[], tuple[Any]]) -> Any:
     return await boxed[0] if inspect.isawaitable(boxed[0]) else boxed[0]
 
 
-def _context(flight: Flight, attempt: int) -> Context | None:
+def _context(flight: Flight, attempt: int, limits: Limits) -> Context | None:
     if not flight.ready.tool.takes_context:
         return None
     call_id = flight.ready.call.id
@@ -278,8 +280,20 @@ def _context(flight: Flight, attempt: int) -> Context | None:
             anyio.from_thread.run_sync(tell, words, token=loop)
 
     return Context(
-        call_id=call_id, idempotency_key=flight.token, attempt=attempt, progress=progress
+        call_id=call_id,
+        idempotency_key=flight.token,
+        attempt=attempt,
+        accesses=flight.ready.accesses,
+        progress=progress,
+        at_close=limits.endings.append,
     )
+
+
+async def all_over(limits: Limits, seconds: float) -> None:
+    """End what calls have left running, the latest first; whether or not another one fails."""
+    while limits.endings:
+        with anyio.move_on_after(seconds), suppress(Exception):
+            await limits.endings.pop()()
 
 
 def stopped(flight: Flight) -> Result:

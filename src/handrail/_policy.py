@@ -63,3 +63,26 @@ def judge(policy: Policy | None, call: Call, spec: Spec, accesses: tuple[Access,
 def version(policy: Policy | None) -> str:
     """What changes when the policy does, as far as it says so."""
     return str(getattr(policy, "version", ""))
+
+
+class Both:
+    """Two policies as one: the stricter decision counts."""
+
+    def __init__(self, first: Policy | None, second: Policy | None) -> None:
+        self._first = first
+        self._second = second
+
+    @property
+    def version(self) -> str:
+        """Changes when either of them does."""
+        return "/".join(str(getattr(one, "version", "")) for one in (self._first, self._second))
+
+    def __call__(self, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> Decision:
+        """Judge a call twice."""
+        one = judge(self._first, call, spec, accesses)
+        other = judge(self._second, call, spec, accesses)
+        return max(one, other, key=_strictness)
+
+
+def _strictness(decision: Decision) -> int:
+    return _DECISIONS.index(type(decision))

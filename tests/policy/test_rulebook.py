@@ -874,3 +874,18 @@ def test_a_rule_that_denies_is_what_the_model_reads_without_any_path_of_the_mach
             "'save' is denied by 'quiet': Not on Sundays. Nothing was run. Go about it another way, or tell the user."
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("tags", "effect", "expected"),
+    [((), READ, Ask), (("filtered",), READ, Allow), (("filtered",), WRITE, Ask)],
+)
+def test_a_tool_that_passes_over_what_is_denied_may_look_at_all_the_rest(
+    tags: tuple[str, ...], effect: Effect, expected: type[Decision]
+) -> None:
+    spec = Spec(name="search", description="", input_schema={}, effect=effect, tags=frozenset(tags))
+    book = Rulebook.of('[[rule]]\ndecide = "deny"\naccess = "read file:**/.env"')
+
+    decision = book(Call("search", {}, "1"), spec, (Access(effect, "file:."),))
+
+    assert type(decision) is expected

@@ -22,6 +22,17 @@ CATEGORIES = (
     "config",
     "hooks",
     "benign",
+    "path",
+    "race",
+    "protected",
+    "sandbox",
+    "process",
+    "env",
+    "git",
+    "search",
+    "format",
+    "output",
+    "ssrf",
 )
 DATA = Path(__file__).parent.parent / "data"
 

@@ -37,6 +37,8 @@ UNREADABLE = Origin("unreadable rules")
 NO_LINE = Origin("a shell tool without a line")
 SHELL_TAG = "shell"
 """A tool with this tag runs its argument ``command`` as a shell line."""
+FILTERED_TAG = "filtered"
+"""A tool with this tag passes over, in silence, what the policy denies reading."""
 _MOST_REMEMBERED = 4096
 _NO_ARGS: Mapping[str, Any] = {}
 
@@ -47,6 +49,7 @@ class _Entry:
     __slots__ = (
         "defaults",
         "denies",
+        "filtered",
         "kept_back",
         "lines",
         "needs_args",
@@ -60,6 +63,7 @@ class _Entry:
         mine = [rule for rule in rules if rule.concerns(spec)]
         self.spec = spec
         self.shell = shell
+        self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
         self.rules = Index(rule for rule in mine if not rule.commands)
         self.lines = Commands(rule for rule in mine if rule.commands)
         self.kept_back = [
@@ -216,7 +220,7 @@ class Rulebook:
             return Allow(first.origin)
         if first.verdict == "deny":
             return Deny(_refusal(entry.spec.name, first), first.origin)
-        line = _command(call) if entry.shell else None
+        line = _command(call, entry.defaults) if entry.shell else None
         question = _question(entry.spec.name, line, accesses, first.why)
         return Ask(question, first.origin, first.once)
 
@@ -225,11 +229,11 @@ class Rulebook:
         if self._refusal:
             return [Voice("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
         args = {**entry.defaults, **_args(call)} if entry.needs_args else _NO_ARGS
-        line = _command(call) if entry.shell else None
+        line = _command(call, entry.defaults) if entry.shell else None
         if line is not None:
             return self._voices_of_line(entry, read_line(line), args, accesses)
         rules = self._current(entry.rules.speaking(accesses))
-        wide = self._current(entry.rules.below(accesses))
+        wide = {} if entry.filtered else self._current(entry.rules.below(accesses))
         voices = [*floor(accesses), *against(rules, args), *perhaps_against(wide, args)]
         if entry.shell:
             why = "there is no line to read"
@@ -332,8 +336,8 @@ def _args(call: Call) -> Mapping[str, Any]:
     return read if is_table(read) else _NO_ARGS
 
 
-def _command(call: Call) -> str | None:
-    line = _args(call).get("command")
+def _command(call: Call, defaults: Mapping[str, Any]) -> str | None:
+    line = _args(call).get("command", defaults.get("command"))
     return line if isinstance(line, str) else None
 
 

@@ -1,0 +1,591 @@
+"""Commands in the sandbox: what they can do, what they say, and what they leave behind."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from inline_snapshot import snapshot
+
+from handrail import HandrailError, Refused, ToolFailed
+from handrail.sandbox import Limits, Sandbox, Unavailable, harmless
+from handrail.sandbox._targets import Targets
+from sandbox.commands import ended, run
+
+both = pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+PYTHON = os.path.realpath(sys.executable)
+LOCKS = Path(f"/tmp/handrail-{os.geteuid()}")  # noqa: S108
+
+
+@functools.cache
+def git() -> str:
+    return shutil.which("git") or "git"
+
+
+def repository(path: Path) -> Path:
+    subprocess.run([git(), "init", "-q", str(path)], check=True)  # noqa: S603
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def lock_of(root: Path) -> Path:
+    about = root.stat()
+    return LOCKS / f"{about.st_dev:x}-{about.st_ino:x}"
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home folder of its own, and not in a folder for temporary files, which are out of sight."""
+    with tempfile.TemporaryDirectory(prefix=".handrail-test-", dir=Path.home()) as made:
+        monkeypatch.setenv("HOME", made)
+        yield Path(made)
+
+
+@both
+async def test_a_command_is_seen_through(tmp_path: Path, tier: Any) -> None:
+    sandbox = Sandbox(tmp_path, tier=tier)
+    (tmp_path / "sub").mkdir()
+
+    line = "echo out; echo err >&2; echo noted >&3; pwd; cat; exit 7"
+    made = await run(sandbox, line, cwd="sub", notes=True)
+
+    assert made == (7, f"out\nerr\n{tmp_path}/sub\n", "noted\n")
+
+
+@both
+async def test_messages_of_the_shell_count_lines_from_the_command(
+    tmp_path: Path, tier: Any
+) -> None:
+    made = await run(Sandbox(tmp_path, tier=tier), "true\nno-such-program")
+
+    assert made == (127, "bash: line 2: no-such-program: command not found\n", "")
+
+
+@both
+async def test_the_environment_is_built_anew(
+    tmp_path: Path, tier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in tuple(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", "relative:/usr/bin:/bin::/usr/bin")
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("TZ", "Europe/Amsterdam")
+    monkeypatch.setenv("TOKEN", "x")
+
+    sandbox = Sandbox(tmp_path, tier=tier, variables={"MINE": "1", "LC_ALL": "C"})
+    made = await run(sandbox, "env", variables={"KEPT": "2", "LD_PRELOAD": "/x", "PATH": "."})
+
+    seen = dict(line.split("=", 1) for line in made.text.splitlines())
+    assert seen.pop("TMPDIR").startswith("/tmp")  # noqa: S108
+    assert seen.pop("SHELL") in {"/bin/bash", "/usr/bin/bash"}
+    assert {key: seen.pop(key) for key in ("_", "PWD", "SHLVL")}.keys() == {"_", "PWD", "SHLVL"}
+    assert seen == snapshot(
+        {
+            "CI": "1",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "EDITOR": "true",
+            "GIT_ASKPASS": "false",
+            "GIT_EDITOR": "true",
+            "GIT_PAGER": "cat",
+            "GIT_TERMINAL_PROMPT": "0",
+            "HOME": "/nowhere",
+            "KEPT": "2",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C",
+            "MANPAGER": "cat",
+            "MINE": "1",
+            "NO_COLOR": "1",
+            "NPM_CONFIG_YES": "true",
+            "PAGER": "cat",
+            "PATH": "/usr/bin:/bin",
+            "PIP_NO_INPUT": "1",
+            "SSH_ASKPASS": "false",
+            "SSH_ASKPASS_REQUIRE": "never",
+            "TERM": "dumb",
+            "TZ": "Europe/Amsterdam",
+            "VISUAL": "true",
+        }
+    )
+
+
+async def test_without_a_path_that_can_be_trusted_there_is_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path}/bin:bin")
+
+    made = await run(Sandbox(tmp_path), "echo $PATH")
+
+    assert made.text == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+
+
+def test_what_a_command_hands_on_is_harmless() -> None:
+    given = {
+        "NAME": "value",
+        "NODE_ENV": "test",
+        "VIRTUAL_ENV": "/x",
+        "BASH_ENV": "x",
+        "BASH_FUNC_ls": "x",
+        "GIT_SSH_COMMAND": "x",
+        "LD_PRELOAD": "x",
+        "NODE_OPTIONS": "x",
+        "PATH": "x",
+        "PYTHONPATH": "x",
+        "https_proxy": "x",
+        "odd name": "x",
+        "NUL": "\0",
+        "DATABASE": "postgres://app:secret@db/app",
+        "PLAIN": f"ghp_{'x' * 36}",
+        "LONG": "a" * 300_000,  # and a look at it does not take long
+        "MAKEFILES": "x",
+        "GOFLAGS": "-toolexec=x",
+    }
+
+    assert harmless(given) == {"NAME": "value", "NODE_ENV": "test", "VIRTUAL_ENV": "/x"}
+
+
+@both
+async def test_temporary_files_are_private_and_last_as_long_as_the_sandbox(
+    tmp_path: Path, tier: Any
+) -> None:
+    sandbox = Sandbox(tmp_path, tier=tier)
+
+    await run(sandbox, "echo kept > $TMPDIR/note")
+    again = await run(sandbox, "cat $TMPDIR/note")
+    another = await run(Sandbox(tmp_path, tier=tier), "cat $TMPDIR/note 2>/dev/null")
+
+    assert (again.text, another.text) == ("kept\n", "")
+
+
+@both
+async def test_a_running_command_keeps_its_sandbox(tmp_path: Path, tier: Any) -> None:
+    made = await ended(Sandbox(tmp_path, tier=tier).start("echo x > $TMPDIR/x && cat $TMPDIR/x"))
+
+    assert made == (0, "x\n", "")
+
+
+@both
+async def test_a_folder_to_start_in_is_in_the_workspace(tmp_path: Path, tier: Any) -> None:
+    sandbox = Sandbox(tmp_path, tier=tier)
+    (tmp_path / "link").symlink_to("/")
+
+    for cwd in ("..", "/", "link", "link/etc"):
+        with pytest.raises(Refused) as refused:
+            sandbox.start("pwd", cwd=cwd)
+        assert (
+            str(refused.value) == f"'{cwd}' is outside the workspace. Give a folder that is in it."
+        )
+    with pytest.raises(ToolFailed, match="There is no folder 'missing' in the workspace"):
+        sandbox.start("pwd", cwd="missing")
+    with pytest.raises(ToolFailed, match="NUL"):
+        sandbox.start("pwd", cwd="a\0b")
+
+
+@both
+async def test_a_command_that_cannot_be_passed_on_is_refused(tmp_path: Path, tier: Any) -> None:
+    sandbox = Sandbox(tmp_path, tier=tier)
+
+    with pytest.raises(ToolFailed) as nul:
+        sandbox.start("a\0b")
+    with pytest.raises(ToolFailed) as long:
+        sandbox.start(":" * 200_000)
+
+    assert str(nul.value) == "The command has a NUL character in it. Send it without."
+    assert str(long.value) == snapshot(
+        "The command is too long for one line of arguments. "
+        "Write it to a file of the workspace and run that."
+    )
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["A=B", "", "1A", "A\nB"])
+def test_a_variable_needs_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HandrailError, match="cannot be the name"):
+        Sandbox(tmp_path, variables={name: "x"})
+
+
+def test_a_variable_has_no_nul(tmp_path: Path) -> None:
+    with pytest.raises(HandrailError, match="MINE has a NUL character in it"):
+        Sandbox(tmp_path, variables={"MINE": "a\0b"})
+
+
+async def test_git_works_and_what_steers_it_is_held(tmp_path: Path) -> None:
+    repository(tmp_path)
+    lines = """
+        git status --short; echo a > a; git add -A
+        git -c user.name=x -c user.email=x@x commit -qm first; git log --format=%s
+        mv .git elsewhere; echo x > .git/hooks/pre-commit; git config core.pager x; touch .vscode/x
+        echo x > .mcp.json
+    """
+
+    made = await run(Sandbox(tmp_path), lines)
+
+    assert made.text.replace(str(tmp_path), "") == snapshot(
+        """\
+first
+mv: cannot move '.git' to 'elsewhere': Device or resource busy
+bash: line 4: .git/hooks/pre-commit: Read-only file system
+error: could not write config file .git/config: Device or resource busy
+touch: cannot touch '.vscode/x': Read-only file system
+bash: line 5: .mcp.json: Is a directory
+"""
+    )
+    assert names(tmp_path) == [".git", "a"]
+
+
+async def test_submodules_and_worktrees_are_held_too(tmp_path: Path) -> None:
+    work, tree = repository(tmp_path / "work"), tmp_path / "tree"
+    config = work / ".git/modules/one/config"
+    (config.parent / "hooks").mkdir(parents=True)
+    config.write_text("[core]\n", encoding="utf-8")
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {work}/.git/worktrees/x\n", encoding="utf-8")
+
+    line = "echo x >> .git/modules/one/config; mv .git/modules x; touch .git/modules/one/hooks/x"
+    inside = await run(Sandbox(work), line)
+    pointed = await run(Sandbox(tree), "echo gitdir: /x > .git; rm -f .git")
+
+    assert (inside.code, pointed.code) == (1, 1)
+    assert config.read_text(encoding="utf-8") == "[core]\n"
+    assert (tree / ".git").read_text(encoding="utf-8") == f"gitdir: {work}/.git/worktrees/x\n"
+
+
+async def test_names_that_others_act_on_are_read_only_where_they_exist(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".envrc").symlink_to("envrc")
+    (tmp_path / ".zshrc").symlink_to("/etc/passwd")
+    for name in (".venv/bin/python", "handrail.toml", "envrc", ".bashrc"):
+        (tmp_path / name).write_text("before", encoding="utf-8")
+
+    line = (
+        "echo x > .venv/bin/python; rm -r .venv; echo x > handrail.toml; echo x > envrc; rm .bashrc"
+    )
+    await run(Sandbox(tmp_path), line)
+
+    written = (".envrc", "envrc", "handrail.toml", ".bashrc", ".venv/bin/python")
+    assert {(tmp_path / name).read_text(encoding="utf-8") for name in written} == {"before"}
+
+
+async def test_a_name_can_be_left_open(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    root = repository(tmp_path / "root")
+    elsewhere.mkdir()
+    (root / ".claude").symlink_to(elsewhere)
+    opened = [".vscode/", f"{root}/.claude", ".git", str(elsewhere)]
+
+    line = "mkdir .vscode && echo x > .vscode/x && touch .git/hooks/x .claude/made"
+    made = await run(Sandbox(root, writable=opened), line)
+
+    assert made == (0, "", "")
+    assert (elsewhere / "made").exists()
+    assert (root / ".git/hooks/x").exists()
+
+
+async def test_a_held_name_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".claude").symlink_to("/nowhere")
+
+    with pytest.raises(Unavailable) as refused:
+        Sandbox(tmp_path).start("true")
+
+    assert str(refused.value) == snapshot(
+        ".claude in the workspace is a symbolic link, which a command could replace. "
+        "Make it a file or folder of its own, or pass writable=('.claude',) to leave it open."
+    )
+    assert not lock_of(tmp_path).exists()
+
+
+@pytest.mark.parametrize("link", [".git/modules", ".git/modules/x"])
+async def test_a_link_on_the_way_to_what_is_held_is_refused(tmp_path: Path, link: str) -> None:
+    root, other = repository(tmp_path / "root"), repository(tmp_path / "x")
+    command = f"mkdir -p {Path(link).parent}; ln -s $(realpath --relative-to={Path(link).parent} ../x) {link}"
+    sandbox = Sandbox(root)
+
+    planted = await run(sandbox, command)
+    with pytest.raises(Unavailable, match=f"{link} in the workspace is a symbolic link"):
+        await run(sandbox, f"touch {link}/planted")
+    left_open = await run(Sandbox(root, writable=[".git/modules"]), f"touch {link}/planted")
+
+    assert (planted.code, left_open.code) == (0, 1)
+    assert not (other / "planted").exists()
+
+
+async def test_many_submodules_are_held_as_a_whole(tmp_path: Path) -> None:
+    root = repository(tmp_path / "root")
+
+    made = await run(Sandbox(root), "mkdir -p .git/modules/{1..3000} && echo made")
+    held = await run(Sandbox(root), "touch .git/modules/1/config")
+
+    assert (made.text, held.code) == ("made\n", 1)
+
+
+async def test_places_for_missing_names_go_with_the_last_command(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    first = sandbox.start("echo go; read -t 60 < <(sleep 60); touch .vscode/x")
+    assert await first.read() == b"go\n"
+
+    second = await run(Sandbox(tmp_path), "touch .vscode/x")
+    between = (tmp_path / ".vscode").is_dir()
+    third = await run(sandbox, "touch .vscode/x")
+    await first.end()
+
+    assert (second.code, third.code, between) == (1, 1, True)
+    assert names(tmp_path) == []
+    assert not lock_of(tmp_path).exists()
+
+
+async def test_what_came_into_a_place_meanwhile_stays(tmp_path: Path) -> None:
+    running = Sandbox(tmp_path).start("echo go; sleep 60")
+    await running.read()
+    (tmp_path / ".vscode/settings.json").write_text("{}", encoding="utf-8")
+    await running.end()
+
+    assert names(tmp_path) == [".vscode"]
+
+
+async def test_what_a_crash_left_goes_with_the_next_command(tmp_path: Path) -> None:
+    (tmp_path / ".idea").mkdir()
+    await run(Sandbox(tmp_path / ".idea"), "true")  # so that there is a folder for locks
+    lock_of(tmp_path).write_text(".idea\n../x\n", encoding="utf-8")
+
+    await run(Sandbox(tmp_path), "true")
+
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("weak", ["a link", "open to others", "a file"])
+def test_locks_are_kept_where_nobody_else_can_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weak: str
+) -> None:
+    (tmp_path / "ws").mkdir()
+    uid = 4_000_000 + os.getpid()
+    folder = Path(f"/tmp/handrail-{uid}")  # noqa: S108
+    if weak == "a link":
+        folder.symlink_to(tmp_path)
+    elif weak == "a file":
+        folder.touch(0o600)
+    else:
+        folder.mkdir(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    try:
+        with pytest.raises(Unavailable, match="a folder that this user alone can enter"):
+            Sandbox(tmp_path / "ws").start("true")
+    finally:
+        (folder.rmdir if weak == "open to others" else folder.unlink)()
+
+
+@both
+async def test_secrets_of_the_home_folder_cannot_be_read(home: Path, tier: Any) -> None:
+    workspace = home / "ws"
+    for name in (".ssh/id", ".netrc", ".config/gh/hosts.yml", "ws/.env", "ws/deep/er/key", "plain"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"canary {name}\n", encoding="utf-8")
+    (home / ".pypirc").symlink_to(home / "missing")
+    sandbox = Sandbox(workspace, tier=tier, masked=[".env", "deep/er/", "nothing"])
+
+    read = "cat ~/.ssh/id ~/.netrc ~/.config/gh/hosts.yml .env deep/er/key ~/plain 2>/dev/null"
+    made = await run(sandbox, read)
+    moved = await run(sandbox, "mv .env e; mv deep x; cat e x/er/key 2>/dev/null; echo new > new")
+    after = await run(sandbox, f"{read} e x/er/key; cat new")
+
+    assert made.text == "canary plain\n"
+    assert moved.text.count("canary") == 0
+    assert after.text == "canary plain\nnew\n"
+
+
+@both
+async def test_a_workspace_in_a_secret_place_can_be_used(home: Path, tier: Any) -> None:
+    root = home / ".config/gh/ws"
+    root.mkdir(parents=True)
+
+    made = await run(Sandbox(root, tier=tier), "echo fine > x; cat x")
+
+    assert made.text == "fine\n"
+
+
+@both
+async def test_limits_are_hard(tmp_path: Path, tier: Any) -> None:
+    limits = Limits(memory=1 << 30, file_bytes=1 << 20, files=99, processes=77)
+    line = "ulimit -Hc; ulimit -Hd; ulimit -Hf; ulimit -Hn; ulimit -Hu; ulimit -c 1 2>/dev/null || echo no"
+
+    made = await run(Sandbox(tmp_path, tier=tier, limits=limits), line)
+    filled = await run(Sandbox(tmp_path, tier=tier, limits=limits), "head -c 2M /dev/zero > big")
+
+    assert made.text == "0\n1048576\n1024\n99\n77\nno\n"
+    assert (filled.code == 0, (tmp_path / "big").stat().st_size) == (False, 1 << 20)
+
+
+async def test_programs_can_talk_to_themselves_over_the_loopback(tmp_path: Path) -> None:
+    text = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0));"
+        "c = socket.create_connection(s.getsockname()); a = s.accept()[0]; c.sendall(b'hi');"
+        "print(a.recv(2)); print(socket.socketpair()[0].family.name)"
+    )
+
+    made = await run(Sandbox(tmp_path), f'{PYTHON} -I -S -c "{text}"')
+
+    assert made.text == "b'hi'\nAF_UNIX\n"
+
+
+@both
+async def test_what_was_said_last_can_be_read_after_the_end(tmp_path: Path, tier: Any) -> None:
+    running = Sandbox(tmp_path, tier=tier).start("echo said; echo noted >&3; sleep 60", notes=True)
+    first = await running.read(2)
+    while running.notes() != b"noted\n":
+        await anyio.lowlevel.checkpoint()
+    await running.end()
+    await running.end()
+
+    assert (first, await running.read(), await running.read()) == (b"sa", b"id\n", b"")
+    assert (await running.wait(), running.notes()) == (-9, b"noted\n")
+
+
+@both
+async def test_a_long_note_holds_nobody_up(tmp_path: Path, tier: Any) -> None:
+    sandbox = Sandbox(tmp_path, tier=tier)
+    running = sandbox.start("head -c 1M /dev/zero >&3; exec 3>&-; sleep 0.1", notes=True)
+
+    assert await running.wait() == 0
+    await running.end()
+    assert len(running.notes()) == 1 << 18
+
+
+@both
+async def test_several_may_wait_and_read_while_one_ends_it(tmp_path: Path, tier: Any) -> None:
+    running = Sandbox(tmp_path, tier=tier).start("echo go; sleep 60", notes=True)
+    codes: list[object] = []
+    await running.read()
+
+    async def wait() -> None:
+        codes.append(await running.wait())
+
+    async def read() -> None:
+        codes.append(await running.read())
+
+    async with anyio.create_task_group() as tasks:
+        for one in (wait, wait, read, read):
+            tasks.start_soon(one)
+        await anyio.wait_all_tasks_blocked()
+        await running.end()
+
+    assert sorted(codes, key=str) == [-9, -9, b"", b""]
+
+
+async def test_a_sandbox_that_cannot_be_set_up_is_no_exit_code(tmp_path: Path) -> None:
+    many = {f"NAME{number}": "x" for number in range(5000)}
+    running = Sandbox(tmp_path, variables=many).start("true")
+
+    assert await running.read() == b"bwrap: Exceeded maximum number of arguments 9000\n"
+    with pytest.raises(Unavailable, match="could not be set up"):
+        await running.wait()
+    await running.end()
+
+
+async def test_a_workspace_that_has_gone_is_no_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    sandbox = Sandbox(tmp_path / "ws", writable=[str(tmp_path / "gone")])
+
+    running = sandbox.start("true")
+    with pytest.raises(Unavailable, match="could not be set up"):
+        await running.wait()
+    await running.end()
+
+
+def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    first = Targets(str(tmp_path))
+    first.note([".idea"])
+    (tmp_path / ".idea").mkdir()
+    lock = lock_of(tmp_path)
+    held = os.open(lock, os.O_RDONLY)
+    lock.unlink()
+    first.release()  # somebody else was last, and has seen to it
+    os.close(held)
+    left = (tmp_path / ".idea").is_dir()
+
+    Targets(str(tmp_path)).release()
+    alone = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(alone, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(Targets, str(tmp_path))
+        while f":{os.fstat(alone).st_ino} " not in _blocked():
+            os.sched_yield()
+        lock.unlink()
+        os.close(alone)
+        second = waiting.result()
+    again = lock.exists()
+    second.release()
+
+    assert (left, again, lock.exists()) == (True, True, False)
+
+
+def _blocked() -> str:
+    """Who waits for a lock, as the kernel tells it."""
+    lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
+    return "\n".join(one for one in lines if "->" in one)
+
+
+def test_a_report_says_what_is_on_and_what_is_open(tmp_path: Path) -> None:
+    assert Sandbox(tmp_path).report().tier == "bubblewrap"
+    assert str(Sandbox(tmp_path).report()) == snapshot("""\
+sandbox: bubblewrap
+  on: writes end at the workspace and private folders for temporary files (mounts)
+  on: names that other programs act on (.git/hooks, .vscode, ...) are read-only (mounts)
+  on: secrets in the home folder, and what is masked, cannot be read (mounts)
+  on: other processes cannot be seen, and end with the command (namespace for processes)
+  on: no sockets but those of the command's own loopback (namespace for networks, filter)
+  on: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
+  on: an environment of its own; no input, no terminal; limits on memory, files and core dumps
+  open: other files of this machine can be read
+  open: what the host mounts while a command runs may be seen and written by it
+  open: named pipes of other programs can be written, where the user may
+  open: a command that is quick while another starts may have an empty file or folder made outside
+  open: repositories that a command makes or finds below the workspace are not protected
+  open: the kernel itself, and what processors leak: for hostile code, take a virtual machine\
+""")
+    assert str(Sandbox(tmp_path, tier="landlock").report()) == snapshot("""\
+sandbox: landlock
+  on: writes end at the workspace and a private folder for temporary files (Landlock)
+  on: contents of secrets in the home folder, and of what is masked, cannot be read (Landlock)
+  on: no network and no sockets at all (filter for system calls)
+  on: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring
+  on: an environment of its own; no input, no terminal; limits on memory, files and core dumps
+  on: all that a command starts ends with it
+  open: modes, times and extended attributes of files outside can be changed, where the user may
+  open: where the user is root, that makes any program setuid
+  open: names that other programs act on (.git/hooks, .vscode, ...) can be written
+  open: other processes, and the temporary files of others, can be seen
+  open: the names of masked files can be listed
+  open: commands go on if this process is killed
+  open: no hosts can be allowed\
+""")
+
+
+def test_a_workspace_is_a_folder_and_not_everything(tmp_path: Path) -> None:
+    for root in ("/", tmp_path / "missing"):
+        with pytest.raises(Unavailable, match="cannot be a workspace"):
+            Sandbox(root)
+
+
+@pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+async def test_a_workspace_that_is_gone_runs_nothing(tier: Any, tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    sandbox = Sandbox(root, tier=tier)
+    shutil.rmtree(root)
+
+    with pytest.raises(Unavailable, match="is not there any more"):
+        sandbox.start("true")

@@ -1,0 +1,234 @@
+"""glob: files by name, newest first, and what was left out where there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from handrail import Call, Executor
+from handrail.tools._glob import glob
+from handrail.tools._search import Engine
+from handrail.tools._workspace import Workspace
+from tools.search_stage import ask, engines, made, text, tools
+
+TREE = [
+    "a.py",
+    "src/b.py",
+    "src/deep/c.py",
+    "src/deep/d.txt",
+    ".env",
+    ".github/w/ci.yml",
+    "src/.x.py",
+]
+
+
+def aged(root: Path, names: list[str]) -> Path:
+    """Files, the first the oldest."""
+    return made(root, dict.fromkeys(names, "x"))
+
+
+def test_what_a_model_is_told(tmp_path: Path) -> None:
+    spec = glob(Workspace(tmp_path)).spec
+
+    assert spec.description == snapshot("""\
+Find files by their name or path, the newest first.
+
+Use it to see which files there are. To find files by what is in them use grep. Folders are
+not listed by themselves. Files that .gitignore and the like leave out are found only if
+asked for; so are files with a leading dot, unless the pattern has that dot.\
+""")
+    assert spec.input_schema == snapshot(
+        {
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "description": 'Such as "**/*.py", "src/**/test_*.ts" or "docs/*.{md,txt}". "*" stays within one folder, "**/" stands for any number of folders.',
+                },
+                "path": {
+                    "type": "string",
+                    "description": "The folder that the pattern starts in.",
+                    "default": ".",
+                },
+                "include_ignored": {
+                    "type": "boolean",
+                    "description": "Whether files that ignore rules leave out are found.",
+                    "default": False,
+                },
+                "hidden": {
+                    "type": "boolean",
+                    "description": "Whether files with a leading dot in their path are found.",
+                    "default": False,
+                },
+                "limit": {
+                    "type": "integer",
+                    "description": "How many files to show.",
+                    "default": 200,
+                },
+            },
+            "required": ["pattern"],
+            "additionalProperties": False,
+        }
+    )
+
+
+@engines
+def test_the_newest_come_first(tmp_path: Path, engine: Engine) -> None:
+    assert text(aged(tmp_path, TREE), "glob", engine, pattern="**/*") == snapshot("""\
+src/deep/d.txt
+src/deep/c.py
+src/b.py
+a.py
+[4 files, newest first.]\
+""")
+
+
+@engines
+def test_a_pattern_means_what_it_says(tmp_path: Path, engine: Engine) -> None:
+    aged(tmp_path, [*TREE, "--pre canary", "!bang", "[x]", "docs/read me.md"])
+
+    def told(pattern: str, **args: Any) -> list[str]:
+        answer = text(tmp_path, "glob", engine, pattern=pattern, **args)
+        return sorted(
+            line for line in answer.splitlines() if not line.startswith("[") or line[2] == "]"
+        )
+
+    assert told("*.py") == ["a.py"]
+    assert told("**/*.py") == ["a.py", "src/b.py", "src/deep/c.py"]
+    assert told("**/*.py", hidden=True) == ["a.py", "src/.x.py", "src/b.py", "src/deep/c.py"]
+    assert told("src/**") == ["src/b.py", "src/deep/c.py", "src/deep/d.txt"]
+    assert told("src/") == ["src/b.py", "src/deep/c.py", "src/deep/d.txt"]
+    assert told("./src/deep/?.{py,txt}") == ["src/deep/c.py", "src/deep/d.txt"]
+    assert told("deep/*", path="src") == ["src/deep/c.py", "src/deep/d.txt"]
+    assert told("**/.env") == [".env"]
+    assert told(".github/**") == [".github/w/ci.yml"]
+    assert told("src/.*") == ["src/.x.py"]
+    assert told("--pre canary") == ["--pre canary"]
+    assert told("!bang") == ["!bang"]
+    assert told(r"\[x\]") == ["[x]"]
+    assert told("**/read me.*") == ["docs/read me.md"]
+
+
+def test_what_was_left_out_is_said_where_nothing_matches(tmp_path: Path) -> None:
+    aged(tmp_path, ["build/a.js", "build/b.js", "build/c.js", "build/d.js", ".h/e.js", "src/f.py"])
+    made(tmp_path, {".gitignore": "build/\n.env\n", ".env": ""})
+
+    def told(**args: Any) -> str:
+        return text(tmp_path, "glob", **args)
+
+    assert told(pattern="**/*.js") == snapshot("""\
+[No file matches.]
+[5 files that ignore rules or a leading dot leave out would match: .h/e.js, build/a.js, build/b.js and others. Pass include_ignored=true and hidden=true to see them.]\
+""")
+    assert told(pattern="**/*.js", include_ignored=True, limit=1) == snapshot("""\
+build/d.js
+[1 of 4 files, newest first. To see others, narrow the pattern or name a folder in path.]\
+""")
+    assert told(pattern="**/*.js", hidden=True) == snapshot("""\
+.h/e.js
+[1 file.]\
+""")
+    assert told(pattern="**/.env") == snapshot("""\
+[No file matches.]
+[1 file that ignore rules or a leading dot leave out would match: .env. Pass include_ignored=true and hidden=true to see it.]\
+""")
+    assert told(pattern="*.rs") == snapshot(
+        "[No file matches. The pattern has no slash, so only the folder itself was looked at: '**/*.rs' means the folders below it too.]"
+    )
+    assert told(pattern="**/*.rs", hidden=True, include_ignored=True) == snapshot(
+        "[No file matches.]"
+    )
+    assert told(pattern="*.js", path="build") == snapshot("""\
+build/d.js
+build/c.js
+build/b.js
+build/a.js
+[4 files, newest first.]\
+""")
+    made(tmp_path, {"gen/.gitignore": "*", "gen/x.js": "", "gen/y.ts": ""})
+    assert told(pattern="*.js", path="gen") == snapshot("""\
+gen/x.js
+[1 file.]
+[Ignore rules leave out all of this folder. It was searched, since it was named.]\
+""")
+    assert told(pattern="*.rs", path="gen") == snapshot(
+        "[No file matches. The pattern has no slash, so only the folder itself was looked at: '**/*.rs' means the folders below it too.]"
+    )
+
+
+@engines
+def test_many_files_are_counted_and_some_shown(tmp_path: Path, engine: Engine) -> None:
+    aged(tmp_path, [f"{n:03}.txt" for n in range(300)])
+    lines = text(tmp_path, "glob", engine, pattern="*").splitlines()
+
+    assert lines[:2] == ["299.txt", "298.txt"]
+    assert len(lines) == 201
+    assert lines[-1] == snapshot(
+        "[200 of 300 files, newest first. To see others, narrow the pattern or name a folder in path.]"
+    )
+    assert text(tmp_path, "glob", engine, pattern="*", limit=1) == snapshot("""\
+299.txt
+[1 of 300 files, newest first. To see others, narrow the pattern or name a folder in path.]\
+""")
+
+
+@engines
+def test_long_paths_are_shown_as_far_as_they_fit(tmp_path: Path, engine: Engine) -> None:
+    made(tmp_path, {f"{'x' * 200}/{'y' * 200}/{n:03}{'z' * 200}": "" for n in range(50)})
+    answer = text(tmp_path, "glob", engine, pattern="**")
+
+    assert len(answer) < 21_000
+    assert answer.splitlines()[-1] == snapshot(
+        "[33 of 50 files, newest first. To see others, narrow the pattern or name a folder in path.]"
+    )
+
+
+@engines
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"pattern": ""}, "The pattern is empty. '**/*' means every file."),
+        (
+            {"pattern": "/etc/*"},
+            "The glob pattern '/etc/*' begins at the root of the machine. Begin it at the folder that is searched, and name that folder in path.",
+        ),
+        (
+            {"pattern": "a/../../*"},
+            "The glob pattern 'a/../../*' has '..' in it. Name the folder to search in path instead.",
+        ),
+        (
+            {"pattern": "{..,a}/*"},
+            "The glob pattern '{..,a}/*' has '..' in it. Name the folder to search in path instead.",
+        ),
+        (
+            {"pattern": "{a,b}" * 20},
+            "The braces of the glob pattern stand for more than 100 patterns. Use fewer of them; '*' matches what differs.",
+        ),
+        ({"pattern": "x" * 1_001}, "The glob pattern has more than 1,000 characters."),
+        ({"pattern": "*", "limit": 1_001}, "limit is 1001, but has to be from 1 to 1,000."),
+        (
+            {"pattern": "*", "path": "a.py"},
+            "'a.py' is a file. Name a folder, or use read to see the file.",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_meant(
+    tmp_path: Path, engine: Engine, args: dict[str, Any], words: str
+) -> None:
+    assert ask(aged(tmp_path, ["a.py"]), "glob", engine, **args).text == words
+
+
+async def test_on_both_loops(tmp_path: Path) -> None:
+    aged(tmp_path, TREE)
+
+    async with Executor(tools(tmp_path)) as executor:
+        result = await executor.run(Call("glob", {"pattern": "**/*.py", "limit": 2}, "c1"))
+
+    assert result.text == snapshot("""\
+src/deep/c.py
+src/b.py
+[2 of 3 files, newest first. To see others, narrow the pattern or name a folder in path.]\
+""")
