@@ -10,10 +10,8 @@ import os
 import stat
 import threading
 import time
-from bisect import bisect, bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 import anyio.to_thread
@@ -230,7 +228,7 @@ def _searched(name: str, content: bytes, query: Query, find: Find) -> Iterator[L
         return
     content, cut, _ = content.partition(b"\0")
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    matches = _across(content, lines, find) if query.multiline else _line_by_line(lines, find)
+    matches = _across(content, find) if query.multiline else _line_by_line(lines, find)
     if query.mode == "content":
         excerpts = list(_excerpts(name, lines, matches, query))
         yield from excerpts
@@ -263,20 +261,21 @@ def _line_by_line(lines: list[bytes], find: Find) -> Iterator[tuple[int, int]]:
             break
 
 
-def _across(content: bytes, lines: list[bytes], find: Find) -> Iterator[tuple[int, int]]:
+def _across(content: bytes, find: Find) -> Iterator[tuple[int, int]]:
     """The lines that matches touch, where one may go over several."""
-    texts = [_decoded(line) for line in lines]
-    text = "\n".join(texts) + "\n" * content.endswith(b"\n")
-    starts = list(accumulate((len(one) + 1 for one in texts), initial=0))[:-1]
-    at, untold = 0, 0
-    for start, end in find(text):
-        if at >= len(text):
-            break
-        first = bisect(starts, start) - 1
-        at = max(end, start + 1)
-        for number in range(max(first, untold), bisect_left(starts, at)):
-            yield number, max(start - starts[number], 0)
-            untold = number + 1
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\r")
+    most = len(text) - content.endswith(b"\n")  # behind the last line there is no other
+    number = begins = passed = untold = 0
+    for start, end in find(text) if text else ():
+        at = min(start, most)
+        if lines := text.count("\n", passed, at):
+            number += lines
+            begins = text.rindex("\n", passed, at) + 1
+        passed = at
+        last = number + text.count("\n", at, max(at, end - 1))
+        for touched in range(max(number, untold), last + 1):
+            yield touched, start - begins if touched == number else 0
+        untold = last + 1
 
 
 def _excerpts(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
@@ -253,10 +254,9 @@ class _Walk:
             self.whole = False
             return
         try:
-            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
-            self._folder(inner, name, _kind(name, here), here)
-        except (FileNotFoundError, NotADirectoryError):  # a job may be at work still
-            return
+            with suppress(FileNotFoundError, NotADirectoryError):  # a job may be at work still
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                self._folder(inner, name, _kind(name, here), here)
         except PermissionError:  # for others, too, until somebody opens it
             self.seen.folders.add((here.inode, name, _CLOSED))
 
