@@ -22,7 +22,7 @@ from handrail.net import canonical
         ("localhost", "localhost"),
         ("192.0.2.1", "192.0.2.1"),
         ("[2606:4700:0:0::1]", "2606:4700::1"),
-        ("[::ffff:1.2.3.4]", "::ffff:102:304"),
+        ("[::ffff:1.2.3.4]", "::ffff:1.2.3.4"),
         ("bücher.example", "xn--bcher-kva.example"),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ("pyth\u043en.org", "xn--pythn-mye.org"),

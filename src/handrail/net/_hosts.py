@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import unicodedata
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 
@@ -56,7 +57,7 @@ def _version_6(host: str) -> str:
         raise ToolFailed(f"{shown(host)} is no address.") from None
     if address.scope_id is not None:
         raise ToolFailed(f"{shown(host)} names a network interface; write the address alone.")
-    return str(address)
+    return socket.inet_ntop(socket.AF_INET6, address.packed)  # str() differs between Pythons
 
 
 def _version_4(host: str) -> str:
