@@ -218,13 +218,13 @@ def test_a_reader_never_sees_a_part_and_a_killed_writer_leaves_one_or_the_other(
     with running("writer.py", str(tmp_path)) as writer:
         assert writer.stdin is not None
         assert writer.stdout is not None
-        for number in range(5_000):
+        for number in range(2_000):
             if number > rounds(quick=20, soak=1_000) and len(seen) > 1:
                 break
             writer.stdin.write("go\n")
             writer.stdin.flush()
             child = int(writer.stdout.readline())
-            for _ in range(chance.randrange(1, 60)):
+            for _ in range(chance.randrange(1, 60 + 20 * number)):  # a slow machine gets more time
                 seen.add(path.read_bytes())
             os.kill(child, signal.SIGKILL)
             assert writer.stdout.readline() == "ended\n"

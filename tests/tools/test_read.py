@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 
 from handrail import File, Image, Kind, Result, Text
 from handrail.tools import Workspace
+from handrail.tools._shown import shown as spelled
 from tools.stage import kind, results, toolset
 
 NEXT = re.compile(r"To go on, read with offset (\d+)\.\]$")
@@ -279,7 +280,8 @@ def test_all_pages_together_are_the_file(
     got = [one.partition("\t") for one in pages(tmp_path_factory.mktemp("p"), text.encode(), limit)]
 
     assert [int(number) for number, _, _ in got] == list(range(1, len(lines) + 1))
-    assert [line.partition(CLIPPED)[0] for _, _, line in got] == [line[:2_000] for line in lines]
+    shown_lines = [spelled(line[:2_000]) for line in lines]
+    assert [line.partition(CLIPPED)[0] for _, _, line in got] == shown_lines
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import weakref
 from collections.abc import Callable, Generator
@@ -19,8 +20,8 @@ from handrail.tools._undo import Changes
 
 _TRIES = 16
 _MOST_NAMES = 5_000
-_DELETED = " (deleted)"
-"""What the kernel adds to a name when the file has lost it."""
+_SCRATCH = re.compile(r"(?:^|/)\.handrail-[0-9a-f]{16}\.tmp$")
+"""What a file is called for a moment while another takes its place."""
 _OUT_THERE = (errno.EXDEV, errno.EAGAIN)
 
 
@@ -91,10 +92,10 @@ class Workspace:
     def resolved(self, spelled: str) -> tuple[str, list[str]]:
         """Where a path leads, links resolved, and which names at its end are not there yet."""
         while True:
-            fd, missing = self._nearest(spelled)
+            fd, found, missing = self._nearest(spelled)
             try:
                 if not missing or not self._came(fd, missing[0], spelled):
-                    return "/".join([*filter(None, [self._relative(fd)]), *missing]), missing
+                    return "/".join([*filter(None, [found]), *missing]), missing
             finally:
                 os.close(fd)
 
@@ -139,22 +140,33 @@ class Workspace:
 
     def open(self, spelled: str) -> int:
         """A descriptor that names what is at a path; raises OSError."""
+        return self._found(spelled)[0]
+
+    def _found(self, spelled: str) -> tuple[int, str]:
+        """What is at a path, open, and where that really is; raises OSError."""
         for _ in range(_TRIES):
             fd = self._open(self._fd, spelled)
-            if os.fstat(fd).st_nlink:
-                return fd
-            os.close(fd)  # replaced since it was opened, as editors do when they save
+            try:
+                real = self._relative(fd)
+            except Refused:
+                there = os.fstat(fd).st_nlink
+                os.close(fd)
+                if there:
+                    raise
+                continue
+            if os.fstat(fd).st_nlink and not _SCRATCH.search(real):
+                return fd, real
+            os.close(fd)  # replaced since it was opened, as happens when a file is saved
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), spelled)
 
     @contextmanager
     def _place(self, path: str, context: Context | None) -> Generator[Found]:
         spelled = self.inside(path)
         try:
-            fd = self.open(spelled)
+            fd, real = self._found(spelled)
         except OSError as error:
             raise self.explained(error, path) from None
         try:
-            real = self._relative(fd)
             self.held(READ, real, path, context)
             yield Found(fd, real, os.fstat(fd))
         finally:
@@ -167,15 +179,14 @@ class Workspace:
         root = self.root.rstrip("/") + "/"
         if not real.startswith(root):
             raise Refused("That was moved out of the workspace. Look again before you go on.")
-        there = bool(os.fstat(fd).st_nlink)
-        return real[len(root) :] if there else real[len(root) :].removesuffix(_DELETED)
+        return real[len(root) :]
 
-    def _nearest(self, spelled: str) -> tuple[int, list[str]]:
+    def _nearest(self, spelled: str) -> tuple[int, str, list[str]]:
         """The deepest part of a path that is there, and the names that are missing below it."""
         steps, missing = spelled.split("/"), list[str]()
         while True:
             try:
-                return self.open("/".join(steps) or "."), missing
+                return *self._found("/".join(steps) or "."), missing
             except FileNotFoundError:
                 if not steps or steps[-1] in ("", ".", ".."):
                     raise
@@ -212,9 +223,8 @@ class Workspace:
 
     def _names(self, folder: str) -> list[str]:
         """What is in a folder and may be named, some thousands at most."""
-        fd = self.open(folder or ".")
+        fd, real = self._found(folder or ".")
         try:
-            real = self._relative(fd)
             names = os.listdir(f"/proc/self/fd/{fd}")[:_MOST_NAMES]  # noqa: PTH208  a descriptor
         finally:
             os.close(fd)
