@@ -97,7 +97,6 @@ class Executor:
             bound_to=bound_to,
             generation=registry.generation if registry is not None else 0,
         )
-        self._most = max_running, max_running_of
         self._narrowed: list[Executor] = []
         self._schedule = Schedule(most=max_running, most_of=max_running_of)
         self._traffic = Traffic(desk, self._schedule)
@@ -251,8 +250,8 @@ class Executor:
             hook_timeout=desk.hook_timeout,
             max_chars=limits.max_chars,
             max_stored=limits.stored,
-            max_running=self._most[0],
-            max_running_of=self._most[1],
+            max_running=self._schedule.most,
+            max_running_of=self._schedule.most_of,
             answer_within=desk.answer_within,
             ledger=desk.ledger,
             bound_to=desk.bound_to,

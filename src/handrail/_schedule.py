@@ -73,8 +73,8 @@ class Schedule:
     def __init__(
         self, *, most: int = MAX_RUNNING, most_of: Mapping[str, int] = MappingProxyType({})
     ) -> None:
-        self._most = most
-        self._most_of = most_of
+        self.most = most
+        self.most_of = most_of
         self.open = 0
         """How many calls have not ended."""
         self._root = _Place()
@@ -93,7 +93,7 @@ class Schedule:
 
     def read_now(self, key: int, tool: str, accesses: Sequence[Access]) -> bool:
         """Let a call that only reads run at once, if all that run only read too; else say no."""
-        if self._entries or self._count >= self._most or tool in self._most_of:
+        if self._entries or self._count >= self.most or tool in self.most_of:
             return False
         self._count += 1
         self.open += 1
@@ -163,12 +163,12 @@ class Schedule:
         if self._torn:
             self._rebuild()
         started: list[int] = []
-        while self._ready and self._count < self._most:
+        while self._ready and self._count < self.most:
             entry = self._ready.popleft()
             if entry.state is not _State.READY:
                 continue  # it ended before it began
             running = self._running.get(entry.tool, 0)
-            if running >= self._most_of.get(entry.tool, self._most):
+            if running >= self.most_of.get(entry.tool, self.most):
                 self._parked.setdefault(entry.tool, deque()).append(entry)
                 continue
             entry.state = _State.RUNNING

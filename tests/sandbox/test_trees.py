@@ -50,10 +50,10 @@ class Marked:
     def alive(self) -> list[int]:
         """Their numbers. Who has ended, and only waits to be taken note of, has no words."""
         found: list[int] = []
-        for one in Path("/proc").glob("[0-9]*/cmdline"):
+        for one in Path("/proc").iterdir():
             with suppress(OSError):
-                if self._long.encode() in one.read_bytes():
-                    found.append(int(one.parent.name))
+                if one.name.isdigit() and self._long.encode() in (one / "cmdline").read_bytes():
+                    found.append(int(one.name))
         return found
 
     def elsewhere(self, group: int) -> bool:

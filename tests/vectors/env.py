@@ -152,9 +152,10 @@ def _redacted() -> bool:
 def _command_lines() -> str:
     """Of everybody on this machine."""
     found = ""
-    for one in Path("/proc").glob("[0-9]*/cmdline"):
+    for one in Path("/proc").iterdir():
         with suppress(OSError):
-            found += one.read_bytes().decode(errors="replace")
+            if one.name.isdigit():
+                found += (one / "cmdline").read_bytes().decode(errors="replace")
     return found
 
 

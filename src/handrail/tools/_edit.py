@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from handrail import READ, WRITE, Access, Context, Tool, ToolFailed, tool
+from handrail import Access, Context, Tool, ToolFailed, tool
 from handrail.tools._change import changing
 from handrail.tools._match import Change, Edit, NoMatch, Replaced, replaced
 from handrail.tools._workspace import Workspace
@@ -31,8 +31,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
     """A tool that changes parts of files in a workspace."""
 
     def touches(file_path: str, **_: object) -> tuple[Access, ...]:
-        # an answer may show what is in the file: one that is not to be read is not for this either
-        return (*workspace.access(READ, file_path), *workspace.access(WRITE, file_path))
+        return workspace.change(file_path)
 
     @tool(touches=touches, timeout=30.0)
     def edit(

@@ -28,6 +28,11 @@ _ODD = (
 )
 
 
+def beneath(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it, both as they are spelled."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def inside(path: str, roots: tuple[str, ...]) -> str:
     """The path relative to the workspace, as far as its spelling tells.
 
@@ -36,7 +41,7 @@ def inside(path: str, roots: tuple[str, ...]) -> str:
     """
     _is_a_path(path)
     for root in roots:
-        if path == root or path.startswith(root.rstrip("/") + "/"):
+        if beneath(path, root):
             path = path[len(root) :].lstrip("/") or "."
             break
     if path.startswith("/"):

@@ -13,6 +13,7 @@ import anyio
 
 from handrail.sandbox import reading
 from handrail.tools._complaints import complaint
+from handrail.tools._names import beneath
 from handrail.tools._records import Names, Records
 from handrail.tools._scope import Ended, Line, Place, Query, Scope
 
@@ -58,7 +59,7 @@ class Ripgrep:
         """
         for folder in _folders():
             real = os.path.realpath(f"{folder}/rg")
-            inside = any(_beneath(one, outside) for one in (os.path.realpath(folder), real))
+            inside = any(beneath(one, outside) for one in (os.path.realpath(folder), real))
             if not inside and Path(real).is_file() and os.access(real, os.X_OK):
                 return cls(real)
         return None
@@ -98,10 +99,6 @@ class Ripgrep:
 def _folders() -> Iterator[str]:
     yield str(Path(sys.executable).parent)
     yield from filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))
-
-
-def _beneath(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def _scope(scope: Scope) -> Iterator[str]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from handrail import Call, Result
 from handrail.sandbox import harmless
 from handrail.tools._leads import real
+from handrail.tools._names import beneath
 
 _MOST_VARIABLES = 100
 _MOST_NOTED = 256
@@ -141,7 +142,7 @@ def _args(call: Call) -> dict[str, Any]:
 
 def inside(folder: str, root: str) -> str | None:
     """A folder as a path relative to the workspace; None where it is none, or cannot be told."""
-    if folder != root and not folder.startswith(root.rstrip("/") + "/"):
+    if not beneath(folder, root):
         return None
     if not folder.isprintable() or real(folder, flags=os.O_DIRECTORY) != folder:
         return None

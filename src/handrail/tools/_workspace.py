@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from handrail import READ, Access, Context, Effect, Refused, ToolFailed
+from handrail import READ, WRITE, Access, Context, Effect, Refused, ToolFailed
 from handrail.tools._beneath import NAMES, Opener, best_opener
-from handrail.tools._names import inside
+from handrail.tools._names import beneath, inside
 from handrail.tools._seen import Seen
 from handrail.tools._undo import Changes
 
@@ -81,13 +81,25 @@ class Workspace:
         It looks at names only, opens no file and never raises: a call that is no good says so
         when it runs.
         """
+        return tuple(Access(verb, one) for one in self._resources(path))
+
+    def change(self, path: str) -> tuple[Access, ...]:
+        """What a call will touch that changes a file.
+
+        It reads the file too, since its answer may show what is in it: one that is not to be read
+        is not for such a call either.
+        """
+        resources = self._resources(path)
+        return tuple(Access(verb, one) for verb in (READ, WRITE) for one in resources)
+
+    def _resources(self, path: str) -> tuple[str, ...]:
         try:
             spelled = self.inside(path)
             real, _ = self.resolved(spelled)
         except (OSError, Refused, ToolFailed):
-            return (Access(verb, f"file:{path}"),)
-        both = (Access(verb, f"file:{spelled}"), Access(verb, f"file:{real}"))
-        return both[:1] if both[0] == both[1] else both
+            return (f"file:{path}",)
+        both = (Access(READ, f"file:{one}").resource for one in (spelled, real))
+        return tuple(dict.fromkeys(both))
 
     def resolved(self, spelled: str) -> tuple[str, list[str]]:
         """Where a path leads, links resolved, and which names at its end are not there yet."""
@@ -174,12 +186,9 @@ class Workspace:
 
     def _relative(self, fd: int) -> str:
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  no path, but a descriptor
-        if real == self.root:
-            return ""
-        root = self.root.rstrip("/") + "/"
-        if not real.startswith(root):
+        if not beneath(real, self.root):
             raise Refused("That was moved out of the workspace. Look again before you go on.")
-        return real[len(root) :]
+        return real[len(self.root) :].lstrip("/")
 
     def _nearest(self, spelled: str) -> tuple[int, str, list[str]]:
         """The deepest part of a path that is there, and the names that are missing below it."""

@@ -6,7 +6,7 @@ from difflib import unified_diff
 from itertools import islice
 from typing import Any
 
-from handrail import READ, WRITE, Access, Context, Tool, ToolFailed, tool
+from handrail import Access, Context, Tool, ToolFailed, tool
 from handrail.tools._change import Change, changing
 from handrail.tools._read import WHOLE
 from handrail.tools._shown import shown
@@ -23,8 +23,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
     """A tool that writes whole files in a workspace."""
 
     def touches(file_path: str, **_: object) -> tuple[Access, ...]:
-        # an answer may show what is in the file: one that is not to be read is not for this either
-        return (*workspace.access(READ, file_path), *workspace.access(WRITE, file_path))
+        return workspace.change(file_path)
 
     @tool(touches=touches, idempotent=True, timeout=30.0)
     def write(file_path: str, content: str, *, context: Context) -> str:
