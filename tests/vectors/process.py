@@ -27,7 +27,7 @@ from handrail.tools import Workspace, bash, read, write
 
 LIMIT = 0.4
 """Seconds that a command may run, where it would run for ever."""
-PROMPT = 2.0
+PROMPT = 15.0
 """Seconds beyond its limit in which it has to have ended."""
 
 Run: TypeAlias = Callable[[Path, str], str]
@@ -107,7 +107,7 @@ def _host_is_killed(_vector: dict[str, Any], root: Path, run: Run) -> bool:
     until(lambda: (root / "begun").exists() and bool(alive(tag)))
     host.kill()
     host.wait()
-    gone = until(lambda: not alive(tag), 1.0)
+    gone = until(lambda: not alive(tag))
     for one in alive(tag):
         os.kill(one, signal.SIGKILL)
     return gone
