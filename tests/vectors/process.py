@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -27,7 +28,7 @@ from handrail.tools import Workspace, bash, read, write
 
 LIMIT = 0.4
 """Seconds that a command may run, where it would run for ever."""
-PROMPT = 15.0
+PROMPT = 40.0
 """Seconds beyond its limit in which it has to have ended."""
 
 Run: TypeAlias = Callable[[Path, str], str]
@@ -84,6 +85,12 @@ def _bounded(root: Path, command: str, run: Run) -> bool:
 
 def _as_it_is(vector: dict[str, Any], root: Path, run: Run) -> bool:
     return _bounded(root, vector["input"]["command"], run)
+
+
+def _fork_bomb(vector: dict[str, Any], root: Path, run: Run) -> bool:
+    """For a short while only: a machine that is full of processes is slow for all others too."""
+    short = partial(ours, seconds=LIMIT / 8) if run is ours else run
+    return _bounded(root, vector["input"]["command"], short)
 
 
 HOST = """
@@ -247,6 +254,7 @@ Check: TypeAlias = Callable[[dict[str, Any], Path, Run], bool]
 CHECKS: dict[str, Check] = {
     "process-004": _host_is_killed,
     "process-005": _thread_ends,
+    "process-006": _fork_bomb,
     "process-007": _memory_is_limited,
     "process-008": _files_are_limited,
     "process-015": _nobody_answers,
