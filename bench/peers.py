@@ -1,4 +1,4 @@
-"""The same calls through the executors and loops of the peers, in instructions: one table.
+"""The same calls through the executors and the agent loops of the peers, in instructions.
 
 Each peer lives in a virtual environment of its own, installed by name, below `.venvs/` beside this
 file or where BENCH_VENVS says; what exists is used again. Name peers to measure only those.
@@ -6,7 +6,6 @@ file or where BENCH_VENVS says; what exists is used again. Name peers to measure
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -31,6 +30,7 @@ PEERS = {
     "agno": ["agno"],
     "inspect_ai": ["inspect-ai"],
 }
+TURNS = (1, 10, 100)
 
 
 def python_of(peer: str) -> str:
@@ -55,35 +55,52 @@ def measured(peer: str) -> dict[str, float]:
         return {}
 
 
-def rows(peer: str, counts: dict[str, float], limit: dict[str, float]) -> list[str]:
-    """A line for each way through a peer: its price, and how many times the limit that is."""
+def variants(counts: dict[str, float], what: str) -> list[str]:
+    """The ways through a peer of which this was measured."""
+    return [name.removesuffix(f"|{what}") for name in counts if name.endswith(f"|{what}")]
+
+
+def cell(value: float, limit: float) -> str:
+    return f"{value:10.1f} {value / limit:7.2f}"
+
+
+def calls(peer: str, counts: dict[str, float], limit: dict[str, float]) -> list[str]:
+    """One call, for each way through a peer: its price, and how many times the limit that is."""
+    return [
+        f"{peer + ': ' + variant:58} "
+        + "  ".join(
+            cell(counts[f"{variant}|{what}"], limit[f"pydantic-json|{what}"])
+            for what in ("add", "place_order")
+        )
+        for variant in variants(counts, "add")
+    ]
+
+
+def loops(peer: str, counts: dict[str, float], limit: dict[str, float]) -> list[str]:
+    """Runs with so many calls in a turn, and one more of them, beside a bare gather of the same."""
     made: list[str] = []
-    for variant in dict.fromkeys(name.rpartition("|")[0] for name in counts):
-        cells = []
-        for what in ("add", "place_order"):
-            value, base = counts.get(f"{variant}|{what}"), limit.get(f"pydantic-json|{what}")
-            cells.append(
-                f"{value:10.1f} {value / base:7.2f}" if value and base else f"{'-':>10} {'-':>7}"
-            )
-        more = counts.get(f"{variant}|turn 100", 0.0) - counts.get(f"{variant}|turn 10", 0.0)
-        bare = limit["bare gather|turn 100"] - limit["bare gather|turn 10"]
-        cells.append(f"{more / 90:10.1f} {more / bare:7.2f}" if more else f"{'-':>10} {'-':>7}")
-        made.append(f"{peer + ': ' + variant:68} " + "  ".join(cells))
+    for variant in variants(counts, "turn 1"):
+        ours = {n: counts[f"{variant}|turn {n}"] for n in TURNS}
+        bare = {n: limit[f"bare gather|turn {n}"] for n in TURNS}
+        cells = [cell(ours[n], bare[n]) for n in TURNS]
+        cells.append(cell((ours[100] - ours[10]) / 90, (bare[100] - bare[10]) / 90))
+        made.append(f"{peer + ': ' + variant:42} " + "  ".join(cells))
     return made
 
 
 def main(names: list[str]) -> None:
     """Measure and print, peer by peer; the limit first, since the others are told beside it."""
     limit = measured("limit")
-    print(
-        f"{'kIr, and times the limit':68} {'add':>18}  {'place_order':>18}  {'one more call':>18}"
-    )
-    for peer in names or list(PEERS):
-        counts = limit if peer == "limit" else measured(peer)
-        for row in rows(peer, counts, limit):
-            print(row, flush=True)
-    kept = VENVS / "limit.json"
-    kept.write_text(json.dumps(limit), encoding="utf-8")
+    counts = {one: limit if one == "limit" else measured(one) for one in names or PEERS}
+    print(f"{'one call: kIr, and times pydantic-core':58} {'add':>18}  {'place_order':>18}")
+    for peer, found in counts.items():
+        for row in calls(peer, found, limit):
+            print(row)
+    heads = (*(f"{n} in a turn" for n in TURNS), "one more call")
+    print(f"\n{'a run: kIr, and times a bare gather':42} {'  '.join(f'{h:>18}' for h in heads)}")
+    for peer, found in counts.items():
+        for row in loops(peer, found, limit):
+            print(row)
 
 
 if __name__ == "__main__":

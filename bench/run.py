@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import agent
+import cli
 import definition
 import execution
 import files
@@ -17,7 +19,7 @@ def main() -> int:
     """Measure, print, and say by the exit code whether every row holds."""
     failed = 0
     print(f"{'what':44} {'ours':>10} {'limit':>10}  {'unit':10}  held to")
-    parts = (definition, execution, judgement, files, search, sandbox, web)
+    parts = (definition, execution, agent, judgement, files, search, sandbox, web, cli)
     for row in (row for part in parts for row in part.rows()):
         failed += not row.ok
         held = row.held if row.ok else f"{row.held}  NOT HELD"

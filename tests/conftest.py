@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell without jobs starts what runs in the background deaf to interrupts, and its children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 

@@ -383,8 +383,10 @@ async def test_an_answer_counts_once() -> None:
         [two] = await executor.resume([pending], {pending.id: Allow()})
 
     assert one.text == "saved a"
+    assert two.failure is not None
+    assert two.failure.kind == Kind.UNKNOWN
     assert two.text == snapshot(
-        "This question was answered before, and an answer counts once; nothing was run again."
+        "This question was answered before, and an answer counts once: nothing was run now. It is not known here whether the call had its effect then: check that first."
     )
     assert ran == ["save a"]
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypedDict, overload
-
-from typing_extensions import Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from handrail._content import Json
 from handrail._effect import Effect, Exposure
 from handrail._spec import Retry, Strict
 from handrail._tool import P, R, Tool, Touches
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # as all checkers know it
+else:
+    from typing import Unpack  # as it is there already
 
 
 class Options(TypedDict, total=False):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from handrail._access import Access
 from handrail._call import Call
 from handrail._decision import Ask, Decision, Deny
-from handrail._desk import Desk
 from handrail._policy import Explains, Matched
-from handrail._preflight import Ready
 from handrail._result import Result
+
+if TYPE_CHECKING:
+    from handrail._desk import Desk  # all of the executor, for a word of judgement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def explained(
     """What would become of a call at this desk."""
     hooks = tuple(getattr(hook, "__qualname__", repr(hook)) for hook in desk.before)
     ready = desk.judged(call)
-    if not isinstance(ready, Ready):
+    if isinstance(ready, Result):
         return Explanation(call=call, refusal=ready, hooks=hooks)
     matched: tuple[Matched, ...] = ()
     spec = ready.tool.spec

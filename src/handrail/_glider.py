@@ -63,7 +63,7 @@ def glides(ground: Ground, batch: Batch, place: int, call: Call) -> bool:
     if values is None:
         return False
     decision = judge(desk.policy, call, lane.spec, lane.accesses)
-    if type(decision) is not Allow or batch.before(place, lane.accesses):
+    if type(decision) is not Allow or (batch.waiting and batch.before(place, lane.accesses)):
         return False
     desk.keys += 1
     if not ground.schedule.read_now(desk.keys, lane.spec.name, lane.accesses):

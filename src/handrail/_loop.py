@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import math
 import types
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
+T = TypeVar("T")
 Stop: TypeAlias = Callable[[], None]
 """Stops a coroutine that waits."""
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
@@ -48,11 +49,33 @@ async def finish(
         first = scope.run(coroutine.send, None)
     except StopIteration as stop:
         return stop.value
+    return await _timed(resumed(coroutine, first, scope), seconds, waits)
+
+
+async def hear(said: Coroutine[Any, Any, T], waits: Callable[[Stop], None]) -> T | None:
+    """Await what a model says where it stands; None once somebody calls its Stop.
+
+    If it has to wait, ``waits`` is told the Stop first.
+    """
+    heard: T | None
+    try:
+        if not on_asyncio():
+            heard = await _finish_anywhere(said, math.inf, waits)
+        else:
+            heard = await _timed(resumed(said, said.send(None), None), None, waits)
+    except StopIteration as stop:
+        heard = stop.value
+    except Expired:
+        heard = None
+    return heard
+
+
+async def _timed(rest: Awaitable[Any], seconds: float | None, waits: Callable[[Stop], None]) -> Any:
     timer = asyncio.timeout(seconds)
     try:
         async with timer:
             waits(partial(_ring, timer, asyncio.get_running_loop()))
-            return await resumed(coroutine, first, scope)
+            return await rest
     except TimeoutError:
         if timer.expired():
             raise Expired from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -59,6 +58,8 @@ def fingerprint(
     call: Call, spec: Spec, args: Args, accesses: tuple[Access, ...], *, circumstances: str
 ) -> str:
     """What an answer is bound to: another call, tool, argument, access or policy gives another."""
+    import hashlib  # noqa: PLC0415  loads OpenSSL, for programs that ask somebody
+
     told = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
     parts = [
         call.id,

@@ -100,7 +100,7 @@ class Questions:
             if answer is None or isinstance(answer, Pending):
                 return answer
             if refusal := await self._claimed(pending):
-                return _refused(flight.ready.call.id, refusal)
+                return refusal
             ready = await self._judged_again(pending, answer)
             if isinstance(ready, Result):
                 return ready
@@ -145,7 +145,7 @@ class Questions:
             now = self._desk.clock()
             self._desk.tell(Answered(now, pending.id, pending.call.id, given))
         if refusal := await self._claimed(pending):
-            return Taken(_refused(pending.call.id, refusal))
+            return Taken(refusal)
         return Taken(await self._judged_again(pending, given), claimed=True)
 
     async def may_go_on(self, chains: Collection[str]) -> bool:
@@ -166,12 +166,15 @@ class Questions:
             for chain in filter(None, chains):
                 await self.ended(chain)
 
-    async def _claimed(self, pending: Pending) -> str:
-        """Take an answer as used; why it cannot be, where it cannot."""
+    async def _claimed(self, pending: Pending) -> Result | None:
+        """Take an answer as used; where it cannot be, the result of its call."""
+        call_id = pending.call.id
         try:
-            return "" if await self._desk.ledger.claim(pending.id) else _USED
+            claimed = await self._desk.ledger.claim(pending.id)
         except Exception as error:  # noqa: BLE001  a ledger that breaks lets nobody pass
-            return _UNRECORDED.format(type(error).__name__)
+            return _refused(call_id, _UNRECORDED.format(type(error).__name__))
+        # whoever used it before may have been killed while the call ran
+        return None if claimed else Result.fail(call_id, Kind.UNKNOWN, _USED)
 
     async def _judged_again(self, pending: Pending, answer: Answer) -> Ready | Result:
         """What an answer makes of a call, once it was taken as used."""
@@ -255,7 +258,10 @@ _BLOCKED = (
 )
 _CHANGED = "This has changed since the answer was given, which no longer counts."
 _LATE = "The answer came too late, and so nothing was run. Call again if it is still needed."
-_USED = "This question was answered before, and an answer counts once; nothing was run again."
+_USED = (
+    "This question was answered before, and an answer counts once: nothing was run now. It is not "
+    "known here whether the call had its effect then: check that first."
+)
 _UNRECORDED = (
     "That the answer was used could not be recorded ({}), and so nothing was run. Tell the user."
 )

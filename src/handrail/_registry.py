@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from handrail._errors import DefinitionError, DuplicateName, UnknownName
-from handrail._event import ToolsChanged
 from handrail._names import closest
 from handrail._tool import AnyTool
 from handrail._toolset import Toolset, duplicate
 
+if TYPE_CHECKING:
+    from handrail._event import ToolsChanged
+
 Source: TypeAlias = Toolset | AnyTool | Callable[..., Any]
-Watcher: TypeAlias = Callable[[ToolsChanged], object]
+Watcher: TypeAlias = "Callable[[ToolsChanged], object]"
 
 _LARGE_PARTS = 7
 """Sources that a snapshot looks into one by one; the rest are put together, so lookups stay few."""
@@ -129,6 +131,9 @@ def _claims(tools: Toolset) -> dict[str, AnyTool]:
 
 
 def _difference(generation: int, old: Toolset, new: Toolset) -> ToolsChanged:
+    # a module of facts that most programs never look at
+    from handrail._event import ToolsChanged  # noqa: PLC0415
+
     before = {one.spec.name: one.spec for one in old}
     after = {one.spec.name: one.spec for one in new}
     both = before.keys() & after.keys()

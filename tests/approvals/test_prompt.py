@@ -145,6 +145,48 @@ def test_a_new_text_is_shown_where_there_is_no_old_one(read: Read | None, title:
     assert shown({"path": "a", "content": "x\ny"}, read=read) == ["path: a", title, "│ x", "│ y"]
 
 
+NOW = "one\ntwo\ntwo\n"
+EDITS = [
+    {"old_string": "one", "new_string": "1"},
+    {"old_string": "two", "new_string": "2", "replace_all": True},
+]
+FILE = {"file_path": "a"}
+
+
+@pytest.mark.parametrize(
+    ("args", "lines"),
+    [
+        (FILE | {"content": "1\n"}, ["│ -one", "│ -two", "│ -two", "│ +1"]),
+        (FILE | {"old_string": "one", "new_string": "1"}, ["│ -one", "│ +1", "│  two", "│  two"]),
+        (FILE | {"old_string": "one\n"}, ["│ -one", "│  two", "│  two"]),
+        (FILE | {"edits": EDITS}, ["│ -one", "│ -two", "│ -two", "│ +1", "│ +2", "│ +2"]),
+    ],
+)
+def test_a_change_under_other_names_is_a_diff_too(args: object, lines: list[str]) -> None:
+    first, title, _, *diff = shown(args, read=lambda _: NOW)
+
+    assert (first, title, diff) == ("file_path: a", "change of a:", lines)
+
+
+@pytest.mark.parametrize(
+    ("edits", "read"),
+    [
+        (EDITS, None),
+        (EDITS, lambda _: None),
+        (EDITS, lambda _: "one"),
+        (EDITS[:1], lambda _: "one one"),
+        ([{"old_string": "", "new_string": "x"}], lambda _: "x"),
+        ([{"old_string": "x"}], lambda _: "x"),
+        (["x"], lambda _: "x"),
+        (EDITS, lambda _: bytes([255]).decode()),
+    ],
+)
+def test_edits_whose_outcome_cannot_be_told_are_shown_as_they_are(
+    edits: list[Any], read: Read | None
+) -> None:
+    assert shown(FILE | {"edits": edits}, read=read)[1].startswith(("edits = [", "edits ("))
+
+
 @pytest.mark.parametrize(
     ("args", "last"),
     [

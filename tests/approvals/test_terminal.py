@@ -34,7 +34,8 @@ from handrail import (
     tool,
 )
 from handrail.approvals import Proposal, terminal
-from handrail.judgement import Answer, Approver, Edit, Pending
+from handrail.judgement import Answer, Approver, Edit, Origin, Pending
+from handrail.policy import Rulebook
 
 NO = Deny(
     "The user said no, and nothing was run. Do not look for a way around it: go on without this "
@@ -53,7 +54,8 @@ CANNOT_SHOW = Deny(
     "run. Go on without this call, or tell the user what you wanted to do."
 )
 QUESTION = asked({"path": "a"})
-CHOICES = "y yes once · n no · e edit · r respond · d details · l later\n"
+OTHERS = "or: n no · e edit · r respond · d details · ? why · l later"
+CHOICES = f"yes: y once\n{OTHERS}\n"
 
 Acts = Callable[[], Awaitable[Any]]
 
@@ -157,6 +159,76 @@ async def test_no_takes_words_for_the_model(words: str, reason: str) -> None:
         )
 
     assert given == Deny(reason)
+
+
+async def seen(pending: Pending, *keys: str, **options: Any) -> str:
+    """What is on the screen between the first key and the next time that an answer is wanted."""
+    with person() as who:
+        shown: list[str] = []
+
+        async def reads() -> None:
+            await who.answers(*keys)
+            shown.append(await who.sees("yes: "))
+            await who.answers("l")
+
+        await answer(at(who, **options), pending, reads)
+    return shown[0]
+
+
+async def test_why_names_the_rule_that_asks() -> None:
+    assert await seen(QUESTION, "?") == "?\nasked by: ask write (handrail.toml:3)\n"
+    assert await seen(asked({}, origin=None), "?") == "?\nNo rule is named that asks.\n"
+
+
+async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_line() -> None:
+    @tool
+    def change(path: str) -> None:
+        """Change a file."""
+
+    rules = """
+        [[rule]]
+        decide = "ask"
+        tools = ["change"]
+        id = "look\\u202e"
+
+        [[rule]]
+        decide = "allow"
+        tools = ["*"]
+        id = "all"
+    """
+    executor = Executor(Toolset(change), policy=Rulebook.of(rules, file="rules.toml"))
+    pending = asked({"path": "a"}, name="change", origin=Origin("look\u202e", "rules.toml", 2))
+
+    assert await seen(pending, "?", explain=executor.explain) == (
+        "?\n"
+        "asked by: look\\u{202E} (rules.toml:2)\n"
+        "every rule that speaks of it, the deciding one first:\n"
+        "│ ask by look\\u{202E} (rules.toml:2)\n"
+        "│ allow by all (rules.toml:7)\n"
+    )
+
+
+async def test_why_says_so_where_no_rule_speaks() -> None:
+    executor = Executor(Toolset())
+
+    assert (await seen(QUESTION, "?", explain=executor.explain)).endswith("No rule speaks of it.\n")
+
+
+async def test_stop_ends_the_run_and_is_a_no() -> None:
+    stopped: list[str] = []
+    with person() as who:
+        given = await answer(
+            at(who, stop=lambda: stopped.append("stopped")),
+            QUESTION,
+            lambda: who.sees(f"{OTHERS} · q stop\n"),
+            lambda: who.answers("q"),
+        )
+
+    assert (given, stopped) == (Deny("The user stopped the run, and nothing was run."), ["stopped"])
+
+
+async def test_where_nothing_can_be_stopped_the_key_is_none() -> None:
+    assert await answered("q", "l") is QUESTION
 
 
 async def test_later_hands_the_question_back() -> None:
@@ -526,8 +598,8 @@ class Rules:
 
 RUN = Proposal("run", "write file:src/**")
 PROJECT = Proposal("project", "write file:src/a.py", "/home/u/p/.handrail.toml")
-ALWAYS = Proposal("always", "write file:**", "/home/u/.config/handrail.toml")
-REMEMBERED = "yes, and remember it for: a this run · p this project · w all projects\n"
+ALWAYS = Proposal("always", "[[rule]]\ntools = []\n", "/home/u/.config/handrail.toml")
+REMEMBERED = "yes: y once · a this run · p this project · w all projects\n"
 
 
 @pytest.mark.parametrize(
@@ -535,7 +607,7 @@ REMEMBERED = "yes, and remember it for: a this run · p this project · w all pr
     [
         ("a", RUN, "rule: write file:src/**\nscope: this run\nfile: none\n"),
         ("p", PROJECT, "rule: write file:src/a.py\nscope: this project\nfile: /home/u/p/.handrail.toml\n"),
-        ("w", ALWAYS, "rule: write file:**\nscope: all projects\nfile: /home/u/.config/handrail.toml\n"),
+        ("w", ALWAYS, "rule:\n│ [[rule]]\n│ tools = []\nscope: all projects\nfile: /home/u/.config/handrail.toml\n"),
     ],
 )  # fmt: skip
 async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal, said: str) -> None:
@@ -646,7 +718,7 @@ async def test_nothing_is_remembered_that_a_person_may_not_have_seen(
             lambda: who.answers("l"),
         )
 
-    assert (given, "remember" in shown[0]) == (pending, False)
+    assert (given, "this run" in shown[0]) == (pending, False)
 
 
 def test_without_rich_it_says_what_to_install() -> None:

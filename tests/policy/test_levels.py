@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import socket
 from collections.abc import Callable
 from itertools import permutations
@@ -23,10 +24,12 @@ from handrail.policy import (
     Trust,
     Unusable,
     digest,
+    home,
     load,
     parse,
     shipped,
 )
+from handrail.policy._trust import replaced
 
 SAVE = Spec(name="save", description="", input_schema={}, effect=WRITE)
 A_FILE = (Access(WRITE, "file:a.py"),)
@@ -360,16 +363,62 @@ def test_trust_is_not_read_through_a_link(folder: Path) -> None:
 def test_trust_that_cannot_be_kept_leaves_what_was_there_and_no_rest(folder: Path) -> None:
     trust = Trust(folder / "trust.json")
     trust.grant(folder / "one.toml", "1")
-    (folder / "trust.json").rename(folder / "was")
-    (folder / "trust.json").mkdir()
+    before = (folder / "trust.json").read_bytes()
 
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(UnicodeEncodeError):
+        replaced(folder / "trust.json", "\ud800")
+    assert (folder / "trust.json").read_bytes() == before
+    assert sorted(one.name for one in folder.iterdir()) == [".trust.json.lock", "trust.json"]
+
+
+def _damaged(file: Path) -> str:
+    put(file, b'{"a": "1",}')
+    return f"{file} is damaged: it holds no JSON object"
+
+
+def _a_list(file: Path) -> str:
+    put(file, b"[]")
+    return f"{file} is damaged: it holds no JSON object"
+
+
+def _open_to_others(file: Path) -> str:
+    file.chmod(0o666)
+    return f"others may write to {file}: make it yours alone first"
+
+
+def _linked(file: Path) -> str:
+    file.symlink_to(file.rename(file.with_name("real.json")).name)
+    return f"{file} cannot be read: it is a link, and links are not followed"
+
+
+def _a_folder(file: Path) -> str:
+    file.unlink()
+    file.mkdir()
+    return f"{file} cannot be read: it is no regular file"
+
+
+@pytest.mark.parametrize("spoil", [_damaged, _a_list, _open_to_others, _linked, _a_folder])
+def test_trust_that_is_not_as_it_should_be_is_left_alone(
+    folder: Path, spoil: Callable[[Path], str]
+) -> None:
+    file = folder / "trust.json"
+    trust = Trust(file)
+    before = trust.trouble
+    trust.grant(folder / "one.toml", "1")
+    fine = trust.trouble
+    words = spoil(file)
+    about, content = file.lstat(), b"" if file.is_dir() else file.read_bytes()
+
+    with pytest.raises(Unusable) as granting:
         trust.grant(folder / "two.toml", "2")
-    assert sorted(one.name for one in folder.iterdir()) == [
-        ".trust.json.lock",
-        "trust.json",
-        "was",
-    ]
+    with pytest.raises(Unusable) as revoking:
+        trust.revoke(folder / "one.toml")
+
+    assert (before, fine) == ("", "")
+    assert [str(granting.value), str(revoking.value), trust.trouble] == [words] * 3
+    assert file.lstat() == about
+    assert file.is_dir() or file.read_bytes() == content
+    assert trust.has(folder / "one.toml", "1") is False
 
 
 # ---------------------------------------------------------------- whose file it is
@@ -472,12 +521,12 @@ def _a_pipe(file: Path) -> str:
 
 def _a_link(file: Path) -> str:
     file.symlink_to(put(file.with_name("real.toml"), ""))
-    return "Too many levels of symbolic links"
+    return "it is a link, and links are not followed"
 
 
 def _a_link_to_nothing(file: Path) -> str:
     file.symlink_to("nowhere")
-    return "Too many levels of symbolic links"
+    return "it is a link, and links are not followed"
 
 
 def _below_a_file(file: Path) -> str:
@@ -586,3 +635,62 @@ def test_one_file_that_cannot_be_used_is_enough(folder: Path) -> None:
     )
 
     assert isinstance(judged(bare(places)), Deny)
+
+
+# ---------------------------------------------------------------- a home, and what is kept back
+
+
+@pytest.mark.parametrize("given", [".", "work", "~", None])
+def test_a_home_that_a_workspace_could_choose_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    if given is not None:
+        monkeypatch.setenv("HOME", given)
+    known = Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+    assert home() == known
+    assert Places.of(tmp_path).user == known / ".config/handrail/rules.toml"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home() == tmp_path
+    assert Places.of(tmp_path).user == tmp_path / ".config/handrail/rules.toml"
+
+
+def test_a_user_whom_nobody_knows_has_nothing_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "")
+    empty = home()
+    monkeypatch.setenv("HOME", ".")
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
+
+    assert (empty, home()) == (Path("/"), Path("/"))
+
+
+def test_what_is_private_is_not_read_and_what_is_protected_is_asked_about() -> None:
+    options = {"mode": "open", "sandboxed": True, "protected": ["conf"], "private": ["runs/mine"]}
+    book = bare(Places(), **options)
+    on = [
+        Access(verb, f"file:{path}")
+        for path in ("runs/mine", "runs/mine/a", "runs/mines", "conf/a")
+        for verb in (READ, WRITE)
+    ]
+
+    assert [(str(one), type(judged(book, SAVE, (one,))).__name__) for one in on] == [
+        ("read file:runs/mine", "Deny"),
+        ("write file:runs/mine", "Allow"),
+        ("read file:runs/mine/a", "Deny"),
+        ("write file:runs/mine/a", "Allow"),
+        ("read file:runs/mines", "Allow"),
+        ("write file:runs/mines", "Allow"),
+        ("read file:conf/a", "Allow"),
+        ("write file:conf/a", "Ask"),
+    ]
+    assert judged(book, SAVE, (on[0],)) == Deny(
+        "'save' is denied by 'private paths': read file:runs/mine. Nothing was run. "
+        "Go about it another way, or tell the user.",
+        Origin("private paths"),
+    )
+    assert bare(Places()).rules == ()

@@ -98,6 +98,30 @@ def test_protected_paths_ask_in_every_mode_even_where_a_rule_allows_them(
     assert isinstance(on(policy, read_file(path)), Allow)
 
 
+@pytest.mark.parametrize("mode", ["edits", "open"])
+def test_what_a_host_wants_protected_is_asked_about_like_all_that_is(mode: str) -> None:
+    allowing = '[[rule]]\ndecide = "allow"\naccess = "* file:**"'
+    policy = book(allowing, mode=mode, root=False, protected=["./.config//app", "/home/me/x.py"])
+    paths = [".config/app", ".config/app/a", ".CONFIG/App./a", "/home/me/x.py"]
+    others = [".config", ".config/apps", "a/.config/app", "home/me/x.py", "/home/me/x.pyc"]
+
+    assert {type(on(policy, write_file(one))) for one in paths} == {Ask}
+    assert {type(on(policy, write_file(one))) for one in others} == {Allow}
+    assert {type(on(policy, read_file(one))) for one in paths} == {Allow}
+    assert {type(on(book(allowing, mode=mode, root=False), write_file(one))) for one in paths} == {
+        Allow
+    }
+
+
+def test_all_of_a_workspace_may_be_protected() -> None:
+    policy = book("", mode="open", root=False, protected=["."])
+
+    assert isinstance(on(policy, write_file("a/b")), Ask)
+    assert isinstance(on(policy, read_file("a/b")), Allow)
+    assert isinstance(on(policy, Access(Effect.WRITE, "db:a")), Allow)
+    assert policy.version != book("", mode="open", root=False).version
+
+
 @pytest.mark.parametrize("mode", ["ask", "edits", "open"])
 @pytest.mark.parametrize(
     "command",

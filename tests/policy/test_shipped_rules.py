@@ -25,7 +25,7 @@ from handrail import (
     read_file,
     write_file,
 )
-from handrail.policy import Level, Rule, Rulebook, parse, shipped
+from handrail.policy import Level, Rule, Rulebook, parse, shipped, tries
 
 DATA = Path(__file__).parents[1] / "data"
 READING = shipped("read_only")
@@ -78,6 +78,13 @@ def labelled(vector: dict[str, Any]) -> str:
 
 
 # What developers type
+
+
+def test_all_examples_of_the_rules_hold_and_there_are_some_for_each() -> None:
+    tried = {rule.origin: tries(rule) for rule in ALL}
+
+    assert [str(one) for each in tried.values() for one in each if not one.holds] == []
+    assert [origin for origin, each in tried.items() if not each] == []
 
 
 def test_of_what_developers_type_the_lines_that_ask_are_these() -> None:

@@ -297,8 +297,9 @@ def _words_are_no_options(machine: Machine) -> bool:
 
 
 def _nothing_is_registered(machine: Machine) -> bool:
-    """No command, no plugin and no handler of addresses comes with the package."""
-    return machine.is_strict and not list(distribution("handrail").entry_points)
+    """One command comes with the package, no plugin and no handler of addresses."""
+    points = [(one.group, one.name) for one in distribution("handrail").entry_points]
+    return machine.is_strict and points == [("console_scripts", "handrail")]
 
 
 def _unknown_keys_are_errors(machine: Machine) -> bool:

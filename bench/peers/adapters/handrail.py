@@ -1,10 +1,12 @@
-"""handrail: the executor for one call, plain and with hooks, a deadline and a listener; and a batch."""
+"""handrail: the executor for one call, plain and with hooks, a deadline and a listener; a batch; and the agent."""
 
 import asyncio
 import functools
 from contextlib import asynccontextmanager
 
 from handrail import READ, Call, Executor, Toolset, tool
+from handrail.agent import Agent
+from handrail.testing import ScriptedModel
 
 import common
 
@@ -14,6 +16,7 @@ PATHS = {
     "Executor.run": "one call as JSON text -> the text that the model reads",
     "Executor.run, two hooks, deadline, events": "the same, with a hook on either side and a listener",
     "Executor.run_all": "a batch of calls",
+    "Agent.run": "Agent(ScriptedModel, executor).run",
 }
 
 
@@ -54,10 +57,21 @@ async def loops(tools):
         def built(names):
             return [Call(name, common.ARGS_JSON[name], f"c{n}") for n, name in enumerate(names)]
 
-        async def run(calls):
+        @functools.cache
+        def scripted(names):
+            model = ScriptedModel(built(names), "done") if names else ScriptedModel("done")
+            return model, Agent(model, executor)
+
+        async def batch(calls):
             return await executor.run_all(built(tuple(name for name, _ in calls)))
 
-        yield {"Executor.run_all": run}
+        async def run(calls):
+            model, agent = scripted(tuple(name for name, _ in calls))
+            model.requests.clear()
+            done = await agent.run("go")
+            return done.state.messages[2].results if calls else []
+
+        yield {"Executor.run_all": batch, "Agent.run": run}
 
 
 def register(functions):

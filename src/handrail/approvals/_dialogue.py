@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from handrail import DESTROY, Allow, Deny, HandrailError, Result
+from handrail import DESTROY, Allow, Call, Deny, HandrailError, Result
 from handrail.approvals._answers import NO
 from handrail.approvals._display import inline, wrapped
+from handrail.approvals._files import Read
 from handrail.approvals._prompt import GOES_ON, MARGIN, Line, Look, Prompt
 from handrail.approvals._remember import Proposal, Remembers, Scope, offered
 from handrail.approvals._tty import Ended, Tty
-from handrail.judgement import Answer, Edit, Pending
+from handrail.judgement import Answer, Edit, Explanation, Pending
 
 _Turn: TypeAlias = Callable[[str], Answer | Pending | None]
 """What one word of the person's leads to; None where the question is still open."""
@@ -22,6 +25,17 @@ _SCOPES: Mapping[str, Scope] = MappingProxyType({"a": "run", "p": "project", "w"
 _LASTS: Mapping[Scope, str] = MappingProxyType(
     {"run": "this run", "project": "this project", "always": "all projects"}
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the program around the question hands in; each part opens a way to answer."""
+
+    read: Read | None = None
+    workspace: str | os.PathLike[str] | None = None
+    remember: Remembers | None = None
+    explain: Callable[[Call], Explanation] | None = None
+    stop: Callable[[], None] | None = None
 
 
 class Screen(Protocol):
@@ -56,14 +70,14 @@ class Dialogue:
         tty: Tty,
         *,
         screen: Screen,
-        remember: Remembers | None,
+        host: Host,
     ) -> None:
         self._pending = pending
         self._prompt = prompt
         self._tty = tty
         self._screen = screen
-        self._remember = remember
-        self._offered = offered(remember, pending, prompt)
+        self._host = host
+        self._offered = offered(host.remember, pending, prompt)
         self._seen = not prompt.cut and len(prompt.lines) + _OWN_ROWS <= screen.height
         """Whether all of it was on the screen: nobody says yes to what was not."""
         turns: dict[str, _Turn] = {
@@ -74,8 +88,11 @@ class Dialogue:
             "e": self._edit,
             "r": self._respond,
             "d": self._details,
+            "?": self._explain,
             "l": self._later,
         }
+        if host.stop is not None:
+            turns["q"] = self._stop
         self._turns = turns | {
             key: self._store for key, scope in _SCOPES.items() if scope in self._offered
         }
@@ -111,11 +128,11 @@ class Dialogue:
         self._screen.show(Line(row, look) for row in rows)
 
     def _choices(self) -> Iterator[str]:
-        yes = "yes (in full)" if self._pending.effect >= DESTROY else "y yes once"
-        yield f"{yes} · n no · e edit · r respond · d details · l later"
+        once = '"yes" in full' if self._pending.effect >= DESTROY else "y once"
         offers = [f"{key} {_LASTS[one]}" for key, one in _SCOPES.items() if one in self._offered]
-        if offers:
-            yield f"yes, and remember it for: {' · '.join(offers)}"
+        yield f"yes: {' · '.join([once, *offers])}"
+        stop = " · q stop" if "q" in self._turns else ""
+        yield f"or: n no · e edit · r respond · d details · ? why · l later{stop}"
 
     def _unknown(self, _word: str) -> None:
         self._say(_UNKNOWN)
@@ -158,6 +175,22 @@ class Dialogue:
     def _later(self, _word: str) -> Pending:
         return self._pending
 
+    def _stop(self, _word: str) -> Deny:
+        assert self._host.stop is not None  # noqa: S101  the key is offered with it alone
+        self._host.stop()
+        return Deny(_STOPPED)
+
+    def _explain(self, _word: str) -> None:
+        """Why it is asked: the rule, where that stands, and all others that speak of the call."""
+        origin = self._pending.origin
+        self._say(f"asked by: {inline(str(origin))}" if origin else "No rule is named that asks.")
+        if self._host.explain is None:
+            return
+        matched = self._host.explain(self._pending.call).matched
+        self._say("every rule that speaks of it, the deciding one first:" if matched else _SILENT)
+        for one in matched:
+            self._say(MARGIN + inline(str(one)))
+
     def _details(self, _word: str) -> None:
         rows, page = self._prompt.details, max(self._screen.height - _OWN_ROWS, 1)
         for start in range(0, len(rows), page):
@@ -172,7 +205,10 @@ class Dialogue:
         if not self._seen:
             self._say(_UNSEEN, "warning")
             return None
-        self._say(f"rule: {inline(proposal.rule)}")
+        first, *others = proposal.rule.rstrip("\n").split("\n")
+        self._say("rule:" if others else f"rule: {inline(first)}")
+        for line in (first, *others) if others else ():
+            self._say(MARGIN + inline(line))
         self._say(f"scope: {_LASTS[proposal.scope]}")
         self._say(f"file: {inline(proposal.file)}" if proposal.file else "file: none")
         said = self._answered(_STORES, words="store it? y/n: ")
@@ -182,9 +218,9 @@ class Dialogue:
         return None
 
     def _stored(self, proposal: Proposal) -> bool:
-        assert self._remember is not None  # noqa: S101  it made the proposal
+        assert self._host.remember is not None  # noqa: S101  it made the proposal
         try:
-            self._remember.store(proposal)
+            self._host.remember.store(proposal)
         except (OSError, HandrailError) as error:
             self._say(f"It could not be stored ({type(error).__name__}).", "warning")
             return False
@@ -197,4 +233,6 @@ _STORES = "This allows the call, and stores the rule."
 _UNKNOWN = "Please answer with one of these."
 _UNSEEN = "Not all of it was on the screen: look at it with d first."
 _IN_FULL = "This may destroy something: type yes in full, or n."
+_SILENT = "No rule speaks of it."
+_STOPPED = "The user stopped the run, and nothing was run."
 _SAID_NO = "The user said no, and nothing was run. They said: "

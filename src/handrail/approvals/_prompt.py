@@ -24,6 +24,9 @@ MARGIN = "│ "
 GOES_ON = "┊ "
 """Before the rest of a line that is longer than the screen is wide."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_PAIR = ("old_string", "new_string")
+_SPELLINGS = {"file_path": "path", "old_string": "old", "new_string": "new", "edits": "content"}
+"""Names of arguments that say the same as those by which a change is known."""
 _HEAD, _TAIL = 24, 8
 """How many rows of one argument are shown first: its start, and its end."""
 _LONG = 200
@@ -88,10 +91,8 @@ def prompt(
     hidden = sum(one.hidden for one in counted)
     mixed = tuple(dict.fromkeys(word for one in counted for word in one.mixed))
     arguments = [_argument(name, value) for name, value in args.items()]
-    changed = change(args, read)
-    first = [
-        _as_lines(one) for one in arguments if changed is None or one.name not in changed.shows
-    ]
+    changed = change(_spelled(args, read), read)
+    first = [_as_lines(one) for one in arguments if not _is_shown(one.name, changed)]
     follows = [_rows(lines, width) for lines in _follows(args, changed, workspace)]
     seen = [_rows(lines, width) for lines in first] + follows
     head, notes = _rows(_head(pending), width), _rows(_notes(hidden, mixed), width)
@@ -112,6 +113,39 @@ def prompt(
 
 
 _joined = chain.from_iterable
+
+
+def _spelled(args: Mapping[str, Any], read: Read | None) -> Mapping[str, Any]:
+    """Arguments under the names by which a change is looked for."""
+    spelled = {_SPELLINGS.get(name, name): value for name, value in args.items()}
+    if "old_string" in args:  # left out, the new one is empty
+        spelled.setdefault("new", "")
+    edits, path = spelled.get("content"), spelled.get("path")
+    if read is not None and _is_list(edits) and isinstance(path, str):
+        spelled["content"] = _edited(path, edits, read)
+    return spelled
+
+
+def _edited(path: str, edits: Iterable[Any], read: Read) -> str | None:
+    """A file's text after several replacements; None where it cannot be told."""
+    try:
+        text = read(path)
+    except (OSError, ValueError):
+        return None
+    for one in edits:
+        old, new = (one.get(name) for name in _PAIR) if _is_object(one) else (None, None)
+        if text is None or not isinstance(old, str) or not isinstance(new, str):
+            return None
+        found = text.count(old) if old else 0
+        if found != 1 and not (found and one.get("replace_all")):
+            return None
+        text = text.replace(old, new)
+    return text
+
+
+def _is_shown(name: str, changed: Change | None) -> bool:
+    """Whether a change shows an argument already."""
+    return changed is not None and _SPELLINGS.get(name, name) in changed.shows
 
 
 def _rows(lines: Iterable[Line], width: int) -> list[Line]:

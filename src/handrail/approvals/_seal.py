@@ -34,8 +34,8 @@ def seal(pending: Pending, key: bytes) -> str:
     """
     _check(key)
     try:
-        body = _written(_plain(pending))
-        same = _restored(json.loads(body.decode("utf-8", "surrogatepass"))) == pending
+        body = _written(pending_to_json(pending))
+        same = pending_from_json(json.loads(body.decode("utf-8", "surrogatepass"))) == pending
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"this question cannot be written as JSON: {error}") from None
     if not same:
@@ -56,7 +56,7 @@ def unseal(token: str, key: bytes) -> Pending:
     try:
         padded = body + "=" * (-len(body) % 4)
         text = base64.b64decode(padded, b"-_", validate=True).decode("utf-8", "surrogatepass")
-        return _restored(json.loads(text))
+        return pending_from_json(json.loads(text))
     except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
         raise Tampered("what was sealed is no question") from None
 
@@ -87,7 +87,8 @@ def _written(plain: object) -> bytes:
     )
 
 
-def _plain(pending: Pending) -> dict[str, Any]:
+def pending_to_json(pending: Pending) -> dict[str, Any]:
+    """A question as plain data, not signed; for whoever keeps it where nobody else can write."""
     call, origin = pending.call, pending.origin
     args = call.args if isinstance(call.args, str) else dict(call.args)
     return {
@@ -106,8 +107,8 @@ def _plain(pending: Pending) -> dict[str, Any]:
     }
 
 
-def _restored(plain: Any) -> Pending:
-    """The question of what ``_plain`` gave; one of the errors that ``unseal`` expects if not."""
+def pending_from_json(plain: Any) -> Pending:
+    """The question of what ``pending_to_json`` gave; an error of Python's own for all else."""
     fields = _as(dict[str, Any], plain)
     if fields.keys() != _FIELDS:
         raise ValueError("not these fields")

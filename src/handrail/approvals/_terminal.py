@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
-from handrail import Deny, HandrailError
-from handrail.approvals._dialogue import Dialogue
+from handrail import Call, Deny, HandrailError
+from handrail.approvals._dialogue import Dialogue, Host
 from handrail.approvals._display import LONGEST
 from handrail.approvals._files import Read
 from handrail.approvals._prompt import Line, Look, prompt
 from handrail.approvals._remember import Remembers
 from handrail.approvals._tty import Tty, Unanswerable, Withdrawn, answerable
-from handrail.judgement import Answer, Approver, Pending
+from handrail.judgement import Answer, Approver, Explanation, Pending
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 MOST_WAITING = 20
 _NARROWEST = 20
 _UNKNOWN_SIZE = 1_000
+_A_MOMENT = 1.0
+"""Seconds for which whoever reads an answer may need to see that it is wanted no more."""
 
 
-def terminal(
+def terminal(  # noqa: PLR0913  each is an option with a default
     *,
     read: Read | None = None,
     workspace: str | os.PathLike[str] | None = None,
@@ -35,19 +38,22 @@ def terminal(
     console: Console | None = None,
     most_waiting: int = MOST_WAITING,
     remember: Remembers | None = None,
+    explain: Callable[[Call], Explanation] | None = None,
+    stop: Callable[[], None] | None = None,
 ) -> Approver:
     """An approver that asks whoever sits at the terminal, one question at a time.
 
     It answers no by itself where nobody can answer: without a terminal, in raw mode, for a call
     that is too long to judge, and when too many questions wait. ``read`` gives the text of a file
     as it is now, so that a change is shown as a diff; ``workspace`` is where shell commands run,
-    so that their patterns are shown as names; ``remember`` offers rules to store. All three are
-    called from a worker thread. Questions go to ``console``, which is stderr if not given.
+    so that their patterns are shown as names; ``remember`` offers rules to store; ``explain``, an
+    executor's, tells which rules speak of a call; ``stop`` ends the run, if that is what a person
+    wants. All of them are called from a worker thread. Questions go to ``console``, which is stderr
+    if not given.
     """
     screen = _Screen(console if console is not None else _stderr())
-    return _Asker(
-        screen, stdin, most_waiting, read=read, workspace=workspace, remember=remember
-    ).ask
+    host = Host(read=read, workspace=workspace, remember=remember, explain=explain, stop=stop)
+    return _Asker(screen, stdin, most_waiting, host).ask
 
 
 def _stderr() -> Console:
@@ -119,21 +125,12 @@ class _Asker:
     """Questions in a line, in the order in which they came; each in a thread of its own."""
 
     def __init__(
-        self,
-        screen: _Screen,
-        stdin: TextIO | None,
-        most_waiting: int,
-        *,
-        read: Read | None,
-        workspace: str | os.PathLike[str] | None,
-        remember: Remembers | None,
+        self, screen: _Screen, stdin: TextIO | None, most_waiting: int, host: Host
     ) -> None:
         self._screen = screen
         self._stdin = stdin
         self._most_waiting = most_waiting
-        self._read = read
-        self._workspace = workspace
-        self._remember = remember
+        self._host = host
         self._turns: list[threading.Event] = []
         self._moved = threading.Condition()
         self._speaks = threading.Lock()
@@ -143,20 +140,30 @@ class _Asker:
         """Ask, once those before it have their answers."""
         if not self._screen.is_seen:
             return Deny(_UNSEEN)
-        withdrawn = threading.Event()
+        withdrawn, left = threading.Event(), threading.Event()
         with self._moved:
             if len(self._turns) > self._most_waiting:
                 return Deny(_TOO_MANY)
             self._turns.append(withdrawn)
         try:
             answerable(self._fd())
+            asked = partial(self._asked, pending, withdrawn, left)
             return await to_thread.run_sync(
-                self._asked, pending, withdrawn, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+                asked, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
         except Unanswerable as why:
             return Deny(str(why))
+        except get_cancelled_exc_class():
+            self._withdraw(withdrawn)
+            with CancelScope(shield=True):  # the last word about it is said before all else
+                await to_thread.run_sync(left.wait, _A_MOMENT, limiter=CapacityLimiter(1))
+            raise
         finally:
-            with self._moved:
+            self._withdraw(withdrawn)
+
+    def _withdraw(self, withdrawn: threading.Event) -> None:
+        with self._moved:
+            if not withdrawn.is_set():
                 withdrawn.set()
                 self._turns.remove(withdrawn)
                 self._moved.notify_all()
@@ -168,7 +175,9 @@ class _Asker:
         except (AttributeError, OSError, ValueError):  # none, closed, or no file at all
             return None
 
-    def _asked(self, pending: Pending, withdrawn: threading.Event) -> Answer | Pending:
+    def _asked(
+        self, pending: Pending, withdrawn: threading.Event, left: threading.Event
+    ) -> Answer | Pending:
         with self._moved:
             self._moved.wait_for(lambda: withdrawn.is_set() or self._turns[0] is withdrawn)
         with self._speaks:
@@ -177,18 +186,18 @@ class _Asker:
             except Withdrawn:
                 self._screen.show([Line(""), Line("The question was withdrawn.", "warning")])
                 return pending
+            finally:
+                left.set()
 
     def _answer(self, pending: Pending, withdrawn: threading.Event) -> Answer | Pending:
         if withdrawn.is_set():
             return pending
-        tty = Tty(answerable(self._fd()), withdrawn.is_set)
-        asked = prompt(
-            pending, read=self._read, workspace=self._workspace, width=self._screen.width
-        )
+        tty, host = Tty(answerable(self._fd()), withdrawn.is_set), self._host
+        asked = prompt(pending, read=host.read, workspace=host.workspace, width=self._screen.width)
         if asked.too_long:
             self._screen.show([Line(f"Denied: {asked.size} bytes are too many.", "warning")])
             return Deny(_TOO_LONG.format(asked.size))
-        return Dialogue(pending, asked, tty, screen=self._screen, remember=self._remember).answer()
+        return Dialogue(pending, asked, tty, screen=self._screen, host=host).answer()
 
 
 _UNSEEN = (

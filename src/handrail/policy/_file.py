@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 from handrail import READ, Access, Effect
@@ -17,6 +16,7 @@ from handrail.policy._errors import Unusable
 from handrail.policy._example import accessed, tries
 from handrail.policy._glob import name_glob, path_glob
 from handrail.policy._mode import Mode
+from handrail.policy._places import home
 from handrail.policy._regex import regex
 from handrail.policy._rule import Condition, Example, Level, Rule, Touch
 from handrail.policy._shapes import is_list, is_table
@@ -154,7 +154,7 @@ def touch(text: str) -> Touch:
             f"{text!r} is no access: write a verb and a resource, as 'write file:src/**'"
         )
     if resource.startswith("file:~/"):
-        resource = f"file:{Path.home()}{resource.removeprefix('file:~')}"
+        resource = f"file:{home()}{resource.removeprefix('file:~')}"
     named = list(Effect) if verbs == "*" else [_effect(one) for one in verbs.split("|")]
     try:
         return Touch(frozenset(named), Access(READ, resource.strip()).resource)

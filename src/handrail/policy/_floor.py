@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import dropwhile, takewhile
 
-from handrail import READ, Access
+from handrail import READ, WRITE, Access
 from handrail.policy._wrappers import base
 
 _FOLDERS = frozenset(
@@ -32,8 +32,17 @@ _TRAILING = re.compile(r"[. ]+(?=/|$)")
 _PLACES = ("github/workflows", ".github/actions", ".circleci", ".gitlab-ci.yml", "git~1")
 
 
-def protected(access: Access) -> bool:
-    """Whether an access would change what no mode lets pass unasked, there already or not."""
+def own(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths that a host program wants protected besides, as accesses are compared with them."""
+    resources = (Access(WRITE, f"file:{one}").resource for one in paths)
+    return tuple(dict.fromkeys(_plain(one.removeprefix("file:")) for one in resources))
+
+
+def protected(access: Access, besides: Sequence[str] = ()) -> bool:
+    """Whether an access would change what no mode lets pass unasked, there already or not.
+
+    ``besides`` are files and folders that are protected, too; see ``own``.
+    """
     scheme, _, path = access.resource.partition(":")
     if access.verb == READ or scheme != "file":
         return False
@@ -43,6 +52,7 @@ def protected(access: Access) -> bool:
         not _FOLDERS.isdisjoint(segments)
         or segments[-1] in _FILES
         or any(place in plain for place in _PLACES)
+        or any(plain == one or plain.startswith(f"{one}/" if one else "") for one in besides)
     )
 
 

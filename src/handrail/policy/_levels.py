@@ -7,66 +7,32 @@ read denies everything, and says why.
 from __future__ import annotations
 
 import errno
-import hashlib
-import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from handrail import READ, Access
+from handrail.judgement import Origin
 from handrail.policy._errors import Unusable
-from handrail.policy._file import RuleFile, parse
+from handrail.policy._file import RuleFile, parse, parse_unchecked
 from handrail.policy._mode import Mode, strictest
-from handrail.policy._rule import Level, Rule
+from handrail.policy._places import Places
+from handrail.policy._rule import Level, Rule, Touch
 from handrail.policy._rulebook import Rulebook
 from handrail.policy._trust import Trust, digest, read_securely
 
 Shipped: TypeAlias = Literal["read_only", "development"]
 """Rules that come with us: commands that only read; and what a development workspace runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where rules are looked for; what is None, or not there, has no rules."""
-
-    managed: Path | None = None
-    """The machine's, written by whoever runs it."""
-    user: Path | None = None
-    project: Path | None = None
-    """The workspace's own: untrusted until its user says otherwise."""
-    remembered: Path | None = None
-    """The user's, for this workspace, written by their answers."""
-    trust: Path | None = None
-    """Where trust in workspaces is kept."""
-
-    @classmethod
-    def of(cls, workspace: Path | str, *, config: Path | str | None = None) -> Places:
-        """The usual places for a workspace."""
-        workspace = Path(workspace)
-        own = Path(config) if config is not None else _config_home() / "handrail"
-        name = hashlib.sha256(os.fsencode(workspace.resolve())).hexdigest()[:32]
-        return cls(
-            managed=Path("/etc/handrail/rules.toml"),
-            user=own / "rules.toml",
-            project=workspace / ".handrail" / "rules.toml",
-            remembered=own / "projects" / f"{name}.toml",
-            trust=own / "trust.json",
-        )
-
-
-def _config_home() -> Path:
-    """Where a user's settings lie; a relative path is none, or a workspace could choose it."""
-    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return given if given.is_absolute() else Path.home() / ".config"
+PRIVATE = Origin("private paths")
 
 
 def shipped(*names: Shipped) -> tuple[Rule, ...]:
-    """Rules that come with us."""
+    """Rules that come with us. Their examples are tried in our tests, and not each time again."""
     return tuple(
         rule
         for name in names
-        for rule in parse(
+        for rule in parse_unchecked(
             files("handrail.policy").joinpath(f"{name}.toml").read_text(encoding="utf-8"),
             file=f"{name}.toml",
             level=Level.BUILT_IN,
@@ -74,13 +40,15 @@ def shipped(*names: Shipped) -> tuple[Rule, ...]:
     )
 
 
-def load(
+def load(  # noqa: PLR0913  each is an option with a default
     places: Places,
     *,
     mode: Mode | str | None = None,
     with_shipped: Iterable[Shipped] | None = None,
     sandboxed: bool = False,
     shell: Iterable[str] = ("bash",),
+    protected: Iterable[str] = (),
+    private: Iterable[str] = (),
 ) -> Rulebook:
     """All rules that count, as one policy.
 
@@ -88,9 +56,12 @@ def load(
     the stricter one counts; a managed file's mode is a ceiling.
     Of the rules that come with us, those for development count only in a sandbox, unless they are
     asked for.
+    ``protected`` are files and folders, as calls name them, that no mode lets be changed unasked;
+    ``private`` are folders that are not read at all.
     """
     usual: tuple[Shipped, ...] = ("read_only", "development") if sandboxed else ("read_only",)
     rules = list(shipped(*(usual if with_shipped is None else with_shipped)))
+    rules += _unread(private)
     problems: list[str] = []
     modes: list[tuple[Level, Mode]] = []
     try:
@@ -107,6 +78,19 @@ def load(
         sandboxed=sandboxed,
         problems=problems,
         shell=shell,
+        protected=protected,
+    )
+
+
+def _unread(folders: Iterable[str]) -> list[Rule]:
+    """A rule that denies to read what lies in some folders, where there are any."""
+    reading = frozenset([READ])
+    resources = (Access(READ, f"file:{one}/**").resource for one in folders)
+    touches = tuple(Touch(reading, one) for one in dict.fromkeys(resources))
+    return (
+        [Rule(decide="deny", origin=PRIVATE, level=Level.BUILT_IN, touches=touches)]
+        if touches
+        else []
     )
 
 

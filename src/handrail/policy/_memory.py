@@ -16,7 +16,7 @@ from handrail.approvals import Proposal, Scope
 from handrail.judgement import Pending
 from handrail.policy._errors import Unusable
 from handrail.policy._file import parse
-from handrail.policy._levels import Places
+from handrail.policy._places import Places
 from handrail.policy._rule import REMEMBERED, Level, Rule
 from handrail.policy._rulebook import Rulebook
 from handrail.policy._toml import rules_text

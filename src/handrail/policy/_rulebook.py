@@ -16,6 +16,7 @@ from handrail.judgement import Matched, Origin, Verdict
 from handrail.policy._dead import dead
 from handrail.policy._errors import Unusable
 from handrail.policy._file import parse
+from handrail.policy._floor import own
 from handrail.policy._index import Commands, Index, Speaking
 from handrail.policy._mode import Mode, verdict
 from handrail.policy._rule import Level, Rule, Touch
@@ -93,7 +94,8 @@ class Rulebook:
     """Judges calls by rules, then by a mode: deny before ask before allow, whatever their order.
 
     It is the ``policy`` of an executor. ``sandboxed`` says that shell commands run in a sandbox;
-    without one, no mode lets a command pass that no rule names.
+    without one, no mode lets a command pass that no rule names. ``protected`` are files and
+    folders, as calls name them, that no mode lets be changed unasked, besides the usual ones.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -105,6 +107,7 @@ class Rulebook:
         refusal: str = "",
         problems: Iterable[str] = (),
         shell: Iterable[str] = ("bash",),
+        protected: Iterable[str] = (),
         root: bool | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -116,6 +119,7 @@ class Rulebook:
         self.problems = (refusal, *problems) if refusal else tuple(problems)
         """What was wrong with the files that the rules come from, for whoever runs this."""
         self._shell = frozenset(shell)
+        self._protected = own(protected)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check(self._mode)
@@ -182,7 +186,7 @@ class Rulebook:
     def version(self) -> str:
         """Changes with what makes judgement stricter or looser, except by a remembered yes."""
         lasting = [rule.text for rule in self.rules if not rule.remembered]
-        parts = [self._mode.name, self._sandboxed, self._refusal, lasting]
+        parts = [self._mode.name, self._sandboxed, self._refusal, lasting, self._protected]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def __call__(self, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> Decision:
@@ -234,7 +238,8 @@ class Rulebook:
             return self._voices_of_line(entry, read_line(line), args, accesses)
         rules = self._current(entry.rules.speaking(accesses))
         wide = {} if entry.filtered else self._current(entry.rules.below(accesses))
-        voices = [*floor(accesses), *against(rules, args), *perhaps_against(wide, args)]
+        voices = [*floor(accesses, self._protected), *against(rules, args)]
+        voices += perhaps_against(wide, args)
         if entry.shell:
             why = "there is no line to read"
             voices.append(Voice("ask", Level.BUILT_IN, NO_LINE, why, once=True))
@@ -254,10 +259,10 @@ class Rulebook:
         touched = accesses_of_line(line, seen)
         named = [one for one in accesses if one.resource != "*"]
         rules = self._current(entry.rules.speaking([*accesses, *touched]))
-        voices = [*floor_of_line(line, denies=entry.denies)]
+        voices = [*floor_of_line(line, self._protected, denies=entry.denies)]
         voices += against_line(entry.lines, line, usable)
         wide = self._current(entry.rules.below(named))
-        voices += [*floor([*named, *touched]), *against(rules, args)]
+        voices += [*floor([*named, *touched], self._protected), *against(rules, args)]
         voices += perhaps_against(wide, args)
         voices += _below(entry.kept_back, seen)
         allowed = _allowed(seen)

@@ -8,12 +8,12 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from handrail.policy._errors import Unusable
 from handrail.policy._shapes import is_table
 
 MOST_BYTES = 1 << 20
@@ -37,21 +37,45 @@ class Trust:
     def grant(self, rules: Path, content_digest: str) -> None:
         """Trust this content of a file from here on. Only ever on a user's word."""
         with locked(self._file):
-            self._keep({**self._all(), _key(rules): content_digest})
+            self._keep({**self._mine(), _key(rules): content_digest})
 
     def revoke(self, rules: Path) -> None:
         """Trust a file no longer."""
         with locked(self._file):
-            self._keep({name: one for name, one in self._all().items() if name != _key(rules)})
+            self._keep({name: one for name, one in self._mine().items() if name != _key(rules)})
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing in the file counts, and nothing is written to it; empty where all is well."""
+        try:
+            self._mine()
+        except Unusable as error:
+            return str(error)
+        return ""
 
     def _all(self) -> dict[str, Any]:
-        """By path; nothing, where the file cannot be read: then nothing is trusted."""
+        """By path; nothing, where the file is not as it should be: then nothing is trusted."""
+        try:
+            return self._mine()
+        except Unusable:
+            return {}
+
+    def _mine(self) -> dict[str, Any]:
+        """By path. What cannot be read, or may be another's, is not for us to write over."""
         try:
             content, others_may_write = read_securely(self._file)
             kept: Any = json.loads(content)
-        except (OSError, ValueError, RecursionError):
+        except FileNotFoundError:
             return {}
-        return kept if is_table(kept) and not others_may_write else {}
+        except OSError as error:
+            raise Unusable(f"{self._file} cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError):
+            kept, others_may_write = None, False
+        if not is_table(kept):
+            raise Unusable(f"{self._file} is damaged: it holds no JSON object")
+        if others_may_write:
+            raise Unusable(f"others may write to {self._file}: make it yours alone first")
+        return kept
 
     def _keep(self, trusted: dict[str, Any]) -> None:
         replaced(self._file, json.dumps(trusted, indent=1, sort_keys=True))
@@ -59,7 +83,12 @@ class Trust:
 
 def read_securely(path: Path) -> tuple[bytes, bool]:
     """A file's bytes, and whether others may write to it or to its folder. Never through a link."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # in words that say what is wrong
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed") from None
+        raise
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
@@ -90,6 +119,8 @@ def locked(file: Path) -> Generator[None]:
 
 def replaced(file: Path, text: str) -> None:
     """Put a text in place of a file at once; nobody else may read or write it."""
+    import tempfile  # noqa: PLC0415  needed by those who write
+
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:

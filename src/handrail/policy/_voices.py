@@ -81,10 +81,10 @@ def in_favour(rules: Speaking, args: Mapping[str, Any], accesses: Sequence[Acces
     return voices if everything or (covered and covered >= set(accesses)) else []
 
 
-def floor(accesses: Iterable[Access]) -> Iterator[Voice]:
+def floor(accesses: Iterable[Access], besides: Sequence[str]) -> Iterator[Voice]:
     """Questions about protected paths, which no mode and no rule does away with."""
     for access in accesses:
-        if protected(access):
+        if protected(access, besides):
             why = f"{access} is protected"
             yield Voice("ask", Level.BUILT_IN, PROTECTED, why, once=True)
 
@@ -96,7 +96,7 @@ def against_line(rules: Commands, line: Line, usable: Usable) -> Iterator[Voice]
             yield spoken(rule, f"it may run {' '.join(command.words)}")
 
 
-def floor_of_line(line: Line, *, denies: bool) -> Iterator[Voice]:
+def floor_of_line(line: Line, besides: Sequence[str], *, denies: bool) -> Iterator[Voice]:
     """Questions about what would wreck a machine, and about what is too big to be read.
 
     ``denies`` says whether there is a rule that denies something.
@@ -110,7 +110,7 @@ def floor_of_line(line: Line, *, denies: bool) -> Iterator[Voice]:
         # What was not looked into cannot be held against a deny.
         strict: Verdict = "deny" if denies and not line.looked_into else "ask"
         yield Voice(strict, Level.BUILT_IN, TOO_BIG, line.too_big, once=True)
-    yield from floor(Access(WRITE, f"file:{one}") for one in line.files)
+    yield from floor((Access(WRITE, f"file:{one}") for one in line.files), besides)
 
 
 def accesses_of_line(line: Line, parts: Sequence[Part]) -> list[Access]:

@@ -37,7 +37,7 @@ NEVER = frozenset(
     killall crontab at systemctl service reboot shutdown mount umount sed
     java groovy kotlin scala ts-node tsx
     curl wget nc ncat netcat socat telnet ssh scp sftp rsync ftp aria2c http https ping dig host
-    nslookup traceroute whois
+    nslookup traceroute whois handrail
     """.split()
 )
 """What runs anything, destroys, or reaches anywhere: a yes to it counts once, whatever is asked.

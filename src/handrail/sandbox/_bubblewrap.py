@@ -6,26 +6,23 @@ import functools
 import os
 import shutil
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from handrail.net import Proxy
 from handrail.sandbox import _environment as environment
-from handrail.sandbox import _script as script
 from handrail.sandbox import _seccomp as seccomp
-from handrail.sandbox._child import Child
 from handrail.sandbox._mounted import Check, Plan, added, host
-from handrail.sandbox._pipes import Pipes
 from handrail.sandbox._protected import Scene, beneath
 from handrail.sandbox._room import Room
-from handrail.sandbox._running import Running, Stream
-from handrail.sandbox._spawn import SPAWNER, popen
-from handrail.sandbox._targets import Targets
-from handrail.sandbox._way_out import WayOut
 from handrail.sandbox._words import Report, Unavailable
+
+if TYPE_CHECKING:
+    from handrail.net import Proxy
+    from handrail.sandbox._running import Running
+    from handrail.sandbox._targets import Targets
+    from handrail.sandbox._way_out import WayOut
 
 _ALONE: Final = """
     --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
@@ -95,6 +92,12 @@ def _view() -> tuple[str, ...]:
     return (*_VIEW, *_SETTINGS) if os.geteuid() == 0 else _VIEW
 
 
+def _way_out(room: Room, network: Sequence[str] | Proxy) -> WayOut:
+    from handrail.sandbox._way_out import WayOut  # noqa: PLC0415  loads all of the net
+
+    return WayOut(room, network)
+
+
 class Tier:
     """Commands in bubblewrap."""
 
@@ -106,7 +109,7 @@ class Tier:
         self._private = [room.folder(name) for name in ("tmp", "var")]
         self._empty = f"{room.temporary}/empty"
         Path(self._empty).touch(0o444)
-        self._way_out = WayOut(room, network) if network else None
+        self._way_out = _way_out(room, network) if network else None
         self._words: dict[Scene, bytes] = {}
         self._last: tuple[Scene, bytes, Check] | None = None
 
@@ -119,11 +122,23 @@ class Tier:
         self, command: str, cwd: str, variables: Mapping[str, str], *, notes: bool
     ) -> Running:
         """Start a command. Its file descriptors are the output, the notes, and no other."""
-        targets = Targets(self._room.root)
+        # a sandbox is often made, to see whether there can be one, and never used
+        from handrail.sandbox import _launch as launch  # noqa: PLC0415
+
+        targets = launch.Targets(self._room.root)
         try:
             now = self._room.scene()
             targets.note(now.missing)
-            return self._start(command, (now, cwd, variables), targets, notes=notes)
+            wrap = launch.Wrap(
+                self._room,
+                self._program,
+                self._filter,
+                self._arguments(now, cwd, variables),
+                self._way_out,
+                lambda: self._check(now, host()),
+            )
+            release = functools.partial(self._release, targets)
+            return launch.launched(command, wrap, release, notes=notes)
         except BaseException:
             targets.release()
             raise
@@ -132,49 +147,8 @@ class Tier:
         """A command that knows how to do this keeps the sandbox, and its private folders."""
         targets.release()
 
-    def _start(
-        self,
-        command: str,
-        seen: tuple[Scene, str, Mapping[str, str]],
-        targets: Targets,
-        *,
-        notes: bool,
-    ) -> Running:
-        with Pipes() as pipes:
-            output, status = pipes.output(), pipes.reading()
-            ready, gate = pipes.reading(), pipes.gate()
-            noted = pipes.reading() if notes else None
-            opening = script.ready(ready.theirs) + script.waiting(gate.theirs)
-            opening += script.noting(noted.theirs) if noted else ""
-            words = script.argv(self._room.shell, command, self._room.limits, opening=opening)
-            filtered = pipes.file(self._filter)
-            arguments = pipes.file(self._arguments(*seen))
-            argv = [
-                self._program,
-                *("--args", str(arguments), "--json-status-fd", str(status.theirs)),
-                *(
-                    self._way_out.around(filtered, words)
-                    if self._way_out
-                    else ("--seccomp", str(filtered), "--", *words)
-                ),
-            ]
-            process = SPAWNER.run(
-                lambda: popen(argv, output=output.theirs, env={}, fds=pipes.inherited)
-            )
-        child = Child(status.ours, functools.partial(self._release, targets))
-        check = self._check(seen[0], host())  # while bubblewrap is at work
-        watch = functools.partial(child.admit, ready.ours, gate.ours, check.holds)
-        threading.Thread(target=watch, name="handrail-gate", daemon=True).start()
-        return Running(
-            process,
-            output=Stream(output.ours),
-            notes=Stream(noted.ours) if noted else None,
-            clear=child.clear,
-            code=child.code,
-        )
-
     def _arguments(self, now: Scene, cwd: str, variables: Mapping[str, str]) -> bytes:
-        """Read by bubblewrap from a file: in its command line, everybody could read them."""
+        """What bubblewrap is told besides the command."""
         if now not in self._words:
             self._words[now] = _packed(self._fixed(now))
         return self._words[now] + _packed([*_set(variables), "--chdir", cwd])

@@ -49,6 +49,8 @@ class Tier:
     def __init__(self, room: Room, network: Sequence[str] | Proxy) -> None:
         if network:
             raise Unavailable("Hosts can be allowed with bubblewrap only.")
+        if kept := room.kept():
+            raise Unavailable(f"{kept[0]} can be kept as it is with bubblewrap only.")
         self._filter = seccomp.program(())
         self._version = kernel.landlock_version()
         landlock.required(self._version)

@@ -53,9 +53,11 @@ def beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def scene(root: str, opened: Collection[str], secret: Iterable[str]) -> Scene:
+def scene(
+    root: str, opened: Collection[str], secret: Collection[str], besides: Iterable[str]
+) -> Scene:
     """Look at a workspace. A held name that is a link cannot be held, so it is refused."""
-    kept: list[str] = []
+    kept = [one for one in besides if not any(beneath(one, other) for other in secret)]
     missing: list[str] = []
     for name, held in _names(root):
         if opened and any(beneath(name, one) for one in opened):
@@ -116,6 +118,40 @@ def _behind(root: str, name: str, *, held: bool) -> list[str]:
         )
     target = os.path.realpath(f"{root}/{name}")
     return [target] if target != root and beneath(target, root) and _kind(target) else []
+
+
+def kept_in(root: str, named: Collection[str]) -> list[str]:
+    """The real paths in a workspace of what the host program wants kept, wherever it may lie."""
+    real = [os.path.realpath(one) for one in named]
+    for name, path in zip(named, real, strict=True):
+        if beneath(root, path):
+            raise Unavailable(f"The workspace lies in {name}, where no command may write.")
+        for link in _links(name):
+            if beneath(link, root) and not any(beneath(link, one) for one in real):
+                raise Unavailable(
+                    f"{name} cannot be kept: {link} is a symbolic link in the workspace, which a "
+                    "command could replace."
+                )
+    inside = sorted({one for one in real if beneath(one, root)})
+    gone = next((one for one in inside if not _kind(one)), None)
+    if gone is not None:
+        raise Unavailable(f"{gone} cannot be kept: it is not there, and a command could make it.")
+    return inside
+
+
+def _links(path: str) -> set[str]:
+    """The links that a path passes, by where they really are."""
+    found: set[str] = set()
+    todo = [Path(path)]
+    while todo:
+        last = todo.pop()
+        for step in (last, *last.parents):
+            folder = os.path.realpath(step.parent)
+            link = os.path.join(folder, step.name)  # noqa: PTH118  there are many
+            if link not in found and _kind(link) == stat.S_IFLNK:
+                found.add(link)
+                todo.append(Path(folder, os.readlink(link)))  # noqa: PTH115
+    return found
 
 
 def named_secrets(root: str, masked: Iterable[str]) -> list[str]:

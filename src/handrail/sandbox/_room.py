@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from handrail.sandbox import _environment as environment
-from handrail.sandbox._protected import Scene, beneath, named_secrets, scene, secrets
+from handrail.sandbox._protected import Scene, beneath, kept_in, named_secrets, scene, secrets
 from handrail.sandbox._words import Limits, Unavailable
 
 
@@ -23,6 +23,7 @@ class Room:
         *,
         writable: Sequence[str],
         masked: Sequence[str],
+        kept: Sequence[str],
         variables: Mapping[str, str],
         limits: Limits,
     ) -> None:
@@ -42,6 +43,8 @@ class Room:
         self.variables = environment.checked(variables)
         self.limits = limits
         self._named = named_secrets(self.root, masked)
+        self._kept = [f"{Path(self.root, one)}" for one in kept]
+        self.kept()  # what cannot be kept is said before anything runs
         self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
         """A private folder, which goes with the sandbox."""
         weakref.finalize(self, shutil.rmtree, self.temporary, ignore_errors=True)
@@ -58,7 +61,11 @@ class Room:
 
     def scene(self) -> Scene:
         """What there is to protect, as it is now."""
-        return scene(self.root, self.opened, self.secrets())
+        return scene(self.root, self.opened, self.secrets(), self.kept())
+
+    def kept(self) -> list[str]:
+        """The real paths in the workspace that the host program wants kept, as it is now."""
+        return kept_in(self.root, self._kept)
 
     def seen(self, temporary: str) -> dict[str, str]:
         """The variables that every command sees."""

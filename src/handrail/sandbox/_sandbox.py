@@ -6,17 +6,19 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from handrail import Refused, ToolFailed
-from handrail.net import Proxy
 from handrail.sandbox import _bubblewrap as bubblewrap
-from handrail.sandbox import _landlocked as landlocked
 from handrail.sandbox._environment import harmless
 from handrail.sandbox._protected import beneath
 from handrail.sandbox._room import Room
-from handrail.sandbox._running import Running
 from handrail.sandbox._words import Limits, Report, Unavailable
+
+if TYPE_CHECKING:
+    from handrail.net import Proxy
+    from handrail.sandbox import _landlocked as landlocked
+    from handrail.sandbox._running import Running
 
 Tier: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -34,6 +36,8 @@ class Sandbox:
             a command may write.
         masked: What a command may not read, in the workspace or absolute, besides the usual
             secrets of the home folder.
+        kept: What a command may not change, in the workspace or absolute, besides the usual
+            names. It has to be there; only bubblewrap can do this.
         variables: What a command sees in its environment, besides a short harmless list.
         limits: What one process may use up.
 
@@ -49,10 +53,13 @@ class Sandbox:
         network: Sequence[str] | Proxy = (),
         writable: Sequence[str] = (),
         masked: Sequence[str] = (),
+        kept: Sequence[str] = (),
         variables: Mapping[str, str] = _NONE,
         limits: Limits = Limits(),  # noqa: B008  a frozen value
     ) -> None:
-        room = Room(root, writable=writable, masked=masked, variables=variables, limits=limits)
+        room = Room(
+            root, writable=writable, masked=masked, kept=kept, variables=variables, limits=limits
+        )
         self.root = room.root
         self._tier = _tier(tier, room, network)
 
@@ -100,13 +107,19 @@ def _tier(
     tier: Tier, room: Room, network: Sequence[str] | Proxy
 ) -> bubblewrap.Tier | landlocked.Tier:
     if tier == "landlock":
-        return landlocked.Tier(room, network)
+        return _landlocked(room, network)
     try:
         return bubblewrap.Tier(room, network)
     except Unavailable as first:
         if tier == "bubblewrap":
             raise
         try:
-            return landlocked.Tier(room, network)
+            return _landlocked(room, network)
         except Unavailable as second:
             raise Unavailable(f"There is no sandbox to be had. {first} {second}") from None
+
+
+def _landlocked(room: Room, network: Sequence[str] | Proxy) -> landlocked.Tier:
+    from handrail.sandbox import _landlocked as landlocked  # noqa: PLC0415  the second choice
+
+    return landlocked.Tier(room, network)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
 
 from handrail import READ, Access, Call, Deny, Spec, Toolset
 from handrail.judgement import Policy
@@ -13,6 +12,7 @@ from handrail.tools._edit import edit
 from handrail.tools._glob import glob
 from handrail.tools._grep import grep
 from handrail.tools._jobs import Jobs, read_job, stop_job
+from handrail.tools._outline import outline
 from handrail.tools._read import read
 from handrail.tools._web_fetch import web_fetch
 from handrail.tools._workspace import Workspace
@@ -35,18 +35,18 @@ def coding(
     had, Unavailable is raised: leave bash out by name, ``without=["bash"]``, to go on. web_fetch is
     there where the extra ``handrail[web]`` is.
     """
-    left_out = frozenset(without)
+    names = {one.name for one in outline(without=without)}
     made = [read(workspace), write(workspace), edit(workspace), glob(workspace), grep(workspace)]
-    if "bash" not in left_out:
+    if "bash" in names:
         jobs = Jobs()
         made += [
             bash(sandbox or Sandbox(workspace.root), jobs=jobs),
             read_job(jobs),
             stop_job(jobs),
         ]
-    if "web_fetch" not in left_out and find_spec("httpcore2") is not None:
+    if "web_fetch" in names:
         made.append(web_fetch())
-    return Toolset(*(one for one in made if one.spec.name not in left_out))
+    return Toolset(*(one for one in made if one.spec.name in names))
 
 
 def hidden_by(policy: Policy) -> Callable[[str], bool]:

@@ -1,0 +1,77 @@
+"""Counted work of the agent loop: runs with scripted models, and a bare gather of their calls.
+
+Runs under valgrind (see agent.py), which starts it with the path of the compiled shim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from counted import ARGS, add, count
+from handrail import READ, Call, Executor, Text, Toolset, tool
+from handrail.agent import Agent, State, dump
+from handrail.messages import Model, Piece, Prompt, Reply, Request
+from handrail.testing import ScriptedModel
+
+TOOLS = Toolset(tool(effect=READ)(add))
+END = Reply((Text("done"),))
+
+
+def script(calls: int) -> ScriptedModel:
+    """A model that asks for so many calls at once, and then answers."""
+    asked = tuple(Call("add", ARGS["add"], f"c{n}") for n in range(calls))
+    return ScriptedModel(Reply(asked, "calls"), END) if calls else ScriptedModel(END)
+
+
+async def gather(calls: int) -> None:
+    await asyncio.gather(*[add(1, 2) for _ in range(calls)])
+
+
+async def model_alone(model: ScriptedModel, request: Request) -> None:
+    model.requests.clear()
+    await model(request)
+    await model(request)
+
+
+async def run(agent: Agent[None], model: ScriptedModel) -> None:
+    model.requests.clear()
+    done = await agent.run("go")
+    assert done.stop == "answer"
+
+
+def streamed(model: ScriptedModel) -> Model:
+    async def pieces(request: Request) -> AsyncIterator[Piece]:
+        reply = await model(request)
+        for call in reply.calls:
+            yield call
+        yield reply
+
+    return pieces
+
+
+async def save(state: State) -> None:
+    dump(state)
+
+
+async def main() -> None:
+    async with Executor(TOOLS) as executor:
+        one = script(1)
+        request = Request((Prompt.of("go"),), executor.tools)
+        await count("model", lambda: model_alone(one, request))
+        for n in (1, 10, 100):
+            await count(f"gather {n}", lambda n=n: gather(n))
+        for n in (0, 1, 10, 100):
+            model = script(n)
+            agent = Agent(model, executor)
+            await count(f"run {n}", lambda agent=agent, model=model: run(agent, model))
+        for kind, agent in (
+            ("streamed 1", Agent(streamed(one), executor)),
+            ("saved 1", Agent(one, executor, save=save)),
+            ("own 1", Agent(one, TOOLS)),
+        ):
+            await count(kind, lambda agent=agent: run(agent, one))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,138 @@
+"""The keywords of JSON Schema: in which order they stand, and which form each must have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from handrail.providers._data import Malformed, clean_text, data, is_list, is_object, key
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+
+ONE = frozenset(
+    "additionalProperties contains else if items not propertyNames then unevaluatedItems "
+    "unevaluatedProperties".split()
+)
+"""Keywords whose value is a schema."""
+MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+"""Keywords whose value is a list of schemas."""
+NAMED = frozenset(("$defs", "dependentSchemas", "patternProperties", "properties"))
+"""Keywords whose value maps names to schemas."""
+IN_PLACE = frozenset("allOf anyOf dependentSchemas else if not oneOf then".split())
+"""Keywords whose schemas speak of the same value."""
+ANNOTATIONS = frozenset(
+    "title description contentEncoding contentMediaType examples default deprecated".split()
+)
+"""Keywords that refuse no value."""
+ORDER = {
+    keyword: place
+    for place, keyword in enumerate(
+        "$ref type title description enum const format pattern minLength maxLength minimum maximum "
+        "exclusiveMinimum exclusiveMaximum multipleOf properties required additionalProperties "
+        "patternProperties propertyNames minProperties maxProperties dependentRequired "
+        "dependentSchemas unevaluatedProperties items prefixItems minItems maxItems uniqueItems "
+        "contains minContains maxContains unevaluatedItems anyOf oneOf allOf not if then else "
+        "contentEncoding contentMediaType examples default deprecated $defs".split()
+    )
+}
+
+
+def checked(keyword: str, value: Any) -> Any:
+    """A keyword's value, where no schema is in it; raises Malformed where it has another form."""
+    return _CHECKS[keyword](value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Malformed
+    return clean_text(value)
+
+
+def _exact(value: Any) -> str:
+    if _text(value) != value:
+        raise Malformed
+    return str(value)
+
+
+def _type(value: Any) -> Any:
+    kinds = [value] if isinstance(value, str) else value
+    if not is_list(kinds) or not kinds or any(one not in TYPES for one in kinds):
+        raise Malformed
+    several = list(dict.fromkeys(kinds))
+    if "number" in several and "integer" in several:
+        several.remove("integer")
+    return several[0] if len(several) == 1 else several
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Malformed
+    return data(value)
+
+
+def _positive(value: Any) -> Any:
+    if not _number(value) > 0:
+        raise Malformed
+    return value
+
+
+def _count(value: Any) -> int:
+    if _number(value) < 0 or value != int(value):
+        raise Malformed
+    return int(value)
+
+
+def _values(value: Any) -> list[Any]:
+    if not is_list(value) or not value:
+        raise Malformed
+    return list({key(one): one for one in map(data, reversed(value))}.values())[::-1]
+
+
+def _some(value: Any) -> list[Any]:
+    if not is_list(value):
+        raise Malformed
+    return [data(one) for one in value]
+
+
+def _true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Malformed
+    return value
+
+
+def _names(value: Any) -> list[str]:
+    if not is_list(value):
+        raise Malformed
+    return list(dict.fromkeys(map(_exact, value)))
+
+
+def _named_names(value: Any) -> dict[str, list[str]]:
+    if not is_object(value):
+        raise Malformed
+    return {_exact(name): _names(more) for name, more in value.items()}
+
+
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "type": _type,
+    "title": _text,
+    "description": _text,
+    "enum": _values,
+    "const": data,
+    "format": _exact,
+    "pattern": _exact,
+    **dict.fromkeys("minimum maximum exclusiveMinimum exclusiveMaximum".split(), _number),
+    **dict.fromkeys(
+        "minLength maxLength minItems maxItems minContains maxContains minProperties "
+        "maxProperties".split(),
+        _count,
+    ),
+    "multipleOf": _positive,
+    "required": _names,
+    "dependentRequired": _named_names,
+    "uniqueItems": _true,
+    "deprecated": _true,
+    "contentEncoding": _exact,
+    "contentMediaType": _exact,
+    "examples": _some,
+    "default": data,
+}

@@ -1,0 +1,58 @@
+"""A process that is killed wherever it writes its state: another one goes on to the same end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.stage import kinds, owed
+from handrail.agent import load
+
+WORKER = Path(__file__).with_name("worker.py")
+GOOD = ["seen x", "put a", "full b", "put c", "seen y", "put d"]
+EFFECTS = {"put a", "put c", "put d"}
+
+
+def killed(folder: Path, **order: Any) -> list[dict[str, Any]]:
+    ran = subprocess.run(  # noqa: S603
+        [sys.executable, str(WORKER)],
+        input=json.dumps({"folder": str(folder), **order}).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    told: list[dict[str, Any]] = json.loads(ran.stdout)
+    return told
+
+
+# each pair of two of the three, with four runs in place of eight
+@pytest.mark.parametrize(
+    ("stream", "after", "asks"),
+    [(False, False, False), (False, True, True), (True, False, True), (True, True, False)],
+    ids=["whole-before", "whole-after-asked", "streamed-before-asked", "streamed-after"],
+)
+def test_at_each_save(tmp_path: Path, *, stream: bool, after: bool, asks: bool) -> None:
+    backend = "trio" if stream else "asyncio"
+    *dead, alive = killed(tmp_path, stream=stream, after=after, asks=asks, backend=backend)
+
+    # three replies and two turns of calls; a turn that is asked about is saved twice
+    assert [one["signal"] for one in dead] == [signal.SIGKILL] * (7 if asks else 5)
+    assert alive["signal"] == 0
+    assert kinds(load(alive["end"]["state"]).messages) == GOOD
+    for one in [*dead, alive]:
+        if one["left"]:
+            owed(load(one["left"]).transcript())
+        end = load(one["end"]["state"])
+        owed(end.transcript())
+        assert (one["end"]["stop"], one["end"]["text"]) == ("answer", "done")
+        for good, became in zip(GOOD, kinds(end.messages), strict=True):
+            assert became in (good, "unknown", "denied")
+            if good in EFFECTS:
+                assert one["did"].count(good) <= 1
+                assert became != good or one["did"].count(good) == 1

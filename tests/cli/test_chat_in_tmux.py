@@ -1,0 +1,592 @@
+"""A chat in a real terminal: what is on the screen, and what keys do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli.terminal import Open, Tmux, opened
+from cli_harness import Handrail
+
+ANSWER = "your answer:"
+MODEL = """
+import anyio
+from handrail import Call, Text
+from handrail.messages import Delta, Reply, Results
+from handrail.testing import ScriptedModel
+
+
+def edit(old, new, call_id):
+    args = {"file_path": "notes.txt", "old_string": old, "new_string": new}
+    return Call("edit", args, call_id)
+
+
+read = Call("read", {"file_path": "notes.txt"}, "c1")
+mark = edit("two", "two!", "c2")
+"""
+
+
+@pytest.fixture
+def tmux(handrail: Handrail) -> Iterator[Open]:
+    handrail.write("notes.txt", "one\ntwo\nthree\n")
+    yield from opened(handrail)
+
+
+def chats(pane: Tmux, model: str, *arguments: str) -> None:
+    """Begin a chat with a model that is written here."""
+    pane.handrail.write("model.py", MODEL + model)
+    pane.runs("chat", "--model", "model.py:model", *arguments)
+
+
+def notes(pane: Tmux) -> str:
+    return (pane.handrail.workspace / "notes.txt").read_text(encoding="utf-8")
+
+
+EDITS = """
+model = ScriptedModel(
+    ["Let me look.", read],
+    ["I mark the second line.", mark],
+    "The second line is marked now.",
+)
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> None:
+    pane = tmux(width)
+    chats(pane, EDITS, "Mark the second line.")
+    pane.answers("y", after=ANSWER)
+    pane.answers("/quit", after="marked now.\n>")
+    shown = pane.shows("To go on")
+
+    assert (pane.ends(), notes(pane)) == (0, "one\ntwo!\nthree\n")
+    assert (
+        shown
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  Let me look.",
+                    '▸ read(file_path: "notes.txt")',
+                    "│      1    one",
+                    "│      2    two",
+                    "│      3    three",
+                    "  I mark the second line.",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ Edited 'notes.txt', line 2.",
+                    "  The second line is marked now.",
+                    "> /quit",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+                120: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  Let me look.",
+                    '▸ read(file_path: "notes.txt")',
+                    "│      1    one",
+                    "│      2    two",
+                    "│      3    three",
+                    "  I mark the second line.",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ Edited 'notes.txt', line 2.",
+                    "  The second line is marked now.",
+                    "> /quit",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+            }
+        )[width]
+    )
+
+
+FEEDBACK = """
+def obey(request):
+    return Reply((Text("You said: " + request.messages[-1].results[0].text), edit("two", "2", "c3")))
+
+
+model = ScriptedModel(["I mark it.", mark], obey, "It is a number now.")
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: int) -> None:
+    pane = tmux(width, 60)
+    chats(pane, FEEDBACK, "Change the second line.")
+    pane.answers("n", after=ANSWER)
+    pane.answers("Write a number.", after="words for the model")
+    pane.answers("y", after=ANSWER, times=2)
+    shown = pane.shows("It is a number now.\n>")
+
+    assert notes(pane) == "one\n2\nthree\n"
+    assert (
+        shown
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  I mark it.",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: n",
+                    "words for the model (or Enter): Write a number.",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ denied: The user said no, and nothing was run. They said: Write a number.",
+                    "  You said: The user said no, and nothing was run. They said: Write a number.",
+                    "",
+                    "edit wants to run (write; call c3)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +2",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "2")',
+                    "│ Edited 'notes.txt', line 2.",
+                    "  It is a number now.",
+                    ">",
+                ],
+                120: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  I mark it.",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: n",
+                    "words for the model (or Enter): Write a number.",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ denied: The user said no, and nothing was run. They said: Write a number.",
+                    "  You said: The user said no, and nothing was run. They said: Write a number.",
+                    "",
+                    "edit wants to run (write; call c3)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +2",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "2")',
+                    "│ Edited 'notes.txt', line 2.",
+                    "  It is a number now.",
+                    ">",
+                ],
+            }
+        )[width]
+    )
+
+
+REMEMBERED = """
+model = ScriptedModel(
+    mark, edit("one", "one!", "c3"), "Both are marked.",
+)
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
+    tmux: Open, width: int
+) -> None:
+    pane = tmux(width, 60)
+    chats(pane, REMEMBERED, "Mark the lines.")
+    pane.answers("p", after=ANSWER)
+    pane.answers("y", after="store it? y/n:")
+    shown = pane.shows("Both are marked.\n>")
+    [stored] = (pane.handrail.config / "projects").glob("*.toml")
+
+    assert notes(pane) == "one!\ntwo!\nthree\n"
+    assert f"file: {stored}"[:60] in "\n".join(shown)
+    assert (
+        _lasting(shown, pane)
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: p",
+                    "rule:",
+                    "│ [[rule]]",
+                    '│ id = "…"',
+                    '│ decide = "allow"',
+                    '│ tools = ["edit"]',
+                    '│ access = ["read file:notes.txt", "write file:notes.txt"]',
+                    '│ reason = "remembered on …"',
+                    "│ expires = …",
+                    "scope: this project",
+                    "This allows the call, and stores the rule.",
+                    "store it? y/n: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ Edited 'notes.txt', line 2.",
+                    '▸ edit(file_path: "notes.txt", old_string: "one", new_string: "one!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│ -one",
+                    "│ +one!",
+                    "│  two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 1.",
+                    "  Both are marked.",
+                    ">",
+                ],
+                120: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "",
+                    "edit wants to run (write; call c2)",
+                    "  read file:notes.txt",
+                    "  write file:notes.txt",
+                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "asked by: mode ask",
+                    "file_path: notes.txt",
+                    "change of notes.txt:",
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "yes: y once · a this run · p this project · w all projects",
+                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "your answer: p",
+                    "rule:",
+                    "│ [[rule]]",
+                    '│ id = "…"',
+                    '│ decide = "allow"',
+                    '│ tools = ["edit"]',
+                    '│ access = ["read file:notes.txt", "write file:notes.txt"]',
+                    '│ reason = "remembered on …"',
+                    "│ expires = …",
+                    "scope: this project",
+                    "This allows the call, and stores the rule.",
+                    "store it? y/n: y",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ Edited 'notes.txt', line 2.",
+                    '▸ edit(file_path: "notes.txt", old_string: "one", new_string: "one!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│ -one",
+                    "│ +one!",
+                    "│  two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 1.",
+                    "  Both are marked.",
+                    ">",
+                ],
+            }
+        )[width]
+    )
+
+
+def _lasting(rows: list[str], pane: Tmux) -> list[str]:
+    """Rows without what is another at each run: folders, dates, and what they are broken into."""
+    kept = [row for row in rows if not row.startswith(("file: ", "┊ "))]
+    return [re.sub(r"remembered-\w+|\d{4}-\d\d-\d\d", "…", row) for row in kept]
+
+
+WAITS = """
+async def model(request):
+    if len(request.messages) == 1:
+        yield Delta("This takes ")
+        yield Delta("a while ")
+        await anyio.sleep_forever()
+    yield Reply((Text(f"I heard {len(request.messages)} messages."),))
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
+    tmux: Open, width: int
+) -> None:
+    pane = tmux(width)
+    chats(pane, WAITS, "Think.")
+    pane.shows("This takes a")
+    pane.presses("C-c")
+    pane.shows("Stopped.")
+    pane.answers("Never mind.", after=">")
+    pane.shows("messages.\n>")
+    pane.presses("C-c")
+
+    assert pane.ends() == 130
+    assert (
+        pane.shows("To go on")
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  This takes a while^C",
+                    "Stopped. Enter goes on with it; or say something else.",
+                    "> Never mind.",
+                    "  I heard 3 messages.",
+                    ">",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+                120: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  This takes a while^C",
+                    "Stopped. Enter goes on with it; or say something else.",
+                    "> Never mind.",
+                    "  I heard 3 messages.",
+                    ">",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+            }
+        )[width]
+    )
+
+
+FIRST = """
+model = ScriptedModel("Hello, I am new here.")
+"""
+SECOND = """
+model = ScriptedModel(
+    lambda request: Reply((Text("You said before: " + request.messages[0].parts[0].text),))
+)
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
+    pane = tmux(width)
+    chats(pane, FIRST, "My name is Ada.")
+    pane.shows("I am new here.\n>")
+    pane.presses("C-d")
+    first = pane.ends()
+    chats(pane, SECOND, "--resume", "last")
+    pane.answers("What is my name?", after="I am new here.\n>")
+    pane.shows("You said before: My name is Ada.\n>")
+    pane.presses("C-d")
+
+    assert (first, pane.ends()) == (0, 0)
+    assert (
+        pane.shows("To go on")
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  Hello, I am new here.",
+                    "> What is my name?",
+                    "  You said before: My name is Ada.",
+                    ">",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+                120: [
+                    "model.py:model · mode ask · 9 tools · /help",
+                    "  Hello, I am new here.",
+                    "> What is my name?",
+                    "  You said before: My name is Ada.",
+                    ">",
+                    "To go on with this chat: handrail chat --resume ID",
+                ],
+            }
+        )[width]
+    )
+
+
+UNDONE = """
+model = ScriptedModel(
+    mark, edit("one", "one!", "c3"), "Both are marked.",
+    lambda request: Reply((Text(" ".join(part.text for part in request.messages[-1].parts)),)),
+)
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
+    tmux: Open, width: int
+) -> None:
+    pane = tmux(width, 60)
+    chats(pane, UNDONE, "Mark the lines.", "--mode", "edits")
+    pane.answers("/undo", after="Both are marked.\n>")
+    pane.shows("undone.")
+    once = notes(pane)
+    pane.answers("/undo", after="undone.\n>")
+    pane.answers("/undo", after="undone.\n>", times=2)
+    pane.answers("What now?", after="not kept.\n>")
+    shown = pane.shows("What now?\n>")
+
+    assert (once, notes(pane)) == ("one\ntwo!\nthree\n", "one\ntwo\nthree\n")
+    assert (
+        shown
+        == snapshot(
+            {
+                80: [
+                    "model.py:model · mode edits · 9 tools · /help",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 2.",
+                    '▸ edit(file_path: "notes.txt", old_string: "one", new_string: "one!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│ -one",
+                    "│ +one!",
+                    "│  two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 1.",
+                    "  Both are marked.",
+                    "> /undo",
+                    "The last change of notes.txt is undone.",
+                    "> /undo",
+                    "The last change of notes.txt is undone.",
+                    "> /undo",
+                    "There is nothing to undo. What commands changed is not kept.",
+                    "> What now?",
+                    "  The user has undone your last change of 'notes.txt'. The user has undone your",
+                    "  last change of 'notes.txt'. What now?",
+                    ">",
+                ],
+                120: [
+                    "model.py:model · mode edits · 9 tools · /help",
+                    '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│  one",
+                    "│ -two",
+                    "│ +two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 2.",
+                    '▸ edit(file_path: "notes.txt", old_string: "one", new_string: "one!")',
+                    "│ @@ -1,3 +1,3 @@",
+                    "│ -one",
+                    "│ +one!",
+                    "│  two!",
+                    "│  three",
+                    "│ Edited 'notes.txt', line 1.",
+                    "  Both are marked.",
+                    "> /undo",
+                    "The last change of notes.txt is undone.",
+                    "> /undo",
+                    "The last change of notes.txt is undone.",
+                    "> /undo",
+                    "There is nothing to undo. What commands changed is not kept.",
+                    "> What now?",
+                    "  The user has undone your last change of 'notes.txt'. The user has undone your last change of 'notes.txt'. What now?",
+                    ">",
+                ],
+            }
+        )[width]
+    )
+
+
+SLOW = """
+from handrail import READ, Context, tool
+
+
+@tool(effect=READ)
+async def dig(depth: int, context: Context) -> str:
+    \"\"\"Dig a hole.\"\"\"
+    context.progress("half \\x1b[31mof it")
+    await anyio.sleep_forever()
+
+
+model = ScriptedModel(["I dig.", Call("dig", {"depth": 3}, "c1")])
+"""
+
+
+def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Open) -> None:
+    pane = tmux(80)
+    chats(pane, SLOW, "Dig.", "-t", "model.py:dig")
+    during = pane.shows("… 1 s")
+    pane.presses("C-c")
+    after = pane.shows("say something else.\n>")
+
+    assert during == snapshot(
+        [
+            "model.py:model · mode ask · 1 tool · /help",
+            "  I dig.",
+            "  ▸ dig(depth: 3) … 1 s · half \\u{1B}[31mof it",
+        ]
+    )
+    assert after == snapshot(
+        [
+            "model.py:model · mode ask · 1 tool · /help",
+            "  I dig.",
+            "▸ dig(depth: 3)",
+            "│ cancelled: The call was cancelled while it ran.",
+            "Stopped. Enter goes on with it; or say something else.",
+            ">",
+        ]
+    )

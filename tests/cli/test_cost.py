@@ -1,0 +1,92 @@
+"""What a command costs before it does anything: CPU time, beside that of what it cannot do without."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from cli_harness import Handrail
+
+SCRIPT = Path(sys.executable).with_name("handrail")
+COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "handrail_cli"]
+
+
+def cpu_seconds(command: list[str], env: dict[str, str], folder: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, env=env, cwd=folder)  # noqa: S603
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+
+
+def unmeasured(handrail: Handrail) -> dict[str, str]:
+    """The environment of a command that nobody counts the lines of."""
+    env = handrail.environment({"PATH": os.environ["PATH"]})
+    return {name: value for name, value in env.items() if not name.startswith("COV")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "beside", "times"),
+    [
+        (["--version"], "import click", 1.5),
+        (["--help"], "import click", 1.5),
+        (["tools", "list"], "import handrail, click", 2),
+    ],
+    ids=["version", "help", "tools list"],
+)
+def test_a_command_costs_little_more_than_its_imports(
+    handrail: Handrail, arguments: list[str], beside: str, times: float
+) -> None:
+    env = unmeasured(handrail)
+    # What a busy machine adds is never negative: the least of many is nearest to the cost.
+    ours, theirs = inf, inf
+    for measured in range(40):
+        ours = min(ours, cpu_seconds([*COMMAND, *arguments], env, handrail.workspace))
+        statement = [sys.executable, "-c", beside]
+        theirs = min(theirs, cpu_seconds(statement, env, handrail.workspace))
+        if measured >= 4 and ours <= times * theirs:
+            break
+
+    assert ours <= times * theirs
+
+
+def loaded(arguments: list[str], handrail: Handrail) -> set[str]:
+    """What a command has loaded when it ends."""
+    source = (
+        "import sys; from handrail_cli import main\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", source, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env=unmeasured(handrail),
+        cwd=handrail.workspace,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["tools", "--help"]])
+def test_help_and_version_load_click_and_none_of_the_package(
+    handrail: Handrail, arguments: list[str]
+) -> None:
+    found = loaded(arguments, handrail)
+
+    assert {one.partition(".")[0] for one in found if not _known(one)} == {"click", "handrail_cli"}
+    assert "importlib.metadata" not in found
+
+
+def test_a_list_of_tools_loads_neither_rich_nor_pydantic(handrail: Handrail) -> None:
+    assert loaded(["tools", "list"], handrail) & {"rich", "pydantic"} == set()
+    assert "handrail" in loaded(["tools", "list"], handrail)
+
+
+def _known(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top.startswith("_") or top == "sitecustomize"

@@ -1,0 +1,168 @@
+"""Every exit code of a run, by real processes with the real coding tools."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from cli_harness import Handrail, Schemas
+from cli_scripts import programmed, scripted
+
+WAITS = "[write('a.txt', 'c1')]"
+
+
+def test_0_it_was_done(handrail: Handrail) -> None:
+    ran = handrail.process("run", *scripted(handrail, "bash('echo hi', 'c1')", "'Hi.'"), "Go")
+
+    assert (ran.exit, ran.out) == (0, "Hi.\n")
+
+
+@pytest.mark.parametrize("trouble", ["busy", "other"])
+def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -> None:
+    code = f"async def model(request):\n    raise ModelFailed('it is ill', {trouble!r})\n"
+
+    ran = handrail.process("run", *programmed(handrail, code), "Go", "--json")
+
+    told = schema("run", ran.json)
+    assert (ran.exit, told["stop"], told["why"]) == (1, "failed", "it is ill")
+    assert ran.error == {
+        "code": f"model_{trouble}",
+        "message": "it is ill",
+        "hint": f"go on with `handrail runs resume {told['id']}`",
+        "exit": 1,
+    }
+
+
+def test_1_somebodys_code_is_broken(handrail: Handrail) -> None:
+    code = "async def model(request):\n    raise LookupError('oops')\n"
+
+    ran = handrail.process("run", *programmed(handrail, code), "Go", "--json")
+
+    assert (ran.exit, ran.error["message"]) == (1, "m.py:model raised LookupError: oops")
+    assert "Traceback" not in ran.err
+
+
+def test_2_it_cannot_begin(handrail: Handrail) -> None:
+    assert handrail.process("run", "Go").exit == 2
+    assert handrail.process("run", "--nonsense").exit == 2
+    assert handrail.process("runs", "resume", "last").exit == 2
+
+
+def test_3_calls_were_denied(handrail: Handrail) -> None:
+    ran = handrail.process("run", *scripted(handrail, WAITS, "'Done.'"), "Go")
+
+    assert (ran.exit, ran.out) == (3, "Done.\n")
+    assert "1 call denied:" in ran.err
+
+
+def test_4_it_waits(handrail: Handrail, schema: Schemas) -> None:
+    option = scripted(handrail, WAITS, "'Done.'")
+
+    ran = handrail.process("run", *option, "Go", "--on-denied", "suspend", "--json")
+
+    told = schema("run", ran.json)
+    assert (ran.exit, told["stop"]) == (4, "pending")
+    [waits] = told["pending"]
+    assert (waits["call_id"], waits["tool"]) == ("c1", "write")
+    assert waits["question"] == "May write read file:a.txt, write file:a.txt?"
+
+
+def test_4_it_says_how_to_go_on(handrail: Handrail) -> None:
+    step = "[write('a.txt', 'c1'), write('a.txt', 'c2')]"
+
+    ran = handrail("run", *scripted(handrail, step), "Go", "--on-denied", "suspend", "-q")
+
+    [run] = (handrail.state / "runs").iterdir()
+    assert ran.err == (
+        "- c1: May write read file:a.txt, write file:a.txt?\n"
+        "- c2: May write read file:a.txt, write file:a.txt?\n"
+        f"run {run.name} waits for answers:\n"
+        f"  handrail runs show {run.name}\n"
+        f"  handrail runs approve {run.name} --all\n"
+        f"  handrail runs resume {run.name}\n"
+    )
+
+
+def test_5_a_limit_is_reached(handrail: Handrail) -> None:
+    option = scripted(handrail, "glob('c1')", "glob('c2')", "'Done.'")
+
+    assert handrail.process("run", *option, "Go", "--max-turns", "2").exit == 5
+
+
+def test_6_nobody_is_there(handrail: Handrail) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+
+    ran = handrail.process("run", "-m", "openai-chat:any", "--base-url", url, "Go", "--json")
+
+    assert (ran.exit, ran.error["code"]) == (6, "model_unreachable")
+
+
+class _Doorman(BaseHTTPRequestHandler):
+    keys: list[str | None]
+
+    def do_POST(self) -> None:
+        self.keys.append(self.headers["Authorization"])
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(401)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@contextmanager
+def doorman() -> Iterator[tuple[str, list[str | None]]]:
+    """A server that takes nobody's key; its address, and the keys."""
+    keys: list[str | None] = []
+    with HTTPServer(("127.0.0.1", 0), type("", (_Doorman,), {"keys": keys})) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", keys
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_6_it_takes_no_request_of_ours(handrail: Handrail) -> None:
+    own = {"OPENAI_API_KEY": "for-another-server", "HANDRAIL_API_KEY": "for-this-server"}
+    with doorman() as (url, keys):
+        ran = handrail.process(
+            "run", "-m", "openai:any", "--base-url", url, "Go", "--json", env=own
+        )
+
+    assert (ran.exit, ran.error["code"], keys) == (6, "model_refused", ["Bearer for-this-server"])
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["130", "143"]
+)
+def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int) -> None:
+    option = scripted(handrail, "bash('sleep 100', 'c1')", "'Done.'")
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "handrail_cli", "run", *option, "Go", "--mode", "open", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=handrail.environment(),
+        cwd=handrail.workspace,
+        encoding="utf-8",
+    ) as process:
+        assert process.stderr is not None
+        said = "".join(iter(process.stderr.readline, '> bash {"command": "sleep 100"}\n'))
+        process.send_signal(number)
+        out, err = process.communicate()
+
+    assert (process.returncode, "Traceback" in said + err) == (code, False)
+    assert '"stop": "interrupted"' in out
+    run = next((handrail.state / "runs").iterdir()).name
+    assert f"go on with `handrail runs resume {run}`" in err

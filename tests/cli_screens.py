@@ -1,0 +1,92 @@
+"""What a command leaves on a real terminal, with its colours or without."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cli_harness import Handrail
+
+PATIENCE = 60.0
+"""Seconds after which something that should be on the screen never will be."""
+_COUNT = itertools.count()
+_TITLED = r"""
+"$@"
+printf '\033]2;ended %s\007' $?
+exec sleep 1000
+"""
+"""A title is set once all has been shown; what a pane shows when it is dead would move the rest."""
+
+
+class Screen:
+    """One terminal with one command in it."""
+
+    def __init__(self, handrail: Handrail, *, width: int, height: int = 50) -> None:
+        tmux = shutil.which("tmux")
+        assert tmux is not None, "this needs tmux: install it"
+        self._handrail = handrail
+        self._socket = f"handrail-screen-{os.getpid()}-{next(_COUNT)}"
+        self._tmux = [tmux, "-L", self._socket, "-f", "/dev/null"]
+        self._size = ["-x", str(width), "-y", str(height), "-c", str(handrail.workspace)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._do("kill-server")
+        (Path("/tmp") / f"tmux-{os.getuid()}" / self._socket).unlink(missing_ok=True)  # noqa: S108
+
+    def runs(self, *arguments: str, env: Mapping[str, str] = {}) -> None:
+        """Start the command."""
+        wanted = self._handrail.environment(env)
+        wanted.pop("COLUMNS", None)
+        pairs = [f"{name}={value}" for name, value in wanted.items()]
+        command = ["env", "-i", *pairs, sys.executable, "-m", "handrail_cli", *arguments]
+        self._do("new-session", "-d", *self._size, "sh", "-c", _TITLED, "sh", *command)
+
+    def types(self, text: str, *, after: str) -> None:
+        """Type a line, once these words are on the screen."""
+        self.shows(after)
+        self._do("send-keys", "-l", text)
+        self._do("send-keys", "Enter")
+
+    def shows(self, words: str) -> None:
+        """Wait until these words are on the screen."""
+        until = time.monotonic() + PATIENCE
+        while words not in (shown := self._do("capture-pane", "-p")):
+            assert time.monotonic() < until, f"{words!r} never came:\n{shown}"
+
+    def ends(self) -> int:
+        """Wait until the command has ended and all of it is shown; its exit code."""
+        until = time.monotonic() + PATIENCE
+        while not (title := self._do("display-message", "-p", "#{pane_title}")).startswith("ended"):
+            assert time.monotonic() < until, f"it did not end:\n{self._do('capture-pane', '-p')}"
+        return int(title.split()[1])
+
+    def lines(self, *, colors: bool = False) -> list[str]:
+        """What is on the screen."""
+        shown = self._do("capture-pane", "-p", *(["-e"] if colors else []))
+        return shown.rstrip("\n").split("\n")
+
+    def _do(self, *command: str) -> str:
+        done = subprocess.run(  # noqa: S603
+            [*self._tmux, *command],
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TERM": "xterm"},
+        )
+        return done.stdout

@@ -1,0 +1,107 @@
+"""A provider on the loopback: it answers what a test says, and keeps what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, NamedTuple
+
+Ending = Literal["complete", "cut", "unframed", "open"]
+"""How a response ends: as it should; in the middle of its framing; with the connection, so that
+nothing shows whether that was all; or not before the client hangs up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the provider says to one request."""
+
+    status: int = 200
+    body: bytes = b""
+    kind: str = "application/json"
+    ending: Ending = "complete"
+
+    @staticmethod
+    def plain(body: Any, status: int = 200) -> Answer:
+        return Answer(status=status, body=json.dumps(body).encode())
+
+    @staticmethod
+    def stream(*events: Mapping[str, Any] | str, ending: Ending = "complete") -> Answer:
+        """Server-sent events, each with its type as its name, where it has one."""
+        return Answer(body=b"".join(map(_sent, events)), kind="text/event-stream", ending=ending)
+
+
+def _sent(event: Mapping[str, Any] | str) -> bytes:
+    if isinstance(event, str):
+        return f"data: {event}\n\n".encode()
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()
+
+
+class Asked(NamedTuple):
+    """One request, as it came in."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class Stage:
+    """The provider, while it is there."""
+
+    url: str
+    answers: list[Answer]
+    asked: list[Asked] = field(default_factory=list)
+    gone: threading.Event = field(default_factory=threading.Event)
+    """Set when a client hangs up on an open response."""
+
+
+@contextmanager
+def provider(*answers: Answer) -> Iterator[Stage]:
+    """Answers requests in this order; the last answer is given again and again."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            stage.asked.append(Asked(self.path, headers, json.loads(self.rfile.read(length))))
+            self._say(stage.answers.pop(0) if len(stage.answers) > 1 else stage.answers[0])
+
+        def _say(self, answer: Answer) -> None:
+            framed = answer.ending != "unframed"
+            self.send_response(answer.status)
+            self.send_header("content-type", answer.kind)
+            self.send_header(
+                *(("transfer-encoding", "chunked") if framed else ("connection", "close"))
+            )
+            self.end_headers()
+            size = f"{len(answer.body):x}\r\n".encode()
+            self.wfile.write(size + answer.body + b"\r\n" if framed else answer.body)
+            if answer.ending == "complete":
+                self.wfile.write(b"0\r\n\r\n")
+                return
+            self.close_connection = True
+            self.wfile.flush()
+            if answer.ending == "open":
+                self.rfile.read(1)
+                stage.gone.set()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    stage = Stage(f"http://127.0.0.1:{server.server_port}", list(answers))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield stage
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,354 @@
+"""Clients of models: what they send, what they make of what comes, and what they leave open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+import anyio
+import pytest
+from anthropic import AsyncAnthropic
+from google.genai import Client
+from openai import AsyncOpenAI
+
+from handrail import READ, HandrailError, Toolset, tool
+from handrail.messages import Model, Piece, Prompt, Reply, Request, wire_name
+from handrail.models import anthropic, gemini, openai_chat, openai_responses
+from models.stage import Answer, provider
+from models.talk import ANTHROPIC, CHAT, GEMINI, KEY, RESPONSES, WIRES, Wire
+
+# what SDKs leave to the collector, trio speaks of; what we leave fails the test
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Async generator '(anthropic|google|httpcore2|httpx2|openai):ResourceWarning"
+)
+
+every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+
+
+@tool(effect=READ)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+REQUEST = Request((Prompt.of("What is 1 + 2?"),), Toolset(add), "Be brief.", 99)
+SHORT = Request((Prompt.of("What is 1 + 2?"),))
+
+
+async def heard(model: Model, request: Request = REQUEST) -> list[Piece]:
+    return [piece async for piece in cast("AsyncIterator[Piece]", model(request))]
+
+
+async def answered(model: Model, request: Request = REQUEST) -> Reply:
+    return await cast("Awaitable[Reply]", model(request))
+
+
+@every_wire
+async def test_a_reply_comes_piece_by_piece(wire: Wire) -> None:
+    with provider(wire.streamed()) as stage:
+        pieces = await heard(wire.model(stage.url))
+
+    assert pieces == wire.pieces
+
+
+@every_wire
+async def test_a_reply_comes_as_a_whole(wire: Wire) -> None:
+    with provider(Answer.plain(wire.whole)) as stage:
+        reply = await answered(wire.model(stage.url, stream=False))
+
+    assert reply == wire.reply
+    assert [one.path for one in stage.asked] == [wire.whole_path]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+ADD = {"name": "add", "description": "Add two numbers."}
+SENT: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "model": "m-1",
+        "stream": True,
+        "max_tokens": 99,
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "What is 1 + 2?"}]}],
+        "tools": [{**ADD, "input_schema": SCHEMA, "strict": True}],
+        "temperature": 0,
+        "novelty": {"x": 1},
+    },
+    "openai_chat": {
+        "model": "m-1",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens": 99,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "What is 1 + 2?"},
+        ],
+        "tools": [{"type": "function", "function": {**ADD, "parameters": SCHEMA, "strict": True}}],
+        "temperature": 0,
+        "novelty": {"x": 1},
+    },
+    "openai_responses": {
+        "model": "m-1",
+        "stream": True,
+        "max_output_tokens": 99,
+        "instructions": "Be brief.",
+        "input": [
+            {
+                "type": "message",
+                "role": "user",
+                "content": [{"type": "input_text", "text": "What is 1 + 2?"}],
+            }
+        ],
+        "tools": [{"type": "function", **ADD, "parameters": SCHEMA, "strict": True}],
+        "temperature": 0,
+        "novelty": {"x": 1},
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [{"role": "user", "parts": [{"text": "What is 1 + 2?"}]}],
+        "tools": [{"functionDeclarations": [{**ADD, "parametersJsonSchema": SCHEMA}]}],
+        "generationConfig": {"maxOutputTokens": 99},
+        "temperature": 0,
+        "novelty": {"x": 1},
+    },
+}
+
+
+@every_wire
+async def test_a_request_goes_out_as_its_provider_wants_it_with_the_options_as_they_are(
+    wire: Wire,
+) -> None:
+    with provider(wire.streamed()) as stage:
+        model = wire.model(stage.url, options={"temperature": 0, "novelty": {"x": 1}})
+        await heard(model)
+
+    assert [(one.path, one.body) for one in stage.asked] == [(wire.path, SENT[wire.name])]
+
+
+LEAST: dict[str, dict[str, Any]] = {
+    "anthropic": {"model": "m-1", "stream": True, "max_tokens": 4096},
+    "openai_chat": {
+        "model": "m-1",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    },
+    "openai_responses": {"model": "m-1", "stream": True},
+    "gemini": {"generationConfig": {}},
+}
+
+
+@every_wire
+async def test_a_request_says_nothing_that_nobody_asked_for(wire: Wire) -> None:
+    with provider(wire.streamed()) as stage:
+        await heard(wire.model(stage.url), SHORT)
+
+    [asked] = stage.asked
+    messages = {"messages", "input", "contents"}
+    assert {key: one for key, one in asked.body.items() if key not in messages} == LEAST[wire.name]
+
+
+LIMITS = {
+    "anthropic": ("max_tokens",),
+    "openai_chat": ("max_completion_tokens",),
+    "openai_responses": ("max_output_tokens",),
+    "gemini": ("generationConfig", "maxOutputTokens"),
+}
+
+
+@every_wire
+async def test_a_model_has_a_limit_for_requests_without_one(wire: Wire) -> None:
+    with provider(wire.streamed()) as stage:
+        model = wire.model(stage.url, max_tokens=5)
+        await heard(model, SHORT)
+        await heard(model)
+
+    found = [one.body for one in stage.asked]
+    for key in LIMITS[wire.name]:
+        found = [one[key] for one in found]
+    assert found == [5, 99]
+
+
+@every_wire
+async def test_names_that_the_wire_cannot_carry_come_back_as_they_were(wire: Wire) -> None:
+    dotted = tool(effect=READ, name="sums.add")(add.__wrapped__)
+    named = f'"{wire_name("sums.add")}"'.encode()
+    answer = replace(wire.streamed(), body=wire.streamed().body.replace(b'"add"', named))
+    with provider(answer) as stage:
+        pieces = await heard(wire.model(stage.url), REQUEST._replace(tools=Toolset(dotted)))
+
+    names = stage.asked[0].body["tools"]
+    assert "sums.add" not in str(names)
+    assert [call.name for call in cast("Reply", pieces[-1]).calls] == ["sums.add"]
+
+
+VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY")
+
+
+@every_wire
+async def test_a_key_of_the_environment_is_not_sent_to_another_server(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, KEY)
+    with provider(wire.streamed()) as stage:
+        await heard(wire.model(stage.url))
+        await heard(wire.model(stage.url, key="k-of-this-server"))
+
+    assert KEY not in str(stage.asked)
+    shown = [one.headers[wire.key_header].removeprefix("Bearer ") for one in stage.asked]
+    assert shown == ["none", "k-of-this-server"]
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, CHAT, RESPONSES], ids=lambda wire: wire.name)
+async def test_headers_of_the_environment_are_not_sent_to_another_server(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    custom = f"X-Gateway: {KEY}\nauthorization: Bearer {KEY}\n no header\nx-api-key : {KEY}"
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", custom)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", custom)
+    monkeypatch.setenv("OPENAI_ORG_ID", KEY)
+    monkeypatch.setenv("OPENAI_PROJECT_ID", KEY)
+    with provider(wire.streamed()) as stage:
+        await heard(wire.model(stage.url, key="k-of-this-server"))
+
+    [asked] = stage.asked
+    assert KEY not in str(asked)
+    assert asked.headers[wire.key_header] == "Bearer k-of-this-server"
+    named = ("x-gateway", "openai-organization", "openai-project")
+    assert not any(name in asked.headers for name in named)
+
+
+@pytest.mark.parametrize(
+    ("wire", "address", "named"),
+    [
+        (ANTHROPIC, "ANTHROPIC_BASE_URL", {"x-gateway": "ours"}),
+        (
+            CHAT,
+            "OPENAI_BASE_URL",
+            {"x-gateway": "ours", "openai-organization": "o-1", "openai-project": "p-1"},
+        ),
+    ],
+    ids=["anthropic", "openai_chat"],
+)
+async def test_headers_of_the_environment_are_sent_where_it_leads(
+    wire: Wire, address: str, named: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{one}_API_KEY", KEY)
+        monkeypatch.setenv(f"{one}_CUSTOM_HEADERS", "x-gateway: ours")
+    monkeypatch.setenv("OPENAI_ORG_ID", "o-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "p-1")
+    with provider(wire.streamed()) as stage:
+        monkeypatch.setenv(address, stage.url + wire.root)
+        await heard(wire.make("m-1"))
+
+    [asked] = stage.asked
+    assert asked.headers == {**asked.headers, **named}
+
+
+@every_wire
+async def test_a_generator_that_is_closed_hangs_up(wire: Wire) -> None:
+    with provider(wire.streamed("open", 3)) as stage:
+        said = cast("Any", wire.model(stage.url)(REQUEST))
+        async with aclosing(said):
+            first = await anext(said)
+        await anyio.to_thread.run_sync(stage.gone.wait, 20)
+
+    assert first == wire.pieces[0]
+    assert stage.gone.is_set()
+
+
+@every_wire
+async def test_a_run_that_is_cancelled_hangs_up(wire: Wire) -> None:
+    with provider(wire.streamed("open", 3)) as stage, anyio.CancelScope() as scope:
+        async for _ in cast("AsyncIterator[Piece]", wire.model(stage.url)(REQUEST)):
+            scope.cancel()
+    with anyio.fail_after(20):
+        await anyio.to_thread.run_sync(stage.gone.wait, 20)
+
+    assert stage.gone.is_set()
+
+
+@every_wire
+async def test_the_reply_comes_when_nothing_is_open_any_more(wire: Wire) -> None:
+    """Whoever takes the reply and goes away leaves nothing behind."""
+    with provider(wire.streamed("unframed")) as stage:
+        said = cast("Any", wire.model(stage.url)(REQUEST))
+        async with aclosing(said):
+            while not isinstance(await anext(said), Reply):
+                pass
+            assert said.ag_frame.f_locals["pieces"].ag_frame is None
+
+
+async def test_a_client_of_ones_own_is_used_and_stays_open() -> None:
+    with provider(ANTHROPIC.streamed(), CHAT.streamed(), RESPONSES.streamed()) as stage:
+        claude = AsyncAnthropic(base_url=stage.url, api_key="own")
+        gpt = AsyncOpenAI(base_url=stage.url + "/v1", api_key="own")
+        async with claude, gpt:
+            replies = [
+                (await heard(anthropic("m-1", client=claude)))[-1],
+                (await heard(openai_chat("m-1", client=gpt)))[-1],
+                (await heard(openai_responses("m-1", client=gpt)))[-1],
+            ]
+            closed = [claude.is_closed(), gpt.is_closed()]
+
+    assert replies == [ANTHROPIC.reply, CHAT.reply, RESPONSES.reply]
+    assert closed == [False, False]
+    assert [one.headers["authorization"] for one in stage.asked] == ["Bearer own"] * 3
+
+
+async def test_a_client_of_googles_is_used_and_stays_open() -> None:
+    with provider(GEMINI.streamed()) as stage:
+        client = Client(api_key="own", http_options={"base_url": stage.url})
+        model = gemini("m-1", client=client)
+        replies = [(await heard(model))[-1], (await heard(model))[-1]]
+        await client.aio.aclose()
+
+    assert replies == [GEMINI.reply] * 2
+    assert [one.headers["x-goog-api-key"] for one in stage.asked] == ["own"] * 2
+
+
+@pytest.mark.parametrize("more", [{"base_url": "http://x"}, {"key": "k"}])
+def test_a_client_goes_with_no_address_and_no_key(more: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="a client has its own base_url and key"):
+        openai_chat("m-1", client=AsyncOpenAI(api_key="own"), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "package", "extra"),
+    [
+        (anthropic, "anthropic", "anthropic"),
+        (openai_chat, "openai", "openai"),
+        (openai_responses, "openai", "openai"),
+        (gemini, "google", "google"),
+    ],
+)
+def test_a_missing_extra_says_what_installs_it(
+    make: Any, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(HandrailError) as failure:
+        make("m-1")
+
+    assert str(failure.value) == (
+        f"this model needs the package of its provider: pip install 'handrail[{extra}]'"
+    )
+
+
+def test_importing_loads_no_sdk() -> None:
+    code = "import sys, handrail.models; print([n for n in %r if n in sys.modules])"
+    packages = ["anthropic", "google.genai", "httpx2", "openai", "pydantic"]
+    ran = subprocess.run(  # noqa: S603  our own code
+        [sys.executable, "-c", code % packages], capture_output=True, encoding="utf-8", check=True
+    )
+
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,215 @@
+"""A real model server, by the official clients, over all three formats that it speaks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import pytest
+
+from handrail import READ, Call, Executor, Toolset, tool
+from handrail.agent import Agent
+from handrail.messages import (
+    Delta,
+    Model,
+    ModelFailed,
+    Piece,
+    Prompt,
+    Reply,
+    Request,
+    Results,
+)
+from handrail.models import anthropic, openai_chat, openai_responses
+from models.local_server import running
+from test_docs import DOCS, blocks, run, text_of
+
+NAMES = ["anthropic", "openai_chat", "openai_responses"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with running() as url:
+        yield url
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The loops differ in what is left open, and not in what is said."""
+    return "asyncio"
+
+
+@tool(effect=READ)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+ONE_CALL: dict[str, dict[str, Any]] = {
+    "anthropic": {"tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+    "openai_chat": {"tool_choice": "required", "parallel_tool_calls": False},
+    "openai_responses": {"tool_choice": "required", "parallel_tool_calls": False},
+}
+
+
+BRIEF: dict[str, dict[str, Any]] = {
+    "anthropic": {"max_tokens": 12},
+    "openai_chat": {"max_completion_tokens": 12},
+    "openai_responses": {"max_output_tokens": 12},
+}
+"""Wins over what a request says."""
+
+
+def model_at(server: str, name: str, **options: Any) -> Model:
+    options = {"temperature": 0, **options}
+    if name == "anthropic":
+        return anthropic("local", base_url=server, options=options)
+    make = openai_chat if name == "openai_chat" else openai_responses
+    return make("local", base_url=f"{server}/v1", options=options)
+
+
+def caller_at(server: str, name: str) -> Model:
+    """A model that calls a tool when it is asked something, and talks when it has the result."""
+    forced = {"chat_template_kwargs": {"call_first": True}, **ONE_CALL[name]}
+    calling, talking = model_at(server, name, **forced), model_at(server, name, **BRIEF[name])
+
+    def ask(request: Request) -> AsyncIterator[Piece]:
+        model = calling if isinstance(request.messages[-1], Prompt) else talking
+        return cast("AsyncIterator[Piece]", model(request))
+
+    return ask
+
+
+async def heard(model: Model, request: Request) -> list[Piece]:
+    return [piece async for piece in cast("AsyncIterator[Piece]", model(request))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_streams_words(server: str, name: str) -> None:
+    pieces = await heard(model_at(server, name), Request((Prompt.of("Say hello."),), max_tokens=8))
+
+    *deltas, reply = pieces
+    assert isinstance(reply, Reply)
+    assert len(deltas) > 1
+    assert "".join(one.text for one in deltas if isinstance(one, Delta)) == reply.text
+    assert reply.text
+    assert (reply.usage.received, reply.usage.sent > 8) == (8, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_replies_as_a_whole(server: str, name: str) -> None:
+    model = {
+        "anthropic": anthropic("local", base_url=server, stream=False),
+        "openai_chat": openai_chat("local", base_url=f"{server}/v1", stream=False),
+        "openai_responses": openai_responses("local", base_url=f"{server}/v1", stream=False),
+    }[name]
+    reply = await cast("Any", model(Request((Prompt.of("Say hello."),), max_tokens=4)))
+
+    assert (reply.text != "", reply.usage.received) == (True, 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_calls_a_tool_reads_the_result_and_answers(server: str, name: str) -> None:
+    seen: list[str] = []
+    async with Executor(Toolset(add)) as executor:
+        agent = Agent(caller_at(server, name), executor, max_tokens=64)
+        done = await agent.run(
+            "What is 2 plus 3?", watch=lambda one: seen.append(type(one).__name__)
+        )
+
+    prompt, reply, results, answer = done.state.messages
+    assert isinstance(reply, Reply)
+    assert isinstance(results, Results)
+    ids = [call.id for call in reply.calls]
+    asked = [(call.name, add.parse(call.args).values) for call in reply.calls]  # type: ignore[union-attr]
+    assert (done.stop, done.state.turns, prompt) == ("answer", 2, Prompt.of("What is 2 plus 3?"))
+    # over Messages, the server knows no way to ask for one call alone
+    assert asked == [("add", {"a": 2, "b": 3})] * (2 if name == "anthropic" else 1)
+    assert [(one.call_id, one.text) for one in results.results] == [(one, "5") for one in ids]
+    assert done.text == cast("Reply", answer).text != ""
+    assert cast("Reply", answer).usage.received <= 12
+    assert [one for one in seen if one != "Delta"] == ["Reply", "Results", "Reply"]
+    assert seen[-2] == "Delta"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_call_that_the_limit_cuts_off_is_not_run(server: str, name: str) -> None:
+    """The control: with tokens enough, the same request is a call."""
+    request = Request((Prompt.of("What is 2 plus 3?"),), Toolset(add), max_tokens=16)
+    pieces = await heard(caller_at(server, name), request)
+    whole = await heard(caller_at(server, name), request._replace(max_tokens=64))
+
+    assert [type(one).__name__ for one in cast("Reply", pieces[-1]).parts] == ["Cut"]
+    assert cast("Reply", whole[-1]).calls
+
+
+async def test_a_run_goes_on_over_another_format(server: str) -> None:
+    """The history of each is sent on over the next."""
+    state = None
+    for name in NAMES:
+        agent = Agent(caller_at(server, name), Toolset(add), max_tokens=64)
+        question = "What is 2 plus 3?"
+        run = agent.run(question) if state is None else agent.resume(state, question)
+        state = (await run).state
+
+    assert state is not None
+    assert (state.turns, state.calls > 2, state.open) == (6, True, ())
+
+
+async def test_what_the_server_refuses_is_said_in_its_words(server: str) -> None:
+    model = openai_chat("local", base_url=f"{server}/v1", options={"grammar": "root ::= no"})
+    with pytest.raises(ModelFailed, match="status 400") as failure:
+        await heard(model, Request((Prompt.of("x"),), max_tokens=1))
+
+    assert failure.value.trouble == "other"
+
+
+TUTORIAL = r"""answer \| .+
+Prompt
+Reply
+Results
+Reply
+Results
+Reply
+\{'tea': .+, 'jam': .+\}
+
+The answer was taken\.
+Need\(item='.*', count=.+\)
+
+pending \['May it order\?'\] .+
+
+answer \| .+
+"""
+"""What the tutorial prints, whatever the model's own words are."""
+
+
+def test_the_tutorial_runs_with_a_real_model(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of each script: where that has calls, the model is held to those tools."""
+    options = {"max_completion_tokens": 160, "chat_template_kwargs": {"call_first": True}}
+    calling = model_at(server, "openai_chat", **ONE_CALL["openai_chat"], **options)
+    talking = model_at(server, "openai_chat", **BRIEF["openai_chat"])
+
+    def scripted(*steps: Any) -> Model:
+        left = [[one.name for one in step if isinstance(one, Call)] for step in steps]
+
+        def model(request: Request) -> AsyncIterator[Piece]:
+            names = left.pop(0)
+            only = request._replace(tools=request.tools.only(*set(names)))
+            return cast("AsyncIterator[Piece]", (calling if names else talking)(only))
+
+        return model
+
+    example = ModuleType("example")
+    monkeypatch.setattr("handrail.testing.ScriptedModel", scripted)
+    monkeypatch.setitem(sys.modules, "example", example)
+    monkeypatch.chdir(tmp_path)
+    page = text_of(DOCS / "tutorial" / "an-agent-in-five-minutes.md")
+
+    printed = [run(block, example.__dict__) for block in blocks(page)]
+
+    assert re.fullmatch(TUTORIAL, "\n".join(filter(None, printed)), re.DOTALL), printed

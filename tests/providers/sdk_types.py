@@ -1,0 +1,86 @@
+"""Requests checked against the official SDKs' own types, with unknown keys refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, get_args, get_type_hints
+
+import anthropic.types
+import openai.types.chat
+import openai.types.responses
+from google.genai import types as google
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import is_typeddict
+
+
+def closed(kind: Any, seen: set[Any]) -> None:
+    """Make every TypedDict that a type reaches refuse keys that it does not name."""
+    if is_typeddict(kind) and kind not in seen:
+        seen.add(kind)
+        kind.__pydantic_config__ = {**getattr(kind, "__pydantic_config__", {}), "extra": "forbid"}
+        for hint in get_type_hints(kind, include_extras=True).values():
+            closed(hint, seen)
+    for inner in get_args(kind):
+        closed(inner, seen)
+
+
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    closed(kind, set())
+    return TypeAdapter(list[kind])
+
+
+ADAPTERS = {
+    "anthropic": adapter(anthropic.types.MessageParam),
+    "openai_chat": adapter(openai.types.chat.ChatCompletionMessageParam),
+    "openai_responses": adapter(openai.types.responses.ResponseInputItemParam),
+}
+
+
+def consumed(value: Any) -> None:
+    """Walk through what pydantic validates only when it is looked at."""
+    if isinstance(value, dict):
+        for one in value.values():
+            consumed(one)
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for one in value:
+            consumed(one)
+
+
+def check_anthropic(body: dict[str, Any]) -> None:
+    assert set(body) <= {"messages", "system"}
+    consumed(ADAPTERS["anthropic"].validate_python(body["messages"]))
+
+
+def check_openai_chat(body: dict[str, Any]) -> None:
+    """All keys are OpenAI's own, but for one that other servers give and take."""
+    [messages] = body.values()
+    plain = [{k: v for k, v in one.items() if k != "reasoning_content"} for one in messages]
+    consumed(ADAPTERS["openai_chat"].validate_python(plain))
+
+
+def check_openai_responses(body: dict[str, Any]) -> None:
+    assert set(body) <= {"input", "instructions"}
+    consumed(ADAPTERS["openai_responses"].validate_python(body["input"]))
+
+
+def check_gemini(body: dict[str, Any]) -> None:
+    assert set(body) <= {"contents", "systemInstruction"}
+    for content in [*body["contents"], body.get("systemInstruction", {})]:
+        google.Content.model_validate_json(json.dumps(content))
+
+
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "anthropic": check_anthropic,
+    "gemini": check_gemini,
+    "openai_chat": check_openai_chat,
+    "openai_responses": check_openai_responses,
+}
+
+
+def accepts(wire: str, body: dict[str, Any]) -> bool:
+    try:
+        CHECKS[wire](body)
+    except ValidationError:
+        return False
+    return True
