@@ -49,6 +49,7 @@ def guard(workspace: Path, folder: Path) -> None:
     """From here on, modules below a folder run only if they are trusted."""
     found = next((one for one in sys.meta_path if isinstance(one, _Guard)), None)
     if found is None:
+        _installed()  # while nobody listens: to find out, Python imports something
         found = _Guard()
         sys.meta_path.insert(0, found)
     found.folders[folder.resolve()] = workspace
