@@ -394,6 +394,21 @@ def test_with_no_input_nobody_is_asked_at_a_terminal(tools: Handrail, person: Op
     assert "This would allow it" in seat.seen
 
 
+def test_a_file_that_is_no_text_is_not_taken_for_a_new_one(
+    handrail: Handrail, person: Opens
+) -> None:
+    (handrail.workspace / "picture").write_bytes(b"\x89PNG\xff")
+    for path, told in [("picture", "could not be read"), ("new", "is not there yet")]:
+        seat = person("tools", "call", "write", f"file_path={path}", "content=x")
+        seat.until("your answer: ")
+        seat.type("n\n")
+        seat.until("words for the model")
+        seat.type("\n")
+
+        assert seat.end() == 3
+        assert told in seat.seen
+
+
 def test_a_change_is_shown_as_a_diff_before_it_is_made(handrail: Handrail, person: Opens) -> None:
     handrail.write("a.txt", "old words\n")
     args = '{"file_path": "a.txt", "content": "new words\\n"}'

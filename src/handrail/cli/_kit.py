@@ -5,6 +5,7 @@ What is slow to load is loaded by the part that needs it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 CODING = "coding"
 """The source that is the coding tools."""
-_LONGEST_FILE = 1 << 20
+MOST_BYTES = 400_000
+"""Of a file that is compared with what is to become of it."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +155,14 @@ class Kit:
         raise Halt(words, code="no_tool", hint=hint)
 
     def text_of(self, path: str) -> str | None:
-        """What a file of the workspace says now, for whoever is shown a change to it."""
+        """What a file of the workspace says now, for whoever is shown a change to it.
+
+        None is no file. One that is no text raises, or it would be taken for one that is not there.
+        """
         try:
-            with self.workspace.file(path) as found, open(found.fd, "rb", closefd=False) as opened:
-                return opened.read(_LONGEST_FILE).decode()
-        except (HandrailError, OSError, UnicodeDecodeError):
+            with self.workspace.file(path) as found:
+                return os.pread(found.fd, MOST_BYTES, 0).decode()
+        except HandrailError:
             return None
 
     def _parts(self) -> Iterator[Toolset]:

@@ -24,7 +24,7 @@ from handrail.cli._chat_talk import Desk, Talk
 from handrail.cli._chat_watch import Watcher
 from handrail.cli._exits import Exit, Halt
 from handrail.cli._journal import usage
-from handrail.cli._kit import Kit
+from handrail.cli._kit import MOST_BYTES, Kit
 from handrail.cli._models import model_of
 from handrail.cli._options import JUDGED, MODELLED, run_ids
 from handrail.cli._outlet import Outlet
@@ -32,9 +32,6 @@ from handrail.cli._saved import Saved, find_run, new_run, runs_folder
 from handrail.cli._session import given, opened, taken_up
 from handrail.judgement import Approver
 from handrail.messages import Model
-
-_MOST_BYTES = 400_000
-"""Of a file that is compared with what is to become of it."""
 
 
 @as_command("chat", "Talk to a model that uses tools.", *JUDGED, *MODELLED)
@@ -132,21 +129,12 @@ def _approver(kit: Kit, **options: Any) -> Approver:
     from rich.console import Console  # noqa: PLC0415  an extra, loaded when it is needed
 
     return terminal(
-        read=partial(_now, kit),
+        read=kit.text_of,
         workspace=kit.app.workspace,
         console=Console(stderr=True, no_color=not kit.app.tints),
         remember=kit.memory,
         **options,
     )
-
-
-def _now(kit: Kit, path: str) -> str | None:
-    """The text of a file of the workspace as it is now."""
-    try:
-        with kit.workspace.file(path) as found:
-            return os.pread(found.fd, _MOST_BYTES, 0).decode()
-    except HandrailError:
-        return None
 
 
 class _Changes:
@@ -165,6 +153,6 @@ class _Changes:
         self._told[call_id] = kept
         after: bytes | None = None
         with suppress(OSError, HandrailError), workspace.file(kept.real) as found:
-            after = os.pread(found.fd, _MOST_BYTES, 0)
+            after = os.pread(found.fd, MOST_BYTES, 0)
         gone = after is None  # somebody was quicker
         return [] if gone else diff_lines(kept.real, kept.before, after or b"", width)
