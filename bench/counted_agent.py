@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 from counted import ARGS, add, count
 from handrail import READ, Call, Executor, Text, Toolset, tool
-from handrail.agent import Agent, State, dump
-from handrail.messages import Model, Piece, Prompt, Reply, Request
+from handrail.agent import Agent, RunState, dump_state
+from handrail.messages import Model, Prompt, Reply, Request, StreamItem
 from handrail.testing import ScriptedModel
 
 TOOLS = Toolset(tool(effect=READ)(add))
@@ -37,11 +37,11 @@ async def model_alone(model: ScriptedModel, request: Request) -> None:
 async def run(agent: Agent[None], model: ScriptedModel) -> None:
     model.requests.clear()
     done = await agent.run("go")
-    assert done.stop == "answer"
+    assert done.stop_reason == "answer"
 
 
 def streamed(model: ScriptedModel) -> Model:
-    async def pieces(request: Request) -> AsyncIterator[Piece]:
+    async def pieces(request: Request) -> AsyncIterator[StreamItem]:
         reply = await model(request)
         for call in reply.calls:
             yield call
@@ -50,8 +50,8 @@ def streamed(model: ScriptedModel) -> Model:
     return pieces
 
 
-async def save(state: State) -> None:
-    dump(state)
+async def save(state: RunState) -> None:
+    dump_state(state)
 
 
 async def main() -> None:

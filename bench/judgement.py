@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from definition import Row
-from handrail import DESTROY, WRITE, Access, Call, Spec, write_file
-from handrail.policy import Level, Rulebook, parse, shipped
-from handrail.policy._lexer import lex
-from handrail.policy._shell import read_line
+from handrail import DESTROY, WRITE, Access, Call, Spec, writes_file
+from handrail.policy import Level, Rulebook, builtin_rules, parse
+from handrail.policy._rules.shell_command import read_shell_command
+from handrail.policy._shell.strict import lex
 
 CORPUS = Path(__file__).parents[1] / "tests" / "data" / "benign-commands.txt"
 TURNS = 25
@@ -49,8 +49,8 @@ def best(*sides: Callable[[], Any]) -> list[float]:
 def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
     book = hundred()
     save = Spec(name="save", description="", input_schema={}, effect=WRITE)
-    call, again = Call("save", '{"path":"src/a.py"}', "1"), (write_file("src/a.py"),)
-    others = [(write_file(f"src/d{n}/a.py"),) for n in range(MANY)]
+    call, again = Call("save", '{"path":"src/a.py"}', "1"), (writes_file("src/a.py"),)
+    others = [(writes_file(f"src/d{n}/a.py"),) for n in range(MANY)]
     table = {f"tool{n}": n for n in range(1_000)}
     turns = range(MANY)
 
@@ -67,7 +67,7 @@ def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
             book(call, save, again)
 
     def judged_first() -> None:
-        book.switch("ask")  # forgets what it decided
+        book.set_mode("ask")  # forgets what it decided
         for one in others:
             book(call, save, one)
 
@@ -79,7 +79,7 @@ def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
 
 
 def lines() -> Iterator[Row]:
-    book = Rulebook(shipped("read_only", "development"))
+    book = Rulebook(builtin_rules("read_only", "development"))
     bash = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
     touched = (Access(DESTROY, "*"),)
     text = CORPUS.read_text(encoding="utf-8").splitlines()
@@ -89,7 +89,7 @@ def lines() -> Iterator[Row]:
         call = Call("bash", {"command": line}, "1")
 
         def judged(call: Call = call) -> None:
-            read_line.cache_clear()
+            read_shell_command.cache_clear()
             book(call, bash, touched)
 
         mine, bare = best(judged, lambda line=line: lex(line))

@@ -1,4 +1,7 @@
-"""One table of what things cost: us, the limit, what it is held to. Fails where it is not."""
+"""One table of what things cost: us, the limit, what it is held to. Fails where it is not.
+
+Names of parts choose some of them: `python bench/run.py execution` has those that are counts.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,11 @@ import web
 def main() -> int:
     """Measure, print, and say by the exit code whether every row holds."""
     failed = 0
+    wanted = sys.argv[1:]
     print(f"{'what':44} {'ours':>10} {'limit':>10}  {'unit':10}  held to")
     parts = (definition, execution, agent, judgement, files, search, sandbox, web, cli)
-    for row in (row for part in parts for row in part.rows()):
+    chosen = [part for part in parts if not wanted or part.__name__ in wanted]
+    for row in (row for part in chosen for row in part.rows()):
         failed += not row.ok
         held = row.held if row.ok else f"{row.held}  NOT HELD"
         print(

@@ -19,10 +19,8 @@ import anyio
 
 from definition import Row
 from handrail import Call, Executor, Toolset
-from handrail.tools import Workspace
-from handrail.tools._glob import glob
-from handrail.tools._grep import grep
-from handrail.tools._ripgrep import Ripgrep
+from handrail.tools import Workspace, glob, grep
+from handrail.tools._search.ripgrep import Ripgrep
 
 FOLDERS = 1_000
 FILES = 100
@@ -90,8 +88,8 @@ def bare(program: str, root: Path, words: list[str]) -> float:
 
 async def ratio(program: str, root: Path, question: Question) -> float:
     """How many times as long as ripgrep it takes."""
-    workspace, engine = Workspace(root), Ripgrep(program)
-    tools = Toolset(glob(workspace, engine=engine), grep(workspace, engine=engine))
+    workspace = Workspace(root)
+    tools = Toolset(glob(workspace, ripgrep=program), grep(workspace, ripgrep=program))
     ours, theirs = list[float](), list[float]()
     async with Executor(tools) as executor:
         for turn in range(TURNS):

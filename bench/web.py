@@ -16,7 +16,7 @@ import httpx2
 
 from definition import Row
 from handrail.net import Guard, Url
-from handrail.tools._fetch import Way, dial, get
+from handrail.tools._web.http import FetchOptions, dial, get
 
 TURNS = 15
 MANY = 40
@@ -50,12 +50,12 @@ async def measured() -> tuple[float, float]:
     guard = Guard(
         ports=frozenset({port}), networks=("127.0.0.0/8",), resolver=lambda *_: ["127.0.0.1"]
     )
-    way = Way(guard=guard, trust=None, connect=dial, most=5 << 20)
+    options = FetchOptions(guard=guard, trust=None, connect=dial, max_bytes=5 << 20)
     url = Url("http", "pub.test", port, "/", "")
     limits = httpx2.Limits(max_keepalive_connections=0)
     async with httpx2.AsyncClient(limits=limits, trust_env=False) as client:
         ours, plain = await best(
-            lambda: get(url, way), lambda: client.get(f"http://127.0.0.1:{port}/")
+            lambda: get(url, options), lambda: client.get(f"http://127.0.0.1:{port}/")
         )
     return ours, plain
 

@@ -1,7 +1,7 @@
 """A process of its own that goes on with sealed questions; what it runs, it writes into a log.
 
-Reads one JSON object from stdin: tokens, answers by place, and what has changed since. Prints the
-results' kinds, and new sealed questions.
+Reads one JSON object from stdin: tokens, answers by place (and to all that is asked anew), and what
+has changed since. Prints the results' kinds, and new sealed questions.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 import anyio
 
 from handrail import (
-    Access,
     Allow,
+    Approvals,
     Ask,
-    Call,
+    CheckedCall,
     Decision,
     Deny,
     Executor,
     Result,
-    Spec,
     Toolset,
     tool,
-    write_file,
+    writes_file,
 )
-from handrail.approvals import FileLedger, Tampered, defer, seal, unseal
-from handrail.judgement import Answer, Edit, Pending
+from handrail.approvals import FileLedger, Tampered, defer, sign_pending, verify_pending
+from handrail.permissions import Answer, Edit, Pending
+from resuming import resume
 
 KEY = b"k" * 32
 
@@ -43,14 +43,14 @@ def toolset(log: Path, changed: bool = False) -> Toolset:  # noqa: FBT001, FBT00
 
     if changed:
 
-        @tool(name="save", touches=write_file)
+        @tool(name="save", touches=writes_file)
         async def other(path: str) -> str:
             """Save, and tell everybody."""
             return wrote(path)
 
         return Toolset(other)
 
-    @tool(touches=write_file)
+    @tool(touches=writes_file)
     async def save(path: str) -> str:
         """Save a file."""
         return wrote(path)
@@ -64,9 +64,9 @@ class Gate:
     def __init__(self, version: str) -> None:
         self.version = version
 
-    def __call__(self, call: Call, _spec: Spec, accesses: tuple[Access, ...]) -> Decision:
-        gated = accesses[0].resource.startswith("file:g")
-        return Ask(f"{call.id}: {accesses[0]}?") if gated else Allow()
+    def __call__(self, call: CheckedCall) -> Decision:
+        gated = call.accesses[0].resource.startswith("file:g")
+        return Ask(f"{call.id}: {call.accesses[0]}?") if gated else Allow()
 
 
 def executor(state: dict[str, Any]) -> Executor:
@@ -74,10 +74,8 @@ def executor(state: dict[str, Any]) -> Executor:
     return Executor(
         toolset(folder / "log", state.get("changed", False)),
         policy=Gate(state.get("version", "1")),
-        approver=defer,
-        ledger=FileLedger(folder / "ledger"),
+        approvals=Approvals(approver=defer, ledger=FileLedger(folder / "ledger"), timeout=100.0),
         clock=lambda: state.get("now", 0.0),
-        answer_within=100.0,
     )
 
 
@@ -93,24 +91,27 @@ def answer(word: str, pending: Pending) -> Answer:
             return Deny("no")
 
 
+def _word(state: dict[str, Any], pending: Pending) -> str:
+    again = state.get("again") if pending.round else None
+    return str(again or state["answers"][pending.call.id])
+
+
 async def go_on(state: dict[str, Any]) -> dict[str, Any]:
     """Answer some questions, and say what became of them."""
     pending: list[Pending] = []
     for token in state["tokens"]:
         try:
-            pending.append(unseal(token, KEY))
+            pending.append(verify_pending(token, KEY))
         except Tampered:
             state.setdefault("tampered", []).append(token)
     answers = {
-        one.id: answer(state["answers"][one.call.id], one)
-        for one in pending
-        if one.call.id in state["answers"]
+        one.id: answer(_word(state, one), one) for one in pending if one.call.id in state["answers"]
     }
     async with executor(state) as runs:
-        results = await runs.resume(pending, answers)
+        results = await resume(runs, pending, answers) if pending else []
     return {
         "kinds": [one.failure.kind.value if one.failure else "good" for one in results],
-        "tokens": [seal(one.pending, KEY) for one in results if one.pending is not None],
+        "tokens": [sign_pending(one.pending, KEY) for one in results if one.pending is not None],
         "tampered": len(state.get("tampered", [])),
     }
 

@@ -6,20 +6,24 @@ import importlib
 import io
 import json
 import os
+import pkgutil
+import re
+import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 from jsonschema import Draft202012Validator
 
-from handrail._version import __version__
-from handrail_cli._tree import ROOT, run
+import handrail.cli.commands
 
 SCHEMAS = Path(__file__).parents[1] / "docs" / "cli" / "schemas"
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
@@ -71,7 +75,7 @@ class Handrail:
         """What commands keep."""
         return self.folder / "state" / "handrail"
 
-    def __call__(self, *arguments: str, input: str = "", env: Mapping[str, str] = {}) -> Ran:  # noqa: A002
+    def __call__(self, *arguments: str, input: str = "", env: Mapping[str, str | None] = {}) -> Ran:  # noqa: A002
         """Run a command in this process; its stdin is no terminal."""
         out, err = _stream(), _stream()
         with self._apart(env) as patch, redirect_stdout(out), redirect_stderr(err):
@@ -79,10 +83,10 @@ class Handrail:
             code = _code(arguments)
         return Ran(code, _text(out), _text(err))
 
-    def process(self, *arguments: str, input: str = "", env: Mapping[str, str] = {}) -> Ran:  # noqa: A002
+    def process(self, *arguments: str, input: str = "", env: Mapping[str, str | None] = {}) -> Ran:  # noqa: A002
         """Run a command in a process of its own."""
         done = subprocess.run(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "handrail_cli", *arguments],
+            [sys.executable, "-m", "handrail.cli", *arguments],
             input=input,
             capture_output=True,
             encoding="utf-8",
@@ -99,10 +103,10 @@ class Handrail:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def environment(self, env: Mapping[str, str] = {}) -> dict[str, str]:
-        """What a command sees."""
+    def environment(self, env: Mapping[str, str | None] = {}) -> dict[str, str]:
+        """What a command sees; a variable that is None is not set."""
         kept = {name: os.environ[name] for name in os.environ if name in KEPT or _covers(name)}
-        return kept | {
+        usual = kept | {
             "COLUMNS": "80",
             "HOME": str(self.folder / "home"),
             "TERM": "xterm-256color",
@@ -110,13 +114,13 @@ class Handrail:
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_STATE_HOME": str(self.folder / "state"),
-            **env,
         }
+        return {name: value for name, value in (usual | env).items() if value is not None}
 
     @contextmanager
-    def _apart(self, env: Mapping[str, str]) -> Iterator[pytest.MonkeyPatch]:
+    def _apart(self, env: Mapping[str, str | None]) -> Iterator[pytest.MonkeyPatch]:
         """What a command changes in a process is as it was, for the next one."""
-        modules, term = set(sys.modules), signal.getsignal(signal.SIGTERM)
+        modules = set(sys.modules)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.workspace)
             wanted = self.environment(env)
@@ -130,7 +134,6 @@ class Handrail:
             try:
                 yield patch
             finally:
-                signal.signal(signal.SIGTERM, term)
                 _forget(set(sys.modules) - modules, self.folder)
 
 
@@ -156,15 +159,21 @@ def made(folder: Path) -> Handrail:
     return Handrail(folder)
 
 
-def commands(
-    of: Mapping[str, Any] = ROOT, above: tuple[str, ...] = ()
-) -> Iterator[tuple[str, ...]]:
+def commands(above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The words of every command that does something."""
-    for name, (where, _) in sorted(of.items()):
-        if isinstance(where, str):
-            yield (*above, name)
+    for name in sorted(_listed(above)):
+        words = (*above, name)
+        if _listed(words):
+            yield from commands(words)
         else:
-            yield from commands(where, (*above, name))
+            yield words
+
+
+def command_at(words: tuple[str, ...]) -> tuple[click.Command, str]:
+    """A command, and the line that the list above it has for it."""
+    told = " ".join(_help(words).split())
+    [found] = [one for one in _modules() if _beginning(one) in told]
+    return found, _listed(words[:-1])[words[-1]]
 
 
 def groups() -> list[tuple[str, ...]]:
@@ -173,10 +182,46 @@ def groups() -> list[tuple[str, ...]]:
 
 
 def _code(arguments: tuple[str, ...]) -> int:
-    try:
-        return int(run(list(arguments), __version__))
-    except SystemExit as ended:
-        return int(ended.code or 0)
+    """What `python -m handrail.cli` ends with, in this process; it leaves signals as they were."""
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["handrail", *arguments])
+        try:
+            runpy.run_module("handrail.cli", run_name="__main__")
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        finally:
+            for one, handler in handlers.items():
+                signal.signal(one, handler)
+    raise AssertionError("a command ends with an exit code")
+
+
+@cache
+def _help(words: tuple[str, ...]) -> str:
+    out = _stream()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setenv("COLUMNS", "100")
+        assert _code((*words, "--help")) == 0
+    return _text(out)
+
+
+def _listed(words: tuple[str, ...]) -> dict[str, str]:
+    """The commands below others, as the help lists them: a line for each name."""
+    _, _, listed = _help(words).partition("\nCommands:\n")
+    return dict(re.findall(r"(?m)^  (\S+) +(.+)$", listed))
+
+
+@cache
+def _modules() -> list[click.Command]:
+    """The command of each module that has one."""
+    package = handrail.cli.commands
+    found = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    return [importlib.import_module(one.name).command for one in found]
+
+
+def _beginning(command: click.Command) -> str:
+    """The first paragraph of a command's help."""
+    return " ".join((command.help or "").split("\n\n")[0].split())
 
 
 def _forget(modules: set[str], folder: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,8 @@ from cli_harness import Handrail
 
 PATIENCE = 60.0
 """Seconds after which something that should be on the screen never will be."""
+_PAUSE = 0.1
+"""Seconds between two reads of the screen: what it waits for needs the processor too."""
 _COUNT = itertools.count()
 _TITLED = r"""
 "$@"
@@ -29,10 +32,13 @@ exec sleep 1000
 class Screen:
     """One terminal with one command in it."""
 
-    def __init__(self, handrail: Handrail, *, width: int, height: int = 50) -> None:
+    def __init__(
+        self, handrail: Handrail, *, width: int, height: int = 50, patience: float = PATIENCE
+    ) -> None:
         tmux = shutil.which("tmux")
         assert tmux is not None, "this needs tmux: install it"
         self._handrail = handrail
+        self._patience = patience
         self._socket = f"handrail-screen-{os.getpid()}-{next(_COUNT)}"
         self._tmux = [tmux, "-L", self._socket, "-f", "/dev/null"]
         self._size = ["-x", str(width), "-y", str(height), "-c", str(handrail.workspace)]
@@ -51,35 +57,55 @@ class Screen:
 
     def runs(self, *arguments: str, env: Mapping[str, str] = {}) -> None:
         """Start the command."""
+        self._start([sys.executable, "-m", "handrail.cli", *arguments], env)
+
+    def runs_line(self, line: str, *, env: Mapping[str, str] = {}) -> None:
+        """Start a command of the shell."""
+        self._start(["bash", "-c", line], env)
+
+    def _start(self, command: list[str], env: Mapping[str, str]) -> None:
         wanted = self._handrail.environment(env)
         wanted.pop("COLUMNS", None)
         pairs = [f"{name}={value}" for name, value in wanted.items()]
-        command = ["env", "-i", *pairs, sys.executable, "-m", "handrail_cli", *arguments]
-        self._do("new-session", "-d", *self._size, "sh", "-c", _TITLED, "sh", *command)
+        clean = ["env", "-i", *pairs, *command]
+        self._do("new-session", "-d", *self._size, "sh", "-c", _TITLED, "sh", *clean)
 
     def types(self, text: str, *, after: str) -> None:
         """Type a line, once these words are on the screen."""
         self.shows(after)
-        self._do("send-keys", "-l", text)
-        self._do("send-keys", "Enter")
+        self._enter(text)
+
+    def answers(self, text: str, *, prompt: re.Pattern[str]) -> None:
+        """Type a line, once the last line of the screen is a prompt."""
+        self._wait(lambda: bool(prompt.fullmatch(self.lines()[-1])), f"the prompt for {text!r}")
+        self._enter(text)
 
     def shows(self, words: str) -> None:
         """Wait until these words are on the screen."""
-        until = time.monotonic() + PATIENCE
-        while words not in (shown := self._do("capture-pane", "-p")):
-            assert time.monotonic() < until, f"{words!r} never came:\n{shown}"
+        self._wait(lambda: words in self._do("capture-pane", "-p"), repr(words))
 
     def ends(self) -> int:
         """Wait until the command has ended and all of it is shown; its exit code."""
-        until = time.monotonic() + PATIENCE
-        while not (title := self._do("display-message", "-p", "#{pane_title}")).startswith("ended"):
-            assert time.monotonic() < until, f"it did not end:\n{self._do('capture-pane', '-p')}"
-        return int(title.split()[1])
+        self._wait(lambda: self._title().startswith("ended"), "the end")
+        return int(self._title().split()[1])
 
     def lines(self, *, colors: bool = False) -> list[str]:
         """What is on the screen."""
         shown = self._do("capture-pane", "-p", *(["-e"] if colors else []))
         return shown.rstrip("\n").split("\n")
+
+    def _title(self) -> str:
+        return self._do("display-message", "-p", "#{pane_title}")
+
+    def _enter(self, text: str) -> None:
+        self._do("send-keys", "-l", text)
+        self._do("send-keys", "Enter")
+
+    def _wait(self, arrived: Callable[[], bool], what: str) -> None:
+        until = time.monotonic() + self._patience
+        while not arrived():
+            assert time.monotonic() < until, f"{what} never came:\n{self._do('capture-pane', '-p')}"
+            time.sleep(_PAUSE)
 
     def _do(self, *command: str) -> str:
         done = subprocess.run(  # noqa: S603

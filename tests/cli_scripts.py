@@ -9,7 +9,7 @@ from cli_harness import Handrail
 
 _HEAD = """\
 from handrail import Call, Text
-from handrail.messages import Cut, Delta, ModelFailed, Reply, Results, Thought, Usage
+from handrail.messages import Delta, ModelError, Reasoning, Reply, ToolResults, TruncatedCall, Usage
 from handrail.testing import ScriptedModel
 
 

@@ -16,6 +16,7 @@ import handrail
 from handrail import Tool, tool
 
 FOUR = {"anyio", "griffe", "pydantic", "typing_extensions"}
+DEFINES_TOOLS = "from handrail import Call, Registry, Result, Tool, Toolset, lint, tool"
 THEIRS = {"annotated_types", "idna", "pydantic_core", "sniffio", "typing_inspection"}
 
 
@@ -33,13 +34,14 @@ def run(statement: str, **variables: str) -> str:
 def cpu_seconds(statement: str, compiled: Path) -> float:
     """What a statement costs where all modules were compiled before."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run(statement, PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(compiled))
+    untraced = {name: "" for name in os.environ if name.startswith("COVERAGE_")}
+    run(statement, PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(compiled), **untraced)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
-def test_the_root_has_at_most_forty_names_in_order() -> None:
-    assert len(handrail.__all__) <= 40
+def test_the_root_has_at_most_fifty_names_in_order() -> None:
+    assert len(handrail.__all__) <= 50
     assert handrail.__all__ == sorted(
         handrail.__all__, key=lambda n: (not n.isupper(), n.islower() or "_" in n, n)
     )
@@ -48,14 +50,13 @@ def test_the_root_has_at_most_forty_names_in_order() -> None:
 def test_every_name_of_the_root_is_there_and_no_other() -> None:
     public = {
         name
-        for name, value in vars(handrail).items()
-        if not name.startswith("_") and getattr(value, "__name__", "") != f"handrail.{name}"
+        for name in dir(handrail)
+        if not name.startswith("_")
+        and getattr(getattr(handrail, name), "__name__", "") != f"handrail.{name}"
     }
 
-    assert public - {"TYPE_CHECKING", "Any"} == set(handrail.__all__) - (
-        set() if "Executor" in public else {"Executor"}
-    )
-    assert handrail.Executor is handrail.Executor
+    assert public - {"TYPE_CHECKING", "make_lazy"} == set(handrail.__all__)
+    assert all(getattr(handrail, name) is getattr(handrail, name) for name in handrail.__all__)
     with pytest.raises(AttributeError, match="module 'handrail' has no attribute 'Nothing'"):
         _ = handrail.Nothing
 
@@ -71,9 +72,12 @@ def test_a_tool_has_at_most_twelve_public_attributes() -> None:
     assert public == [
         "accesses",
         "fn",
+        "headline",
         "invoke",
         "origin",
         "parse",
+        "preview",
+        "proxy",
         "remote",
         "spec",
         "takes_context",
@@ -82,9 +86,24 @@ def test_a_tool_has_at_most_twelve_public_attributes() -> None:
     assert len(Tool.__mro__) == 3  # itself, Generic, object
 
 
-def test_importing_loads_no_third_party_package_but_the_four_it_needs() -> None:
+def test_importing_loads_none_of_its_parts() -> None:
     loaded = run(
         "import sys; old = set(sys.modules); import handrail; print(*set(sys.modules) - old)"
+    )
+
+    assert {
+        name for name in loaded.split() if name.split(".")[0] not in sys.stdlib_module_names
+    } == {
+        "handrail",
+        "handrail._support",
+        "handrail._support.lazy",
+    }
+    assert "typing" not in loaded.split()
+
+
+def test_what_defines_tools_loads_no_third_party_package_but_the_four_it_needs() -> None:
+    loaded = run(
+        f"import sys; old = set(sys.modules); {DEFINES_TOOLS}; print(*set(sys.modules) - old)"
     )
     third_party = {
         name.split(".")[0]
@@ -96,11 +115,13 @@ def test_importing_loads_no_third_party_package_but_the_four_it_needs() -> None:
     assert "pydantic" not in third_party  # it comes with the first tool
 
 
-def test_importing_costs_at_most_a_tenth_more_than_pydantic_and_anyio(tmp_path: Path) -> None:
+def test_what_defines_tools_costs_at_most_a_tenth_more_than_pydantic_and_anyio(
+    tmp_path: Path,
+) -> None:
     # What a busy machine adds is never negative: the least of many is nearest to the cost.
     ours, theirs = inf, inf
     for measured in range(60):
-        ours = min(ours, cpu_seconds("import handrail", tmp_path))
+        ours = min(ours, cpu_seconds(DEFINES_TOOLS, tmp_path))
         theirs = min(theirs, cpu_seconds("import pydantic, anyio", tmp_path))
         if measured >= 8 and ours <= 1.1 * theirs:
             break
@@ -136,11 +157,11 @@ def test_a_lazy_door_has_all_of_its_names_and_no_other(edge: str) -> None:
 @pytest.mark.parametrize("edge", LAZY)
 def test_a_lazy_door_loads_nothing_but_itself(edge: str) -> None:
     loaded = run(
-        f"import sys, handrail, importlib; old = set(sys.modules); import handrail.{edge}; "
+        f"import sys, handrail, typing; old = set(sys.modules); import handrail.{edge}; "
         "print(*set(sys.modules) - old)"
     )
 
-    assert set(loaded.split()) == {f"handrail.{edge}", "handrail._door"}
+    assert set(loaded.split()) == {f"handrail.{edge}"}
 
 
 def test_what_a_list_of_tools_needs_loads_neither_pydantic_nor_the_executor(
@@ -148,12 +169,14 @@ def test_what_a_list_of_tools_needs_loads_neither_pydantic_nor_the_executor(
 ) -> None:
     loaded = run(
         "import sys\n"
-        "from handrail.approvals import displayed\n"
-        "from handrail.policy import Places, Trust, digest\n"
-        "from handrail.sandbox import Sandbox, Unavailable\n"
+        "from handrail.approvals import make_printable\n"
+        "from handrail.policy import RulePaths, Trust, digest\n"
+        "from handrail.sandbox import Sandbox, SandboxUnavailable\n"
         "from handrail.tools import outline\n"
         f"outline(), Sandbox({str(tmp_path)!r})\n"
         "print(*sys.modules)"
     ).split()
 
-    assert {"pydantic", "anyio", "griffe", "asyncio", "handrail._executor"} & set(loaded) == set()
+    assert {"pydantic", "anyio", "griffe", "asyncio", "handrail._execution.executor"} & set(
+        loaded
+    ) == set()

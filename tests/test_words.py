@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 
 import pytest
 
@@ -17,29 +18,43 @@ from handrail import (
     Args,
     Ask,
     Call,
+    CallLimits,
     Context,
     DefinitionError,
     Deny,
     Effect,
     Exposure,
     Failure,
+    FailureKind,
     Fault,
     File,
     Finding,
+    HandrailError,
+    Hook,
     Image,
-    Kind,
+    LongResults,
+    NeedsLogin,
+    Refused,
     Result,
     Retry,
     Spec,
+    StopRun,
     Text,
+    ToolFailed,
+    Transient,
+    Unknown,
     events,
-    judgement,
+    permissions,
 )
 from handrail.events import ToolsChanged
-from handrail.judgement import Edit, Explanation, Matched, Origin, Pending
+from handrail.permissions import Edit, Explanation, FileChange, Matched, Origin, Pending
 
 PENDING = Pending(
-    id="p1",
+    run_id="r1",
+    turn_id="t1",
+    key="r1/t1/c1",
+    position=0,
+    round=0,
     call=Call("add", "{}", "c1"),
     effect=READ,
     accesses=(Access(READ, "*"),),
@@ -50,13 +65,12 @@ PENDING = Pending(
 )
 VALUES = [
     Access(READ, "file:a"),
+    FileChange("a", "old", None),
     Allow(),
-    Args({"a": 1}, '{"a":1}'),
     Ask("Go on?"),
     Call("add", {"a": 1}, "c1"),
-    Context(call_id="c1", idempotency_key="k1"),
     Deny("not here"),
-    Failure(Kind.BAD_ARGS, "no"),
+    Failure(FailureKind.BAD_ARGS, "no"),
     File(b"%PDF", "application/pdf", "a.pdf"),
     Finding("add", "rule", "words"),
     Image(b"\x89PNG"),
@@ -65,20 +79,27 @@ VALUES = [
     Text("3"),
     ToolsChanged(generation=1, added=("add",)),
     events.Requested(1.0, Call("add", "{}", "c1")),
-    events.Judged(1.0, "c1", (Access(READ, "*"),), Allow()),
+    events.Decided(1.0, "c1", (Access(READ, "*"),), Allow()),
     PENDING,
     Edit({"a": 2}),
-    Explanation(call=Call("add", "{}", "c1"), matched=(Matched("ask", Origin("mode ask")),)),
+    Explanation(
+        call=Call("add", "{}", "c1"), matched=(Matched("ask", Origin("mode ask", kind="mode")),)
+    ),
     Matched("deny", Origin("no-env", "rules.toml", 3), "secrets"),
     Origin("no-env", "rules.toml", 3),
     events.Asked(1.0, PENDING),
-    events.Answered(1.0, "p1", "c1", Edit({"a": 2})),
+    events.Answered(1.0, PENDING.id, "c1", Edit({"a": 2})),
     events.Waiting(1.0, "c2", ("c1",)),
     events.Started(1.0, "c1", 1),
     events.Progressed(1.0, "c1", "half"),
-    events.AttemptFailed(1.0, "c1", 1, Kind.TRANSIENT, "busy", 0.5),
+    events.AttemptFailed(1.0, "c1", 1, FailureKind.TRANSIENT, "busy", 0.5),
     events.Stored(1.0, "c1", 100_000),
     events.Finished(2.0, Result("c1", "3")),
+    events.Yielded(1.0, "c1", "a piece"),
+    events.Lost(3),
+    CallLimits(timeout=5.0),
+    LongResults(reader="always"),
+    Hook(),
 ]
 
 
@@ -92,15 +113,33 @@ def test_a_word_is_a_frozen_slotted_value_that_survives_pickling(value: object) 
             setattr(value, field.name, None)
 
 
+def test_a_context_is_a_slotted_value_that_survives_pickling() -> None:
+    value = Context(call_id="c1", idempotency_key="k1", deps=["a"], metadata={"tenant": "t1"})
+
+    assert not hasattr(value, "__dict__")
+    assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301  made on the line above
+
+
 def test_every_public_dataclass_but_tool_is_among_them() -> None:
     words = {
         value
-        for module in (handrail, events, judgement)
+        for module in (handrail, events, permissions)
         for name in module.__all__
         if isinstance(value := getattr(module, name), type) and dataclasses.is_dataclass(value)
     }
 
-    assert words - {handrail.Tool} == {type(value) for value in VALUES}
+    # functions, a ledger, and one for each attempt at a call, which is made too often to be frozen
+    with_a_life = {handrail.Tool, handrail.Approvals, Context}
+    assert words - with_a_life == {type(value) for value in VALUES}
+
+
+def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+    calls = [Call("add", {"a": 1}) for _ in range(100)]
+
+    assert len({call.id for call in calls}) == 100
+    assert [call.id for call in calls if not re.fullmatch("call_[0-9a-f]{24}", call.id)] == []
+    assert dataclasses.replace(calls[0], args="{}").id == calls[0].id
+    assert Call("add", "{}", "c1").id == "c1"
 
 
 def test_effects_are_ordered() -> None:
@@ -113,7 +152,7 @@ def test_exposures_are_three() -> None:
 
 
 def test_each_kind_of_failure_says_whose_fault_it_is() -> None:
-    assert {kind.value: kind.fault for kind in Kind} == {
+    assert {kind.value: kind.fault for kind in FailureKind} == {
         "unknown_tool": Fault.MODEL,
         "bad_args": Fault.MODEL,
         "stale": Fault.MODEL,
@@ -129,7 +168,7 @@ def test_each_kind_of_failure_says_whose_fault_it_is() -> None:
 
 
 def test_a_kind_equals_its_stable_string() -> None:
-    assert Failure(Kind.BAD_ARGS, "no") == Failure("bad_args", "no")  # type: ignore[arg-type]
+    assert Failure(FailureKind.BAD_ARGS, "no") == Failure("bad_args", "no")  # type: ignore[arg-type]
 
 
 def test_a_result_reads_as_its_words_and_holds_its_parts() -> None:
@@ -137,8 +176,8 @@ def test_a_result_reads_as_its_words_and_holds_its_parts() -> None:
 
     assert Result("c1", "one\ntwo", parts).content == parts
     assert Result("c1", "3").content == (Text("3"),)
-    assert Result.fail("c1", Kind.DENIED, "not here", "rule 3") == Result(
-        "c1", "not here", failure=Failure(Kind.DENIED, "not here", "rule 3")
+    assert Result.fail("c1", FailureKind.DENIED, "not here", "rule 3") == Result(
+        "c1", "not here", failure=Failure(FailureKind.DENIED, "not here", "rule 3")
     )
 
 
@@ -148,12 +187,77 @@ def test_a_result_cannot_be_changed_and_survives_pickling() -> None:
     with pytest.raises(AttributeError):
         result.text = "4"  # type: ignore[misc]
     assert pickle.loads(pickle.dumps(result)) == result  # noqa: S301  made on the line above
+    rich = Result("c1", "3", (Text("3"),), "3", None, PENDING, {"cost": 1}, 0.5)
+    back = pickle.loads(pickle.dumps(rich))  # noqa: S301  made on the line above
+    assert (type(back), tuple(back)) == (Result, tuple(rich))
+
+
+def test_how_long_a_call_ran_is_not_part_of_its_result() -> None:
+    quick, slow = Result("c1", "3", seconds=0.1), Result("c1", "3", seconds=9.0)
+    other = Result("c1", "3", metadata={"cost": 1})
+
+    assert (quick == slow, quick != slow, hash(quick) == hash(slow)) == (True, False, True)
+    assert (quick == other, quick != other, len({quick, slow, other})) == (False, True, 2)
+    assert (quick == tuple(quick), tuple(quick) == quick, quick != tuple(quick)) == (
+        False,
+        False,
+        True,
+    )
+    assert (quick == "3", quick != "3") == (False, True)
+    assert (quick.seconds, slow.seconds, quick._replace(text="4").seconds) == (0.1, 9.0, 0.1)
+
+
+def test_the_metadata_of_a_result_is_empty_and_cannot_be_changed_by_mistake() -> None:
+    with pytest.raises(TypeError):
+        Result("c1", "3").metadata["cost"] = 1  # type: ignore[index]
+    assert Result("c1", "3").metadata == {}
+
+
+def test_a_result_is_shown_without_what_it_does_not_have() -> None:
+    assert [
+        repr(Result("c1", "3", seconds=0.5)),
+        repr(Result("c1", "3", metadata={"cost": 1})),
+    ] == [
+        "Result(call_id='c1', text='3', parts=(), data=None, failure=None, pending=None)",
+        "Result(call_id='c1', text='3', parts=(), data=None, failure=None, pending=None, metadata={'cost': 1})",
+    ]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("a" * 4, 1), ("a" * 5, 2)])
+def test_the_size_of_a_result_in_tokens_is_estimated(text: str, tokens: int) -> None:
+    assert Result("c1", text).tokens == tokens
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"base": -1.0}, {"base": 2.0, "cap": 1.0}])
 def test_a_retry_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="it takes attempts >= 1"):
+    with pytest.raises(ValueError, match="use attempts >= 1"):
         Retry(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_a_tool_and_a_hook_may_raise_are_errors_of_handrail_with_their_message() -> None:
+    raised = [
+        ToolFailed("no"),
+        Refused("never"),
+        Transient("busy", retry_after=2.0),
+        Unknown("may have happened"),
+        NeedsLogin("Sign in first."),
+        NeedsLogin("Sign in first.", url="https://example.org/login"),
+        StopRun("enough"),
+    ]
+
+    assert [str(error) for error in raised if isinstance(error, HandrailError)] == [
+        "no",
+        "never",
+        "busy",
+        "may have happened",
+        "Sign in first.",
+        "Sign in first.",
+        "enough",
+    ]
+    assert [error.url for error in raised if isinstance(error, NeedsLogin)] == [
+        "",
+        "https://example.org/login",
+    ]
 
 
 def test_an_alias_may_not_stand_twice() -> None:

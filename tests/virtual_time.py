@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -18,16 +19,18 @@ _PATIENCE = 500
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: where a real one would sleep, the clock jumps instead."""
+    """Where a real one would sleep, the clock jumps instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle: float) -> None:
         super().__init__()
         self.now = 0.0
+        self._idle = idle
         self.next_timer: Callable[[], float | None] = lambda: None
         self._rounds = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
+        waits = self._idle if timeout is None else min(self._idle, timeout)
+        events = super().select(waits)
         self._rounds += 1
         if events:
             return events
@@ -47,8 +50,8 @@ class _Selector(selectors.DefaultSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An asyncio loop whose clock starts at zero and jumps from timer to timer."""
 
-    def __init__(self) -> None:
-        self._virtual = _Selector()
+    def __init__(self, idle: float = 0.0) -> None:
+        self._virtual = _Selector(idle)
         self._virtual.next_timer = self._next_timer
         super().__init__(self._virtual)
 
@@ -60,12 +63,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return min((one.when() for one in timers if not one.cancelled()), default=None)
 
 
-def run(backend: str, main: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """Run an async function in virtual time, from zero."""
+def run(backend: str, main: Callable[..., Awaitable[T]], *args: Any, idle: float = 0.0) -> T:
+    """Run an async function in virtual time, from zero.
+
+    With threads, say for how many real seconds nothing must have happened before time goes on.
+    """
     if backend == "trio":
-        options: dict[str, Any] = {"clock": trio.testing.MockClock(autojump_threshold=0)}
+        options: dict[str, Any] = {"clock": trio.testing.MockClock(autojump_threshold=idle)}
     else:
-        options = {"loop_factory": VirtualLoop}
+        options = {"loop_factory": partial(VirtualLoop, idle)}
 
     async def from_zero() -> T:
         return await main(*args)

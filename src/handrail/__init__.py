@@ -1,33 +1,96 @@
-"""The tool layer for AI agents: the rail that a model's hands hold on to."""
+"""The tool layer for AI agents: validated, permission-checked, ordered and bounded tool calls."""
 
-from typing import TYPE_CHECKING, Any
+from handrail._support.lazy import make_lazy
 
-from handrail._access import Access, read_file, write_file
-from handrail._call import Args, Call
-from handrail._content import File, Image, Json, Text
-from handrail._context import Context
-from handrail._decision import Allow, Ask, Decision, Deny
-from handrail._define import tool
-from handrail._effect import DESTROY, READ, WRITE, Effect, Exposure
-from handrail._errors import (
-    DefinitionError,
-    DuplicateName,
-    HandrailDeprecationWarning,
-    HandrailError,
-    Refused,
-    ToolFailed,
-    Transient,
-    UnknownName,
-)
-from handrail._lint import Finding, lint
-from handrail._registry import Registry
-from handrail._result import Failure, Fault, Kind, Result
-from handrail._spec import Retry, Spec
-from handrail._tool import Tool
-from handrail._toolset import Toolset
-
+TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
-    from handrail._executor import Executor
+    from handrail._collection.lint import Finding, lint
+    from handrail._collection.registry import Registry
+    from handrail._collection.source import Source
+    from handrail._collection.toolset import Toolset
+    from handrail._definition.decorator import tool
+    from handrail._definition.tool import Tool
+    from handrail._execution.executor import Executor
+    from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+    from handrail._permissions.checked_call import CheckedCall
+    from handrail._turn.turn import Turn
+    from handrail._values.access import Access, reads_file, writes_file
+    from handrail._values.call import Args, Call
+    from handrail._values.content import File, Image, Json, Text
+    from handrail._values.context import Context
+    from handrail._values.decision import Allow, Ask, Decision, Deny
+    from handrail._values.effect import DESTROY, READ, WRITE, Effect, Exposure
+    from handrail._values.errors import (
+        DefinitionError,
+        DuplicateName,
+        HandrailDeprecationWarning,
+        HandrailError,
+        NeedsLogin,
+        Refused,
+        StopRun,
+        ToolFailed,
+        Transient,
+        Unknown,
+        UnknownName,
+    )
+    from handrail._values.result import Failure, FailureKind, Fault, Result
+    from handrail._values.spec import Retry, Spec
+else:
+    _HOMES = {
+        "DESTROY": "_values.effect",
+        "READ": "_values.effect",
+        "WRITE": "_values.effect",
+        "Access": "_values.access",
+        "Allow": "_values.decision",
+        "Approvals": "_execution.settings",
+        "Args": "_values.call",
+        "Ask": "_values.decision",
+        "Call": "_values.call",
+        "CallLimits": "_execution.settings",
+        "CheckedCall": "_permissions.checked_call",
+        "Context": "_values.context",
+        "Decision": "_values.decision",
+        "DefinitionError": "_values.errors",
+        "Deny": "_values.decision",
+        "DuplicateName": "_values.errors",
+        "Effect": "_values.effect",
+        "Executor": "_execution.executor",
+        "Exposure": "_values.effect",
+        "Failure": "_values.result",
+        "FailureKind": "_values.result",
+        "Fault": "_values.result",
+        "File": "_values.content",
+        "Finding": "_collection.lint",
+        "HandrailDeprecationWarning": "_values.errors",
+        "HandrailError": "_values.errors",
+        "Hook": "_execution.settings",
+        "Image": "_values.content",
+        "Json": "_values.content",
+        "LongResults": "_execution.settings",
+        "NeedsLogin": "_values.errors",
+        "Refused": "_values.errors",
+        "Registry": "_collection.registry",
+        "Result": "_values.result",
+        "Retry": "_values.spec",
+        "Source": "_collection.source",
+        "Spec": "_values.spec",
+        "StopRun": "_values.errors",
+        "Text": "_values.content",
+        "Tool": "_definition.tool",
+        "ToolFailed": "_values.errors",
+        "Toolset": "_collection.toolset",
+        "Transient": "_values.errors",
+        "Turn": "_turn.turn",
+        "Unknown": "_values.errors",
+        "UnknownName": "_values.errors",
+        "lint": "_collection.lint",
+        "reads_file": "_values.access",
+        "tool": "_definition.decorator",
+        "writes_file": "_values.access",
+    }
+
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+
 
 __all__ = [
     "DESTROY",
@@ -35,9 +98,12 @@ __all__ = [
     "WRITE",
     "Access",
     "Allow",
+    "Approvals",
     "Args",
     "Ask",
     "Call",
+    "CallLimits",
+    "CheckedCall",
     "Context",
     "Decision",
     "DefinitionError",
@@ -47,37 +113,34 @@ __all__ = [
     "Executor",
     "Exposure",
     "Failure",
+    "FailureKind",
     "Fault",
     "File",
     "Finding",
     "HandrailDeprecationWarning",
     "HandrailError",
+    "Hook",
     "Image",
     "Json",
-    "Kind",
+    "LongResults",
+    "NeedsLogin",
     "Refused",
     "Registry",
     "Result",
     "Retry",
+    "Source",
     "Spec",
+    "StopRun",
     "Text",
     "Tool",
     "ToolFailed",
     "Toolset",
     "Transient",
+    "Turn",
+    "Unknown",
     "UnknownName",
     "lint",
-    "read_file",
+    "reads_file",
     "tool",
-    "write_file",
+    "writes_file",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load the executor when it is first asked for: it brings anyio and pydantic along."""
-    if name == "Executor":
-        from handrail._executor import Executor  # noqa: PLC0415
-
-        globals()["Executor"] = Executor
-        return Executor
-    raise AttributeError(f"module 'handrail' has no attribute {name!r}")

@@ -1,31 +1,180 @@
-"""The events of an executor and of a registry, for whoever listens."""
+"""Events: one value for each step of a call."""
 
-from handrail._event import (
-    Answered,
-    Asked,
-    AttemptFailed,
-    Event,
-    Finished,
-    Judged,
-    Progressed,
-    Requested,
-    Started,
-    Stored,
-    ToolsChanged,
-    Waiting,
-)
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from handrail._values.access import Access
+from handrail._values.call import Call
+from handrail._values.decision import Allow, Decision, Deny
+from handrail._values.pending import Edit, Pending
+from handrail._values.result import FailureKind, Result
 
 __all__ = [
     "Answered",
     "Asked",
     "AttemptFailed",
+    "Decided",
     "Event",
     "Finished",
-    "Judged",
+    "Lost",
     "Progressed",
     "Requested",
     "Started",
     "Stored",
     "ToolsChanged",
     "Waiting",
+    "Yielded",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsChanged:
+    """The tools of a registry changed. The names are sorted."""
+
+    generation: int
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fact:
+    """The fields of every event. They are ignored when events are compared."""
+
+    number: int = field(default=0, compare=False, repr=False)
+    """The event's number among all events of its executor."""
+    turn: str = field(default="", compare=False, repr=False)
+    """The run and the turn, as in the keys of their calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested(_Fact):
+    """A model requested a call."""
+
+    at: float
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(_Fact):
+    """The policy decided a call, given what it will touch."""
+
+    at: float
+    call_id: str
+    accesses: tuple[Access, ...]
+    decision: Decision
+    call: Call | None = None
+    """The call as it was decided, if it differs from the requested one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(_Fact):
+    """A call waits for approval."""
+
+    at: float
+    pending: Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(_Fact):
+    """An approval request was answered. Later events show whether the answer was used."""
+
+    at: float
+    pending_id: str
+    call_id: str
+    answer: Allow | Deny | Edit | Result
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(_Fact):
+    """A call cannot start yet: it conflicts with earlier ones, or no slot is free."""
+
+    at: float
+    call_id: str
+    on: tuple[str, ...]
+    """The ids of the calls that must end first; empty if the call waits for a free slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started(_Fact):
+    """A tool was called: the first attempt, or a retry."""
+
+    at: float
+    call_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed(_Fact):
+    """A tool reports its progress."""
+
+    at: float
+    call_id: str
+    message: str
+    fraction: float | None = None
+    """The part that is done, from 0 to 1, if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded(_Fact):
+    """A tool that streams its result yielded the next piece."""
+
+    at: float
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(_Fact):
+    """The listener is too slow: ``count`` events before the next one were dropped."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed(_Fact):
+    """An attempt failed, and the call will be retried."""
+
+    at: float
+    call_id: str
+    attempt: int
+    kind: FailureKind
+    message: str
+    again_in: float
+    """Seconds until the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(_Fact):
+    """A result was truncated: it is stored under its call's id, ``chars`` characters of it."""
+
+    at: float
+    call_id: str
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(_Fact):
+    """A call has its result."""
+
+    at: float
+    result: Result
+
+
+Event: TypeAlias = (
+    Requested
+    | Decided
+    | Asked
+    | Answered
+    | Waiting
+    | Started
+    | Progressed
+    | Yielded
+    | AttemptFailed
+    | Stored
+    | Finished
+    | Lost
+)
+"""One step of a call."""

@@ -1,40 +1,164 @@
-"""The words of a conversation: prompts, replies, results, and what comes out of a stream."""
+"""Messages between users, models and tools, and the ``Model`` type."""
 
-from handrail._content import Content
-from handrail._loop import hear
-from handrail._message import (
-    NOTHING_USED,
-    Cut,
-    Delta,
-    Message,
-    Piece,
-    Prompt,
-    Reply,
-    Results,
-    Stop,
-    Thought,
-    Usage,
-)
-from handrail._model import Model, ModelFailed, Request, Trouble
-from handrail._names import wire_name
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from handrail._collection.toolset import Toolset
+from handrail._support.loop import collect
+from handrail._values.call import Call
+from handrail._values.content import Content, Text
+from handrail._values.errors import HandrailError
+from handrail._values.names import api_name
+from handrail._values.result import Result
 
 __all__ = [
-    "NOTHING_USED",
+    "NO_USAGE",
     "Content",
-    "Cut",
     "Delta",
     "Message",
     "Model",
-    "ModelFailed",
-    "Piece",
+    "ModelError",
+    "ModelErrorKind",
     "Prompt",
+    "Reasoning",
     "Reply",
     "Request",
-    "Results",
     "Stop",
-    "Thought",
-    "Trouble",
+    "StreamItem",
+    "ToolResults",
+    "TruncatedCall",
     "Usage",
-    "hear",
-    "wire_name",
+    "api_name",
+    "collect",
 ]
+
+Stop: TypeAlias = Literal["end", "calls", "length", "refused", "other"]
+"""Why a model stopped: finished, tool calls, output limit, refusal, or another reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one reply. ``input_tokens`` includes ``cached_tokens``."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
+
+
+NO_USAGE = Usage()
+"""No tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A model's reasoning before its answer. It is sent back only to the API it came from."""
+
+    text: str
+    signature: str = ""
+    """The provider's signature or encrypted reasoning, which is sent back unchanged."""
+    api: str = ""
+    """The API that it came from, such as ``anthropic``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedCall:
+    """A call that was truncated before its arguments were complete. It is never run."""
+
+    name: str
+    id: str
+    args: str = ""
+    """The incomplete arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A user's message, at the start of a run or between two turns."""
+
+    parts: tuple[Content, ...]
+
+    @staticmethod
+    def of(*parts: str | Content) -> Prompt:
+        """Create a prompt from text, images and files."""
+        return Prompt(tuple([Text(part) if isinstance(part, str) else part for part in parts]))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's reply: text, reasoning and calls, in order."""
+
+    parts: tuple[Text | Reasoning | Call | TruncatedCall, ...]
+    stop: Stop = "end"
+    usage: Usage = NO_USAGE
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text of the reply, without reasoning."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The complete calls of the reply."""
+        return tuple([part for part in self.parts if type(part) is Call])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResults:
+    """The results of the previous reply's calls, one for each call, in order."""
+
+    results: tuple[Result, ...]
+
+
+Message: TypeAlias = Prompt | Reply | ToolResults
+"""One message of a history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of text from a reply that is being streamed."""
+
+    text: str
+    thought: bool = False
+    """Whether the text is reasoning."""
+
+
+StreamItem: TypeAlias = Delta | Call | Reply
+"""An item of a stream: pieces of text, each call when it is complete, and at the end the reply."""
+
+ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "other"]
+"""Why a model gave no reply: no connection, no permission, a rate limit, or another reason."""
+
+
+class ModelError(HandrailError):
+    """A model gave no reply. ``kind`` says why, ``hint`` what to do about it."""
+
+    def __init__(self, reason: str, kind: ModelErrorKind = "other", *, hint: str = "") -> None:
+        super().__init__(f"{reason} {hint}" if hint else reason)
+        self.reason = reason
+        """The message without the hint."""
+        self.kind: ModelErrorKind = kind
+        self.hint = hint
+
+
+class Request(NamedTuple):
+    """A request to a model: the conversation so far, and the tools it may call."""
+
+    messages: tuple[Message, ...]
+    tools: Toolset = Toolset()
+    system: str = ""
+    max_tokens: int | None = None
+    """Maximum tokens of the reply. None means the default of the model."""
+
+
+Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]
+"""A function that replies to a request: a stream that ends with the reply, or the reply alone."""

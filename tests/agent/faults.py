@@ -1,22 +1,25 @@
-"""Faults at every await: something happens at the nth time that a run has to wait."""
+"""Inject faults at every await and every tick of the event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
+import anyio
+import anyio.lowlevel
+
 T = TypeVar("T")
 
 
 class Boom(Exception):
-    """Thrown into a run, from where it waited."""
+    """An exception that is raised in a run at an await."""
 
 
 class Faulty(Generic[T]):
-    """Awaits something; at its nth wait, does something first, or throws when the wait is over.
+    """Awaits something. At its nth wait, it does something first, or raises after the wait.
 
-    To throw, it lets the event loop end the wait and hands on an exception in place of what the
-    wait gave: as if that had failed, and with nothing left hanging in the loop.
+    To raise, it lets the event loop end the wait and passes an exception instead of the result.
+    The wait then seems to have failed, and nothing stays open in the loop.
     """
 
     def __init__(
@@ -48,3 +51,26 @@ class Faulty(Generic[T]):
                     step, given = inside.throw, Boom()
             except BaseException as error:  # noqa: BLE001  what is awaited is to see it
                 step, given = inside.throw, error
+
+
+async def at_tick(awaited: Awaitable[object], at: int, fault: Callable[[], None] | None) -> bool:
+    """Await something. At the nth tick of the event loop, do something or cancel it.
+
+    Its calls run in separate tasks, so there are more ticks than awaits.
+    Returns whether there was an nth tick.
+    """
+    met = False
+
+    async def tick(fault: Callable[[], None]) -> None:
+        nonlocal met
+        for _ in range(at):
+            await anyio.lowlevel.checkpoint()
+        met = True
+        fault()
+
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            group.start_soon(tick, fault or scope.cancel)
+            await awaited
+        group.cancel_scope.cancel()
+    return met

@@ -1,43 +1,57 @@
-"""What tests of the agent share: tools that note what they did, models, and what every end owes."""
+"""Shared by tests of the agent: tools that record their calls, models, and checks of transcripts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from typing import Any
 
 import anyio.lowlevel
 
-from handrail import READ, Call, Result, Text, Tool, Toolset, read_file, tool, write_file
+from handrail import READ, Call, Result, Text, Tool, Toolset, reads_file, tool, writes_file
 from handrail.messages import (
-    Cut,
     Delta,
     Message,
     Model,
-    Piece,
     Prompt,
+    Reasoning,
     Reply,
     Request,
-    Results,
-    Thought,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
 )
-from providers.wires import WIRES
+from providers.apis import APIS
+
+
+class _AnyRun(str):
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and re.fullmatch("[0-9a-f]{32}", other) is not None
+
+    __hash__ = str.__hash__
+
+
+ANY_RUN = _AnyRun()
+"""Equal to any id that a run creates."""
 
 
 class World:
-    """Three tools, and what they did: one reads, one writes, one writes and may be repeated."""
+    """Three tools and a record of their calls: one reads, one writes, one is idempotent."""
 
     def __init__(self) -> None:
         self.did: list[str] = []
 
-        @tool(effect=READ, touches=read_file)
+        @tool(effect=READ, touches=reads_file)
         async def look(path: str) -> str:
             """Look at something."""
             await anyio.lowlevel.checkpoint()
             self.did.append(f"look {path}")
             return f"seen {path}"
 
-        @tool(touches=write_file)
+        @tool(touches=writes_file)
         async def put(path: str) -> str:
             """Put something somewhere."""
             await anyio.lowlevel.checkpoint()
@@ -45,7 +59,7 @@ class World:
             await anyio.lowlevel.checkpoint()
             return f"put {path}"
 
-        @tool(idempotent=True, touches=write_file)
+        @tool(idempotent=True, touches=writes_file)
         async def fill(path: str) -> str:
             """Fill something up."""
             await anyio.lowlevel.checkpoint()
@@ -67,8 +81,8 @@ def fill(path: str, call_id: str) -> Call:
     return Call("fill", f'{{"path":"{path}"}}', call_id)
 
 
-def calls(*parts: Call | Cut | str) -> Reply:
-    """A reply of words and calls."""
+def calls(*parts: Call | TruncatedCall | str) -> Reply:
+    """A reply of text and calls."""
     return Reply(tuple(Text(one) if isinstance(one, str) else one for one in parts), "calls")
 
 
@@ -77,7 +91,7 @@ def says(text: str) -> Reply:
 
 
 def by_turn(*replies: Reply) -> Model:
-    """A model that goes by the history alone: asked again, it says the same again."""
+    """A model whose reply depends only on the history."""
 
     async def model(request: Request) -> Reply:
         await anyio.lowlevel.checkpoint()
@@ -91,9 +105,9 @@ def turn_of(request: Request) -> int:
 
 
 def streamed(model: Callable[[Request], Any]) -> Model:
-    """The same model, piece by piece, with a wait before each piece."""
+    """The same model as a stream, with a wait before each piece."""
 
-    async def pieces(request: Request) -> AsyncIterator[Piece]:
+    async def pieces(request: Request) -> AsyncIterator[StreamItem]:
         reply = await model(request)
         for part in reply.parts:
             await anyio.lowlevel.checkpoint()
@@ -101,11 +115,11 @@ def streamed(model: Callable[[Request], Any]) -> Model:
                 case Text(text):
                     for letter in text:
                         yield Delta(letter)
-                case Thought(text):
+                case Reasoning(text):
                     yield Delta(text, thought=True)
                 case Call():
                     yield part
-                case Cut():
+                case TruncatedCall():
                     pass
         await anyio.lowlevel.checkpoint()
         yield reply
@@ -114,22 +128,24 @@ def streamed(model: Callable[[Request], Any]) -> Model:
 
 
 def owed(messages: tuple[Message, ...]) -> None:
-    """What every transcript owes: exactly one result for each call; taken by every wire."""
+    """Check a transcript: one result for each call, and every API accepts it."""
     for message, after in pairwise([Prompt(()), *messages, Prompt(())]):
         parts = message.parts if isinstance(message, Reply) else ()
-        asked = [one.id for one in parts if isinstance(one, Call | Cut)]
-        given = [one.call_id for one in after.results] if isinstance(after, Results) else []
+        asked = [one.id for one in parts if isinstance(one, Call | TruncatedCall)]
+        given = [one.call_id for one in after.results] if isinstance(after, ToolResults) else []
         assert asked == given
-    for wire in WIRES.values():
-        assert wire.encode_messages(messages)
+    for api in APIS.values():
+        assert api.encode_messages(messages)
 
 
 def results(messages: tuple[Message, ...]) -> list[Result]:
-    return [one for message in messages if isinstance(message, Results) for one in message.results]
+    return [
+        one for message in messages if isinstance(message, ToolResults) for one in message.results
+    ]
 
 
 def kinds(messages: tuple[Message, ...]) -> list[str]:
-    """What became of each call: its text where it is good, its kind where it failed."""
+    """The outcome of each call: its text, or the kind of its failure."""
     return [one.failure.kind.value if one.failure else one.text for one in results(messages)]
 
 

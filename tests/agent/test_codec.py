@@ -1,4 +1,4 @@
-"""A state as text: what was written comes back, and nothing else is taken for a state."""
+"""Saved states: they load unchanged, and no other text is accepted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from handrail import Access, Call, Effect, Failure, File, Image, Kind, Result, Text
-from handrail.agent import State, Unreadable, dump, load
-from handrail.judgement import Origin, Pending
-from handrail.messages import Cut, Prompt, Reply, Results, Stop, Thought, Usage
+from handrail import Call, FailureKind, File, Image, Result, Text
+from handrail.agent import InvalidState, RunState, dump_state, load_state
+from handrail.messages import Prompt, Reasoning, Reply, Stop, ToolResults, TruncatedCall, Usage
+from saved_values import RESULTS
 
 TEXT = st.text(max_size=8)
 BYTES = st.binary(max_size=8)
@@ -21,7 +21,7 @@ CONTENT = st.one_of(
     st.builds(Text, TEXT), st.builds(Image, BYTES, TEXT), st.builds(File, BYTES, TEXT, TEXT)
 )
 COUNTS = st.integers(0, 2**70)
-USAGES = st.builds(Usage, sent=COUNTS, received=COUNTS, cached=COUNTS)
+USAGES = st.builds(Usage, input_tokens=COUNTS, output_tokens=COUNTS, cached_tokens=COUNTS)
 PLAIN: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
@@ -29,78 +29,55 @@ PLAIN: st.SearchStrategy[Any] = st.recursive(
 )  # fmt: skip
 ARGS = TEXT | st.dictionaries(TEXT, PLAIN, max_size=2)
 CALLS = st.builds(Call, TEXT, ARGS, TEXT)
-TIMES = st.floats(allow_nan=False)
-PENDING = st.builds(
-    Pending,
-    id=TEXT,
-    call=CALLS,
-    effect=st.sampled_from(Effect),
-    accesses=st.lists(st.builds(Access, st.sampled_from(Effect), st.sampled_from(["file:a", "net:b"]))).map(tuple),
-    question=TEXT,
-    fingerprint=TEXT,
-    asked_at=TIMES,
-    expires_at=TIMES,
-    origin=st.none() | st.builds(Origin, TEXT, TEXT, st.integers()),
-    once=st.booleans(),
-    after=st.lists(TEXT, max_size=2).map(tuple),
-    first=TEXT,
-)  # fmt: skip
-RESULTS = st.builds(
-    Result,
-    TEXT,
-    TEXT,
-    st.lists(CONTENT, max_size=2).map(tuple),
-    st.none() | TEXT,
-    st.none() | st.builds(Failure, st.sampled_from(Kind), TEXT, TEXT),
-    st.none() | PENDING,
-)
 SAID = st.one_of(
     st.builds(Text, TEXT),
-    st.builds(Thought, TEXT, TEXT, TEXT),
+    st.builds(Reasoning, TEXT, TEXT, TEXT),
     CALLS,
-    st.builds(Cut, TEXT, TEXT, TEXT),
+    st.builds(TruncatedCall, TEXT, TEXT, TEXT),
 )
 STOPS: list[Stop] = ["end", "calls", "length", "refused", "other"]
 PROMPTS = st.builds(Prompt, st.lists(CONTENT, max_size=2).map(tuple))
 MESSAGES = st.one_of(
     PROMPTS,
     st.builds(Reply, st.lists(SAID, max_size=3).map(tuple), st.sampled_from(STOPS), USAGES, TEXT),
-    st.builds(Results, st.lists(RESULTS, max_size=2).map(tuple)),
+    st.builds(ToolResults, st.lists(RESULTS, max_size=2).map(tuple)),
 )
 STATES = st.builds(
-    State,
+    RunState,
     messages=st.lists(MESSAGES, max_size=3).map(tuple),
     waiting=st.lists(RESULTS, max_size=2).map(tuple),
     inbox=st.lists(PROMPTS, max_size=2).map(tuple),
     usage=USAGES,
     turns=COUNTS,
     calls=COUNTS,
+    run_id=TEXT,
 )
 
 
 @given(STATES)
-def test_what_was_written_comes_back(state: State) -> None:
-    text = dump(state)
+def test_a_saved_state_loads_unchanged(state: RunState) -> None:
+    text = dump_state(state)
 
-    assert load(text) == state
-    assert dump(load(text)) == text
-    text.encode("ascii")  # it can lie anywhere
+    assert load_state(text) == state
+    assert dump_state(load_state(text)) == text
+    text.encode("ascii")  # it can be stored anywhere
 
 
-def test_what_a_state_looks_like() -> None:
-    state = State(
+def test_the_format_of_a_saved_state() -> None:
+    state = RunState(
         messages=(
             Prompt.of("go", Image(b"\0", "image/png"), File(b"x", "text/plain", "x.txt")),
-            Reply((Thought("hm", "s", "w"), Call("a", {"n": 1}, "1"), Cut("b", "2", "{")), "length"),
-            Results((Result("1", "1", data="1"), Result.fail("2", Kind.BAD_ARGS, "no", "why"))),
+            Reply((Reasoning("hm", "s", "w"), Call("a", {"n": 1}, "1"), TruncatedCall("b", "2", "{")), "length"),
+            ToolResults((Result("1", "1", data="1"), Result.fail("2", FailureKind.BAD_ARGS, "no", "why"))),
         ),
         inbox=(Prompt.of("more"),),
-        usage=Usage(sent=1, received=2, cached=3),
+        usage=Usage(input_tokens=1, output_tokens=2, cached_tokens=3),
         turns=1,
         calls=1,
+        run_id="r1",
     )  # fmt: skip
 
-    assert json.loads(dump(state)) == snapshot(
+    assert json.loads(dump_state(state)) == snapshot(
         {
             "handrail": 1,
             "messages": [
@@ -113,9 +90,9 @@ def test_what_a_state_looks_like() -> None:
                 },
                 {
                     "reply": [
-                        {"thought": "hm", "sealed": "s", "wire": "w"},
+                        {"reasoning": "hm", "signature": "s", "api": "w"},
                         {"call": "a", "args": {"n": 1}, "id": "1"},
-                        {"cut": "b", "args": "{", "id": "2"},
+                        {"truncated_call": "b", "args": "{", "id": "2"},
                     ],
                     "stop": "length",
                     "usage": [0, 0, 0],
@@ -124,20 +101,26 @@ def test_what_a_state_looks_like() -> None:
                 {
                     "results": [
                         {
-                            "id": "1",
+                            "v": 1,
+                            "call_id": "1",
                             "text": "1",
                             "parts": [],
                             "data": "1",
                             "failure": None,
                             "pending": None,
+                            "metadata": {},
+                            "seconds": None,
                         },
                         {
-                            "id": "2",
+                            "v": 1,
+                            "call_id": "2",
                             "text": "no",
                             "parts": [],
                             "data": None,
-                            "failure": ["bad_args", "no", "why"],
+                            "failure": {"kind": "bad_args", "message": "no", "detail": "why"},
                             "pending": None,
+                            "metadata": {},
+                            "seconds": None,
                         },
                     ]
                 },
@@ -147,6 +130,7 @@ def test_what_a_state_looks_like() -> None:
             "usage": [1, 2, 3],
             "turns": 1,
             "calls": 1,
+            "run_id": "r1",
         }
     )
 
@@ -154,41 +138,42 @@ def test_what_a_state_looks_like() -> None:
 @pytest.mark.parametrize(
     "args", [{"a": {1, 2}}, {"a": float("nan")}, {"a": object()}], ids=["set", "nan", "object"]
 )
-def test_what_json_cannot_say_is_refused_when_it_is_written(args: dict[str, Any]) -> None:
+def test_values_that_json_cannot_represent_are_rejected_on_save(args: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"JSON|not JSON compliant|json"):
-        dump(State(messages=(Reply((Call("a", args, "1"),)),)))
+        dump_state(RunState(messages=(Reply((Call("a", args, "1"),)),)))
 
 
-@pytest.mark.parametrize("state", [State(messages=(5,)), State(messages=(Prompt((5,)),))])
-def test_what_is_no_message_cannot_be_written(state: State) -> None:
+@pytest.mark.parametrize("state", [RunState(messages=(5,)), RunState(messages=(Prompt((5,)),))])
+def test_only_messages_can_be_saved(state: RunState) -> None:
     with pytest.raises(AssertionError):
-        dump(state)
+        dump_state(state)
 
 
-def test_arguments_that_are_too_deep_are_refused_when_they_are_written() -> None:
+def test_arguments_that_are_nested_too_deeply_are_rejected_on_save() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
 
-    with pytest.raises(ValueError, match="cannot be written"):
-        dump(State(messages=(Reply((Call("a", deep, "1"),)),)))
+    with pytest.raises(ValueError, match="cannot be saved as JSON"):
+        dump_state(RunState(messages=(Reply((Call("a", deep, "1"),)),)))
 
 
-# ---------------------------------------------------------------- what is no state
+# ---------------------------------------------------------------- invalid states
 
-EMPTY = json.loads(dump(State()))
+EMPTY = json.loads(dump_state(RunState()))
+RESULT = json.loads(Result("1", "").to_json())
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, -1])
 def test_a_state_of_another_version_is_not_read(version: int) -> None:
-    with pytest.raises(Unreadable, match=f"a state of version {version}; this reads 1"):
-        load(json.dumps({**EMPTY, "handrail": version}))
+    with pytest.raises(InvalidState, match=f"Unsupported version {version} of a saved run state"):
+        load_state(json.dumps({**EMPTY, "handrail": version}))
 
 
 GARBAGE: dict[str, str] = {
     "nothing": "",
     "no JSON": "hello",
-    "half": dump(State())[:-2],
+    "half": dump_state(RunState())[:-2],
     "a number": "5",
     "null": "null",
     "a list": "[]",
@@ -200,37 +185,44 @@ GARBAGE: dict[str, str] = {
         f"{key}={value}": json.dumps({**EMPTY, key: value})
         for key, values in {
             "handrail": [None, "1", 1.0, True, [1]],
-            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"thought": "a", "sealed": None, "wire": ""}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"cut": "a"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0], "model": ""}]],
-            "waiting": [None, [5], [{}], [{"id": 1, "text": "", "parts": [], "data": None, "failure": None, "pending": None}], [{"id": "1", "text": "", "parts": [], "data": 5, "failure": None, "pending": None}], [{"id": "1", "text": "", "parts": [], "data": None, "failure": ["denied"], "pending": None}], [{"id": "1", "text": "", "parts": [], "data": None, "failure": ["sulking", "", ""], "pending": None}], [{"id": "1", "text": "", "parts": [], "data": None, "failure": None, "pending": {}}], [{"id": "1", "text": "", "parts": [], "data": None, "failure": None, "pending": False}], [{"id": "1", "text": "", "parts": [], "data": None, "failure": 0, "pending": None}]],
+            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0], "model": ""}]],
+            "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}]],
             "inbox": [None, [{"results": []}], [{"reply": []}]],
             "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, -1], [0, 0, 0.5], {"sent": 1}],
             "turns": [None, -1, 1.5, "1", True, float("inf"), float("nan")],
             "calls": [None, [], 1e300],
+            "run_id": [None, 1, []],
         }.items()
         for value in values
     },
 }  # fmt: skip
 
 
+def test_a_state_saved_without_a_run_id_has_none() -> None:
+    plain = {key: value for key, value in EMPTY.items() if key != "run_id"}
+
+    assert load_state(json.dumps(plain)) == RunState()
+
+
 @pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_is_no_state(name: str) -> None:
-    with pytest.raises(Unreadable):
-        load(GARBAGE[name])
+def test_garbage_is_not_a_state(name: str) -> None:
+    with pytest.raises(InvalidState):
+        load_state(GARBAGE[name])
 
 
 @given(st.text() | PLAIN.map(json.dumps))
-def test_whatever_is_no_state_is_unreadable_and_nothing_else(text: str) -> None:
-    with pytest.raises(Unreadable):
-        load(text)
+def test_any_other_json_raises_only_invalid_state(text: str) -> None:
+    with pytest.raises(InvalidState):
+        load_state(text)
 
 
 @given(STATES, st.data())
-def test_a_state_with_one_thing_changed_is_a_state_or_unreadable(
-    state: State, data: st.DataObject
+def test_a_state_with_one_change_is_valid_or_invalid_state(
+    state: RunState, data: st.DataObject
 ) -> None:
-    plain = json.loads(dump(state))
+    plain = json.loads(dump_state(state))
     place: Any = plain
-    while True:  # walk down to some place, and put something else there
+    while True:  # choose a place, and put another value there
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = data.draw(st.sampled_from(keys))
         below = place[key]
@@ -242,22 +234,22 @@ def test_a_state_with_one_thing_changed_is_a_state_or_unreadable(
         del place[key]
 
     try:
-        read = load(json.dumps(plain))
-    except Unreadable:
+        read = load_state(json.dumps(plain))
+    except InvalidState:
         return
-    assert load(dump(read)) == read
+    assert load_state(dump_state(read)) == read
 
 
 @given(STATES, st.integers(0))
-def test_a_text_that_was_cut_off_is_unreadable(state: State, at: int) -> None:
-    text = dump(state)
+def test_a_truncated_text_is_invalid(state: RunState, at: int) -> None:
+    text = dump_state(state)
 
-    with pytest.raises(Unreadable):
-        load(text[: at % len(text)])
+    with pytest.raises(InvalidState):
+        load_state(text[: at % len(text)])
 
 
-def test_words_of_the_refusal_name_no_file_and_no_line() -> None:
-    with pytest.raises(Unreadable) as refused:
-        load('{"handrail": 1}')
+def test_the_error_message_names_no_file_and_no_line() -> None:
+    with pytest.raises(InvalidState) as refused:
+        load_state('{"handrail": 1}')
 
-    assert str(refused.value) == snapshot("this is no state (KeyError: 'messages')")
+    assert str(refused.value) == snapshot("Not a saved run state: key 'messages' is missing.")

@@ -1,4 +1,4 @@
-"""A fault at every await of a run: what is left is a good transcript, and the run goes on from it."""
+"""A fault at every await of a run: the transcript stays valid, and the run can be resumed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agent.faults import Boom, Faulty
+from agent.faults import Boom, Faulty, at_tick
 from agent.stage import World, by_turn, calls, fill, kinds, look, owed, put, says, streamed
-from handrail import Allow, Ask, Call, Decision, Executor, Result, Spec
-from handrail.agent import Agent, Run, State, dump, load
+from handrail import Allow, Approvals, Ask, CheckedCall, Decision, Executor, Result
+from handrail.agent import Agent, Run, RunState, dump_state, load_state
 from handrail.approvals import defer
-from handrail.judgement import MemoryLedger
-from handrail.messages import Delta, Model, Piece, Prompt, Reply, Request, Results
+from handrail.messages import Delta, Model, Prompt, Reply, Request, StreamItem, ToolResults
+from handrail.permissions import MemoryLedger
 
 FIRST = calls("First", look("x", "1"), put("a", "2"))
 SECOND = calls(fill("b", "1"), put("c", "2"), look("y", "3"), put("d", "4"))
@@ -27,12 +27,14 @@ WORDS = {
     (one.name, str(one.args)): good
     for one, good in zip((*FIRST.calls, *SECOND.calls), GOOD, strict=True)
 }
+TICKS = {"cancel at a tick": False, "interrupt at a tick": True}
+FAULTS = pytest.mark.parametrize("fault", ["raise", "cancel", "interrupt", *TICKS])
 MOST = 400
-"""More waits than any of these runs has."""
+"""More awaits than any of these runs has."""
 
 
-def true_of(did: list[str], state: State) -> None:
-    """Each effect happened at most once, and every result is true of it."""
+def true_of(did: list[str], state: RunState) -> None:
+    """Each side effect happened at most once, and every result is correct."""
     owed(state.transcript())
     asked = [
         one for message in state.messages if isinstance(message, Reply) for one in message.calls
@@ -46,14 +48,14 @@ def true_of(did: list[str], state: State) -> None:
             assert end != "cancelled" or did.count(good) == 0
 
 
-def test_what_is_owed_can_be_missed() -> None:
-    """The checks of this page find what they look for."""
-    open_ = State(messages=(Prompt.of("go"), FIRST))
-    told = open_._replace(messages=(*open_.messages, Results((Result("1", "seen x"), Result("2", "put a")))))  # fmt: skip
+def test_the_check_of_transcripts_can_fail() -> None:
+    """The checks of this module can fail."""
+    open_ = RunState(messages=(Prompt.of("go"), FIRST))
+    answered = open_._replace(messages=(*open_.messages, ToolResults((Result("1", "seen x"), Result("2", "put a")))))  # fmt: skip
 
     owed(open_.transcript())
-    true_of(["look x", "put a"], told)
-    for did, state in (([], open_), ([], told), (["put a", "put a"], told)):
+    true_of(["look x", "put a"], answered)
+    for did, state in (([], open_), ([], answered), (["put a", "put a"], answered)):
         with pytest.raises((AssertionError, ValueError)):
             true_of(list(did), state)
         with pytest.raises(AssertionError):
@@ -61,7 +63,7 @@ def test_what_is_owed_can_be_missed() -> None:
 
 
 class Trial:
-    """One run that meets one fault, and the state that it leaves."""
+    """One run with one fault, and the state after it."""
 
     def __init__(self, model: Model, *, saves: bool) -> None:
         self.world = World()
@@ -69,26 +71,28 @@ class Trial:
         self.agent = Agent(model, self.world.tools, save=self._save if saves else None)
         self.run: Run[Any] = self.agent.run("go")
 
-    async def _save(self, state: State) -> None:
+    async def _save(self, state: RunState) -> None:
         owed(state.transcript())
         await anyio.lowlevel.checkpoint()
-        self.saved.append(dump(state))
+        self.saved.append(dump_state(state))
 
     async def faulty(self, fault: str, at: int) -> bool:
-        """Run with the fault at the nth wait; whether there was an nth wait."""
+        """Run with the fault at the nth wait. Return whether there was an nth wait."""
+        if fault in TICKS:
+            return await at_tick(self.run, at, self.run.interrupt if TICKS[fault] else None)
         with anyio.CancelScope() as scope:
             first = {"raise": None, "cancel": scope.cancel, "interrupt": self.run.interrupt}[fault]
             waiting = Faulty(self.run, at, first=first)
             try:
                 await waiting
-            except* Boom:  # in a group of its own, where it was thrown between two of its tasks
+            except* Boom:  # in a separate group if it was raised between two of its tasks
                 assert fault == "raise"
         return waiting.waits >= at
 
 
 @pytest.mark.parametrize("saves", [False, True], ids=["unsaved", "saved"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("fault", ["raise", "cancel", "interrupt"])
+@FAULTS
 async def test_at_every_await(fault: str, *, stream: bool, saves: bool) -> None:
     model = streamed(MODEL) if stream else MODEL
     for at in range(1, MOST):
@@ -97,14 +101,14 @@ async def test_at_every_await(fault: str, *, stream: bool, saves: bool) -> None:
         left, before = trial.run.state, list(trial.world.did)
         owed(left.transcript())
 
-        done = await trial.agent.resume(load(dump(left)))
+        done = await trial.agent.resume(load_state(dump_state(left)))
 
-        assert (done.stop, done.text) == ("answer", "done")
+        assert (done.stop_reason, done.text) == ("answer", "done")
         true_of(trial.world.did, done.state)
         if saves and trial.saved:
             trial.world.did[:] = before
-            done = await trial.agent.resume(load(trial.saved[-1]))
-            assert (done.stop, done.text) == ("answer", "done")
+            done = await trial.agent.resume(load_state(trial.saved[-1]))
+            assert (done.stop_reason, done.text) == ("answer", "done")
             owed(done.state.transcript())
         if not met:
             break
@@ -112,44 +116,41 @@ async def test_at_every_await(fault: str, *, stream: bool, saves: bool) -> None:
     assert kinds(done.state.messages) == GOOD  # without a fault, nothing is lost
 
 
-def gate(call: Call, spec: Spec, _: Any) -> Decision:
-    return Ask(f"{call.id}?") if spec.name == "put" else Allow()
+def gate(call: CheckedCall) -> Decision:
+    return Ask(f"{call.id}?") if call.name == "put" else Allow()
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("fault", ["raise", "cancel", "interrupt"])
-async def test_at_every_await_of_a_run_that_was_answered(fault: str, *, stream: bool) -> None:
+@FAULTS
+async def test_at_every_await_of_a_resumed_run(fault: str, *, stream: bool) -> None:
     model = streamed(MODEL) if stream else MODEL
     for at in range(1, MOST):
-        world, ledger = World(), MemoryLedger()
-        async with Executor(world.tools, policy=gate, approver=defer, ledger=ledger) as executor:
+        trial = Trial(model, saves=False)
+        world, ledger = trial.world, MemoryLedger()
+        async with Executor(
+            world.tools, policy=gate, approvals=Approvals(approver=defer, ledger=ledger)
+        ) as executor:
             agent = Agent(model, executor)
             waiting = (await agent.run("go")).state
             answers = {one.id: Allow() for one in waiting.pending}
-            run = agent.resume(waiting, answers=answers)
-            with anyio.CancelScope() as scope:
-                first = {"raise": None, "cancel": scope.cancel, "interrupt": run.interrupt}[fault]
-                faulty = Faulty(run, at, first=first)
-                try:
-                    await faulty
-                except* Boom:
-                    assert fault == "raise"
+            trial.run = run = agent.resume(waiting, answers=answers)
+            met = await trial.faulty(fault, at)
             owed(run.state.transcript())
-            done = await agent.resume(load(dump(run.state)), answers=answers)
-            while done.stop == "pending":
+            done = await agent.resume(load_state(dump_state(run.state)), answers=answers)
+            while done.stop_reason == "pending":
                 answers = {one.id: Allow() for one in done.state.pending}
-                done = await agent.resume(load(dump(done.state)), answers=answers)
+                done = await agent.resume(load_state(dump_state(done.state)), answers=answers)
 
-        assert (done.stop, done.text) == ("answer", "done")
+        assert (done.stop_reason, done.text) == ("answer", "done")
         true_of(world.did, done.state)
-        if faulty.waits < at:
+        if not met:
             break
-    assert 4 < at < MOST - 1
+    assert 3 < at < MOST - 1
     assert kinds(done.state.messages) == GOOD
 
 
 class Elsewhere:
-    """Code of somebody else: a model, a save, a watcher; one of them breaks at its nth use."""
+    """Code of the application: a model, save or on_event. One of them fails at its nth use."""
 
     def __init__(self, where: str, at: int) -> None:
         self._where = where
@@ -164,13 +165,13 @@ class Elsewhere:
         self.at("model")
         return await MODEL(request)
 
-    async def pieces(self, request: Request) -> AsyncIterator[Piece]:
+    async def pieces(self, request: Request) -> AsyncIterator[StreamItem]:
         async with aclosing(streamed(MODEL)(request)) as pieces:
             async for piece in pieces:
                 self.at("model")
                 yield piece
 
-    async def save(self, _: State) -> None:
+    async def save(self, _: RunState) -> None:
         self.at("save")
 
     def watch(self, _: object) -> None:
@@ -179,31 +180,31 @@ class Elsewhere:
 
 @pytest.mark.parametrize("where", ["model", "save", "watch"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_at_every_place_where_code_of_somebody_else_runs(where: str, *, stream: bool) -> None:
+async def test_at_every_use_of_code_from_the_application(where: str, *, stream: bool) -> None:
     for at in range(1, MOST):
         world, other = World(), Elsewhere(where, at)
         agent = Agent(other.pieces if stream else other.whole, world.tools, save=other.save)
-        run = agent.run("go", watch=other.watch)
+        run = agent.run("go", on_event=other.watch)
         try:
             await run
         except Boom:
             owed(run.state.transcript())
         else:
             break
-        done = await agent.resume(load(dump(run.state)))
-        assert (done.stop, done.text) == ("answer", "done")
+        done = await agent.resume(load_state(dump_state(run.state)))
+        assert (done.stop_reason, done.text) == ("answer", "done")
         true_of(world.did, done.state)
     assert 3 < at < MOST - 1
     assert other.left > 0
 
 
-async def test_a_watched_word_that_fails_ends_the_run_with_its_exception() -> None:
+async def test_an_exception_in_on_event_ends_the_run() -> None:
     def watch(happening: object) -> None:
         if isinstance(happening, Delta):
             raise Boom
 
     world = World()
-    run = Agent(streamed(MODEL), world.tools).run("go", watch=watch)
+    run = Agent(streamed(MODEL), world.tools).run("go", on_event=watch)
     with pytest.raises(Boom):
         await run
 

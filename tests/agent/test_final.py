@@ -1,4 +1,4 @@
-"""A typed final answer: taken from a call, checked like any other argument."""
+"""A typed final answer: the argument of a call, validated like any other."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from agent.stage import World, by_turn, calls, kinds, look, owed, put, says, streamed
-from handrail import Allow, Ask, Call, DuplicateName, Executor, Kind, Result, Toolset, tool
-from handrail.agent import Agent, Done, Limits, State
+from agent.stage import ANY_RUN, World, by_turn, calls, kinds, look, owed, put, says, streamed
+from handrail import Allow, Ask, Call, DuplicateName, Executor, FailureKind, Result, Toolset, tool
+from handrail.agent import Agent, Limits, RunResult, RunState
 from handrail.approvals import defer
-from handrail.messages import Model, Prompt, Request, Results
+from handrail.messages import Model, Prompt, Request, ToolResults
 from handrail.testing import ScriptedModel
 
 WAYS = pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
-TAKEN = "The answer was taken."
+TAKEN = "Answer accepted."
 
 
 @dataclass
 class Weather:
-    """What the weather is like."""
+    """A weather report."""
 
     city: str
     degrees: float
@@ -35,7 +35,7 @@ PARIS = final('{"city": "Paris", "degrees": 21.5}')
 
 
 @WAYS
-async def test_the_answer_has_the_type_that_was_asked_for(wrap: type[Model]) -> None:
+async def test_the_answer_has_the_output_type(wrap: type[Model]) -> None:
     world = World()
     seen: list[Request] = []
 
@@ -45,81 +45,82 @@ async def test_the_answer_has_the_type_that_was_asked_for(wrap: type[Model]) -> 
 
     done = await Agent(wrap(model), world.tools, output=Weather).run("How is it in Paris?")
 
-    assert done == Done(
-        stop="answer",
+    assert done == RunResult(
+        stop_reason="answer",
         output=Weather("Paris", 21.5),
-        state=State(
+        state=RunState(
             messages=(
                 Prompt.of("How is it in Paris?"),
                 calls(look("sky", "1")),
-                Results((Result("1", "seen sky"),)),
+                ToolResults((Result("1", "seen sky"),)),
                 calls("So:", PARIS),
-                Results((Result("f", TAKEN),)),
+                ToolResults((Result("f", TAKEN),)),
             ),
             turns=2,
             calls=2,
+            run_id=ANY_RUN,
         ),
     )
     owed(done.state.transcript())
     spec = seen[0].tools["final_answer"].spec
     assert [one.spec.name for one in seen[0].tools] == ["fill", "final_answer", "look", "put"]
     assert spec.description == snapshot(
-        "Give the final answer. Call this once, when all else is done: it ends the run."
+        "Submit the final answer and end the run. Call it once, when everything else is done."
     )
     assert spec.input_schema["required"] == ["answer"]
 
 
 @WAYS
-async def test_a_wrong_answer_is_refused_in_words_and_the_model_tries_again(
+async def test_an_invalid_answer_is_rejected_and_the_model_can_retry(
     wrap: type[Model],
 ) -> None:
     model = by_turn(calls(final('"warm"')), calls(final("21")))
 
     done = await Agent(wrap(model), Toolset(), output=int).run("How warm?")
 
-    assert (done.stop, done.output) == ("answer", 21)
-    refused, taken = (one for one in done.state.messages if isinstance(one, Results))
+    assert (done.stop_reason, done.output) == ("answer", 21)
+    refused, taken = (one for one in done.state.messages if isinstance(one, ToolResults))
     assert refused.results[0].failure is not None
-    assert refused.results[0].failure.kind is Kind.BAD_ARGS
+    assert refused.results[0].failure.kind is FailureKind.BAD_ARGS
     assert refused.results[0].text == snapshot("""\
-The arguments were refused and nothing was run.
+Not run: invalid arguments.
 - answer: expected an integer, got the string "warm"
-Correct them and call again.\
+Fix these and call again.\
 """)
-    assert taken == Results((Result("f", TAKEN),))
+    assert taken == ToolResults((Result("f", TAKEN),))
     owed(done.state.transcript())
 
 
-async def test_an_answer_of_null_is_an_answer() -> None:
+async def test_null_can_be_an_answer() -> None:
     done = await Agent(ScriptedModel(final("null")), Toolset(), output=type(None)).run("go")
 
-    assert (done.stop, done.output) == ("answer", None)
+    assert (done.stop_reason, done.output) == ("answer", None)
 
 
 @WAYS
-async def test_words_alone_are_no_answer_and_the_model_is_reminded(wrap: type[Model]) -> None:
+async def test_text_is_not_a_typed_answer_and_the_model_is_reminded(wrap: type[Model]) -> None:
     model = by_turn(says("It is warm."), calls(final("21")))
 
     done = await Agent(wrap(model), Toolset(), output=int).run("How warm?")
 
     assert done.output == 21
     assert done.state.messages[2] == Prompt.of(
-        "Give your answer by calling final_answer. Nothing else ends this."
+        "Call final_answer with your answer. Only that ends the run."
     )
     owed(done.state.transcript())
 
 
-async def test_a_model_that_never_gives_its_answer_meets_a_limit() -> None:
+async def test_a_model_that_never_answers_reaches_a_limit() -> None:
     model = by_turn(says("a"), says("b"))
 
     done = await Agent(model, Toolset(), output=int, limits=Limits(turns=2)).run("go")
 
-    assert (done.stop, done.output) == ("limit", None)
+    assert (done.stop_reason, done.output) == ("limit", None)
     owed(done.state.transcript())
 
 
 @WAYS
-async def test_calls_beside_the_answer_are_run_and_of_two_answers_the_first_counts(
+async def test_other_calls_run_and_the_first_of_two_answers_is_used(
     wrap: type[Model],
 ) -> None:
     world = World()
@@ -131,10 +132,10 @@ async def test_calls_beside_the_answer_are_run_and_of_two_answers_the_first_coun
     assert kinds(done.state.messages) == ["bad_args", TAKEN, "put a", TAKEN]
 
 
-async def test_a_run_that_has_its_answer_ends_with_it_again_from_any_state_that_was_saved() -> None:
-    world, saved = World(), list[State]()
+async def test_a_run_with_an_answer_ends_with_it_from_any_saved_state() -> None:
+    world, saved = World(), list[RunState]()
 
-    async def save(state: State) -> None:
+    async def save(state: RunState) -> None:
         saved.append(state)
 
     agent = Agent(by_turn(calls(look("a", "1"), final("5"))), world.tools, output=int, save=save)
@@ -144,25 +145,25 @@ async def test_a_run_that_has_its_answer_ends_with_it_again_from_any_state_that_
     assert done.output == 5
 
 
-async def test_an_answer_beside_a_call_that_waits_ends_the_run_once_that_is_answered() -> None:
+async def test_an_answer_with_a_pending_call_ends_the_run_after_approval() -> None:
     world = World()
     model = by_turn(calls(put("a", "1"), final("5")))
 
     def policy(*_: Any) -> Ask:
         return Ask("May it?")
 
-    async with Executor(world.tools, policy=policy, approver=defer) as executor:
+    async with Executor(world.tools, policy=policy, approvals=defer) as executor:
         agent = Agent(model, executor, output=int)
         waiting = await agent.run("go")
         answers = {one.id: Allow() for one in waiting.state.pending}
         done = await agent.resume(waiting.state, answers=answers)
 
-    assert (waiting.stop, waiting.output) == ("pending", None)
-    assert (done.stop, done.output, world.did) == ("answer", 5, ["put a"])
+    assert (waiting.stop_reason, waiting.output) == ("pending", None)
+    assert (done.stop_reason, done.output, world.did) == ("answer", 5, ["put a"])
     assert kinds(done.state.messages) == ["put a", TAKEN]
 
 
-async def test_a_run_that_ended_with_an_answer_goes_on_with_another_prompt() -> None:
+async def test_a_run_with_an_answer_continues_with_another_prompt() -> None:
     agent = Agent(by_turn(calls(final("5")), calls(final("6"))), Toolset(), output=int)
 
     first = await agent.run("go")
@@ -172,16 +173,16 @@ async def test_a_run_that_ended_with_an_answer_goes_on_with_another_prompt() -> 
     assert second.state.messages[3] == Prompt.of("And now?")
 
 
-async def test_a_conversation_without_a_type_goes_on_with_one() -> None:
+async def test_an_untyped_conversation_continues_with_a_type() -> None:
     talk = await Agent(ScriptedModel("It is warm."), Toolset()).run("How is it?")
     done = await Agent(ScriptedModel(final("21")), Toolset(), output=int).resume(talk.state)
-    asked = State(messages=(*talk.state.messages, Prompt.of("In degrees?")))
+    asked = RunState(messages=(*talk.state.messages, Prompt.of("In degrees?")))
     other = await Agent(ScriptedModel(final("21")), Toolset(), output=int).resume(asked)
 
     assert (done.output, other.output) == (21, 21)
 
 
-async def test_a_tool_of_the_same_name_is_refused() -> None:
+async def test_a_tool_with_the_same_name_is_rejected() -> None:
     @tool(name="final_answer")
     async def other() -> None:
         """Something else."""

@@ -1,4 +1,4 @@
-"""Interruption: at every stage it ends the run soon, runs nothing more, and leaves a good state."""
+"""Interruption: at every stage it ends the run, starts no more calls, and leaves a valid state."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ import anyio.lowlevel
 import pytest
 from inline_snapshot import snapshot
 
-from agent.stage import World, by_turn, calls, kinds, look, owed, put, says, streamed
-from handrail import READ, Allow, Ask, Call, Executor, Kind, Result, Text, Toolset, tool
-from handrail.agent import Agent, Done, Happening, State
+from agent.stage import ANY_RUN, World, by_turn, calls, kinds, look, owed, put, says, streamed
+from handrail import READ, Allow, Ask, Call, Executor, FailureKind, Result, Text, Toolset, tool
+from handrail.agent import Agent, RunEvent, RunResult, RunState
 from handrail.approvals import defer
-from handrail.messages import Delta, Model, Piece, Prompt, Reply, Request, Results
+from handrail.messages import Delta, Model, Prompt, Reply, Request, StreamItem, ToolResults
 from handrail.testing import ScriptedModel
 
 WAYS = pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
-NOT_BEGUN = "The run was interrupted before this call was started. Nothing was run."
+NOT_BEGUN = "Not run: the run was interrupted before this call started."
 
 
-async def test_before_it_began() -> None:
+async def test_before_the_run_started() -> None:
     model = ScriptedModel()
     run = Agent(model, Toolset()).run("go")
-    run.say("one thing more")
+    run.send("one thing more")
     run.interrupt()
 
     done = await run
 
-    assert done == Done(
-        stop="interrupted",
-        state=State(messages=(Prompt.of("go"),), inbox=(Prompt.of("one thing more"),)),
+    assert done == RunResult(
+        stop_reason="interrupted",
+        state=RunState(
+            messages=(Prompt.of("go"),), inbox=(Prompt.of("one thing more"),), run_id=ANY_RUN
+        ),
     )
     again = await Agent(ScriptedModel("ok"), Toolset()).resume(done.state, "and this")
-    assert again.state == State(
+    assert again.state == RunState(
         messages=(
             Prompt.of("go"),
             Prompt.of("one thing more"),
@@ -42,18 +44,19 @@ async def test_before_it_began() -> None:
             says("ok"),
         ),
         turns=1,
+        run_id=ANY_RUN,
     )
 
 
-async def test_before_calls_that_were_left_open_are_taken_up_again() -> None:
+async def test_before_open_calls_are_resumed() -> None:
     world = World()
-    state = State(messages=(Prompt.of("go"), calls(look("a", "1"), put("b", "2"))), turns=1, calls=2)  # fmt: skip
+    state = RunState(messages=(Prompt.of("go"), calls(look("a", "1"), put("b", "2"))), turns=1, calls=2)  # fmt: skip
     run = Agent(ScriptedModel(), world.tools).resume(state)
     run.interrupt()
 
     done = await run
 
-    assert (done.stop, world.did) == ("interrupted", [])
+    assert (done.stop_reason, world.did) == ("interrupted", [])
     owed(done.state.transcript())
 
 
@@ -76,10 +79,14 @@ async def test_while_the_model_thinks() -> None:
         await thinking.wait()
         run.interrupt()
 
-    assert done == [Done(stop="interrupted", state=State(messages=(Prompt.of("go"),)))]
+    assert done == [
+        RunResult(
+            stop_reason="interrupted", state=RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN)
+        )
+    ]
 
 
-async def test_while_the_model_thinks_within_scopes_and_tasks_of_its_own() -> None:
+async def test_while_the_model_thinks_in_its_own_scopes_and_tasks() -> None:
     thinking = anyio.Event()
     left: list[str] = []
 
@@ -107,13 +114,15 @@ async def test_while_the_model_thinks_within_scopes_and_tasks_of_its_own() -> No
         run.interrupt()
         run.interrupt()
 
-    ended = Done(stop="interrupted", state=State(messages=(Prompt.of("go"),)))
+    ended = RunResult(
+        stop_reason="interrupted", state=RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN)
+    )
     assert (done, left) == ([ended, "went on"], ["left"])
 
 
 @WAYS
 async def test_together_with_a_cancellation_from_outside(wrap: type[Model]) -> None:
-    """The cancellation counts: whoever asked for it is not kept waiting."""
+    """The cancellation takes effect immediately."""
 
     async def model(_: Request) -> Reply:
         with anyio.fail_after(60):
@@ -137,7 +146,7 @@ async def test_together_with_a_cancellation_from_outside(wrap: type[Model]) -> N
         scope.cancel()
 
     assert (scope.cancelled_caught, went_on) == (True, [])
-    assert run.state == State(messages=(Prompt.of("go"),))
+    assert run.state == RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN)
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -146,21 +155,21 @@ async def test_by_the_model_itself(*, waits: bool) -> None:
         run.interrupt()
         if waits:
             await anyio.sleep_forever()
-        return says("heard")
+        return says("received")
 
     run = Agent(model, Toolset()).run("go")
 
-    said = () if waits else (says("heard"),)
-    state = State(messages=(Prompt.of("go"), *said), turns=len(said))
-    assert await run == Done(stop="interrupted", state=state)
+    replies = () if waits else (says("received"),)
+    state = RunState(messages=(Prompt.of("go"), *replies), turns=len(replies), run_id=ANY_RUN)
+    assert await run == RunResult(stop_reason="interrupted", state=state)
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_while_the_model_speaks(*, waits: bool) -> None:
+async def test_while_the_model_streams(*, waits: bool) -> None:
     world = World()
     closed: list[str] = []
 
-    async def model(_: Request) -> AsyncIterator[Piece]:
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
         try:
             yield look("a", "1")
             yield put("b", "2")
@@ -172,25 +181,25 @@ async def test_while_the_model_speaks(*, waits: bool) -> None:
         finally:
             closed.append("closed")
 
-    def watch(happening: Happening) -> None:
+    def watch(happening: RunEvent) -> None:
         if happening == Delta("So"):
             run.interrupt()
 
-    run = Agent(model, world.tools).run("go", watch=watch)
+    run = Agent(model, world.tools).run("go", on_event=watch)
     done = await run
 
-    assert (done.stop, closed) == ("interrupted", ["closed"])
+    assert (done.stop_reason, closed) == ("interrupted", ["closed"])
     assert done.state.messages[1] == Reply((Text("So"), look("a", "1"), put("b", "2")), "other")
     assert set(world.did) <= {"look a"}
     owed(done.state.transcript())
 
 
-async def test_words_that_were_broken_off_are_not_the_answer() -> None:
-    def watch(happening: Happening) -> None:
+async def test_incomplete_text_is_not_the_answer() -> None:
+    def watch(happening: RunEvent) -> None:
         if happening == Delta("b"):
             run.interrupt()
 
-    run = Agent(streamed(by_turn(says("abc"))), Toolset()).run("go", watch=watch)
+    run = Agent(streamed(by_turn(says("abc"))), Toolset()).run("go", on_event=watch)
     broken = await run
     model = ScriptedModel("abc, then.")
     done = await Agent(model, Toolset()).resume(broken.state)
@@ -201,7 +210,7 @@ async def test_words_that_were_broken_off_are_not_the_answer() -> None:
     assert done.state.messages == (
         Prompt.of("go"),
         half,
-        Prompt.of("You were interrupted. Go on."),
+        Prompt.of("You were interrupted. Continue."),
         says("abc, then."),
     )
     assert other.state.messages[2:] == (Prompt.of("Stop."), says("Never mind."))
@@ -209,14 +218,14 @@ async def test_words_that_were_broken_off_are_not_the_answer() -> None:
         owed(one.state.transcript())
 
 
-async def test_while_the_model_speaks_its_first_word() -> None:
-    async def model(_: Request) -> AsyncIterator[Piece]:
+async def test_at_the_first_piece_of_text() -> None:
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
         yield Delta("hm", thought=True)
         yield says("never")
 
-    run = Agent(model, Toolset()).run("go", watch=lambda _: run.interrupt())
+    run = Agent(model, Toolset()).run("go", on_event=lambda _: run.interrupt())
 
-    assert (await run).state == State(messages=(Prompt.of("go"),))
+    assert (await run).state == RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN)
 
 
 @WAYS
@@ -224,32 +233,34 @@ async def test_while_the_model_speaks_its_first_word() -> None:
 async def test_between_a_reply_and_its_calls(wrap: type[Model], by: str) -> None:
     world = World()
 
-    def watch(happening: Happening) -> None:
+    def watch(happening: RunEvent) -> None:
         if by == "watch" and isinstance(happening, Reply):
             run.interrupt()
 
-    async def save(state: State) -> None:
+    async def save(state: RunState) -> None:
         await anyio.lowlevel.checkpoint()
         if by == "save" and state.open:
             run.interrupt()
 
     model = by_turn(calls(put("a", "1"), put("b", "2")), says("done"))
-    run = Agent(wrap(model), world.tools, save=save).run("go", watch=watch)
+    run = Agent(wrap(model), world.tools, save=save).run("go", on_event=watch)
     done = await run
 
-    assert (done.stop, world.did) == ("interrupted", [])
+    assert (done.stop_reason, world.did) == ("interrupted", [])
     assert kinds(done.state.messages) == ["cancelled", "cancelled"]
     owed(done.state.transcript())
     again = await Agent(wrap(model), world.tools).resume(done.state)
-    assert (again.stop, again.text, world.did) == ("answer", "done", [])
+    assert (again.stop_reason, again.text, world.did) == ("answer", "done", [])
 
 
-async def test_what_a_model_reads_of_a_call_that_was_not_begun() -> None:
+async def test_the_result_of_a_call_that_did_not_start() -> None:
     world = World()
     model = ScriptedModel([put("a", "1")])
-    run = Agent(model, world.tools).run("go", watch=lambda _: run.interrupt())
+    run = Agent(model, world.tools).run("go", on_event=lambda _: run.interrupt())
 
-    assert (await run).state.messages[2] == Results((Result.fail("1", Kind.CANCELLED, NOT_BEGUN),))
+    assert (await run).state.messages[2] == ToolResults(
+        (Result.fail("1", FailureKind.CANCELLED, NOT_BEGUN),)
+    )
 
 
 @WAYS
@@ -286,34 +297,67 @@ async def test_while_calls_run(wrap: type[Model]) -> None:
         await anyio.wait_all_tasks_blocked()
         run.interrupt()
 
-    assert done[0].stop == "interrupted"
+    assert done[0].stop_reason == "interrupted"
     assert kinds(done[0].state.messages) == ["quick", "cancelled", "cancelled"]
     owed(done[0].state.transcript())
+
+
+@WAYS
+async def test_while_another_run_has_calls_with_the_same_ids(wrap: type[Model]) -> None:
+    """Both use one executor. The other run continues."""
+    started, go_on = anyio.Event(), anyio.Event()
+
+    @tool(effect=READ)
+    async def slow() -> str:
+        """Be slow."""
+        started.set()
+        await go_on.wait()
+        return "slow"
+
+    asked = calls(Call("slow", "{}", "1"))
+    async with Executor(Toolset(slow)) as executor:
+        runs = [Agent(wrap(by_turn(asked, says("x"))), executor).run("go") for _ in range(2)]
+        done: dict[int, Any] = {}
+
+        async def go(number: int) -> None:
+            done[number] = await runs[number]
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(go, 0)
+            group.start_soon(go, 1)
+            await started.wait()
+            await anyio.wait_all_tasks_blocked()
+            runs[0].interrupt()
+            await anyio.wait_all_tasks_blocked()
+            go_on.set()
+
+    assert [done[number].stop_reason for number in range(2)] == ["interrupted", "answer"]
+    assert [kinds(done[number].state.messages) for number in range(2)] == [["cancelled"], ["slow"]]
 
 
 @WAYS
 async def test_after_the_results_of_a_turn(wrap: type[Model]) -> None:
     world = World()
 
-    def watch(happening: Happening) -> None:
-        if isinstance(happening, Results):
+    def watch(happening: RunEvent) -> None:
+        if isinstance(happening, ToolResults):
             run.interrupt()
 
-    run = Agent(wrap(by_turn(calls(put("a", "1")))), world.tools).run("go", watch=watch)
+    run = Agent(wrap(by_turn(calls(put("a", "1")))), world.tools).run("go", on_event=watch)
     done = await run
 
-    assert (done.stop, kinds(done.state.messages)) == ("interrupted", ["put a"])
+    assert (done.stop_reason, kinds(done.state.messages)) == ("interrupted", ["put a"])
 
 
-async def test_an_answer_that_is_there_already_is_an_answer_all_the_same() -> None:
-    def watch(_: Happening) -> None:
+async def test_an_answer_that_was_already_given_is_kept() -> None:
+    def watch(_: RunEvent) -> None:
         run.interrupt()
 
-    run = Agent(ScriptedModel("done"), Toolset()).run("go", watch=watch)
+    run = Agent(ScriptedModel("done"), Toolset()).run("go", on_event=watch)
     done = await run
 
     assert done.text == "done"
-    assert done.stop in ("answer", "interrupted")
+    assert done.stop_reason in ("answer", "interrupted")
     owed(done.state.transcript())
 
 
@@ -321,7 +365,7 @@ def asks(*_: Any) -> Ask:
     return Ask("May it?")
 
 
-async def test_while_calls_run_that_had_waited_for_an_answer() -> None:
+async def test_while_approved_calls_run() -> None:
     started = anyio.Event()
 
     @tool
@@ -333,7 +377,7 @@ async def test_while_calls_run_that_had_waited_for_an_answer() -> None:
 
     model = ScriptedModel([Call("slow", "{}", "1")])
     done: list[Any] = []
-    async with Executor(Toolset(slow), policy=asks, approver=defer) as executor:
+    async with Executor(Toolset(slow), policy=asks, approvals=defer) as executor:
         agent = Agent(model, executor)
         waiting = await agent.run("go")
         run = agent.resume(waiting.state, answers={waiting.state.pending[0].id: Allow()})
@@ -346,14 +390,14 @@ async def test_while_calls_run_that_had_waited_for_an_answer() -> None:
             await started.wait()
             run.interrupt()
 
-    assert done[0].stop == "interrupted"
+    assert done[0].stop_reason == "interrupted"
     assert kinds(done[0].state.messages) == ["unknown"]
     owed(done[0].state.transcript())
 
 
-async def test_before_calls_are_taken_up_that_waited_for_an_answer() -> None:
+async def test_before_approved_calls_run() -> None:
     world = World()
-    async with Executor(world.tools, policy=asks, approver=defer) as executor:
+    async with Executor(world.tools, policy=asks, approvals=defer) as executor:
         agent = Agent(ScriptedModel([put("a", "1")]), executor)
         waiting = await agent.run("go")
         run = agent.resume(waiting.state, answers={waiting.state.pending[0].id: Allow()})
@@ -363,9 +407,9 @@ async def test_before_calls_are_taken_up_that_waited_for_an_answer() -> None:
         assert world.did == []
 
 
-async def test_twice_is_once() -> None:
+async def test_interrupting_twice_is_the_same() -> None:
     run = Agent(ScriptedModel(), Toolset()).run("go")
     run.interrupt()
     run.interrupt()
 
-    assert (await run).stop == snapshot("interrupted")
+    assert (await run).stop_reason == snapshot("interrupted")

@@ -1,4 +1,4 @@
-"""A process that is killed wherever it writes its state: another one goes on to the same end."""
+"""A process that is killed at each save: another process resumes the run to the same end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.stage import kinds, owed
-from handrail.agent import load
+from handrail.agent import load_state
 
 WORKER = Path(__file__).with_name("worker.py")
 GOOD = ["seen x", "put a", "full b", "put c", "seen y", "put d"]
@@ -27,11 +27,11 @@ def killed(folder: Path, **order: Any) -> list[dict[str, Any]]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr.decode()
-    told: list[dict[str, Any]] = json.loads(ran.stdout)
-    return told
+    kills: list[dict[str, Any]] = json.loads(ran.stdout)
+    return kills
 
 
-# each pair of two of the three, with four runs in place of eight
+# every pair of the three options, with four runs instead of eight
 @pytest.mark.parametrize(
     ("stream", "after", "asks"),
     [(False, False, False), (False, True, True), (True, False, True), (True, True, False)],
@@ -41,14 +41,14 @@ def test_at_each_save(tmp_path: Path, *, stream: bool, after: bool, asks: bool) 
     backend = "trio" if stream else "asyncio"
     *dead, alive = killed(tmp_path, stream=stream, after=after, asks=asks, backend=backend)
 
-    # three replies and two turns of calls; a turn that is asked about is saved twice
+    # three replies and two turns of calls; a turn that needs approval is saved twice
     assert [one["signal"] for one in dead] == [signal.SIGKILL] * (7 if asks else 5)
     assert alive["signal"] == 0
-    assert kinds(load(alive["end"]["state"]).messages) == GOOD
+    assert kinds(load_state(alive["end"]["state"]).messages) == GOOD
     for one in [*dead, alive]:
         if one["left"]:
-            owed(load(one["left"]).transcript())
-        end = load(one["end"]["state"])
+            owed(load_state(one["left"]).transcript())
+        end = load_state(one["end"]["state"])
         owed(end.transcript())
         assert (one["end"]["stop"], one["end"]["text"]) == ("answer", "done")
         for good, became in zip(GOOD, kinds(end.messages), strict=True):

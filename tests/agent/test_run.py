@@ -11,6 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from agent.stage import (
+    ANY_RUN,
     World,
     by_turn,
     calls,
@@ -23,19 +24,19 @@ from agent.stage import (
     says,
     streamed,
 )
-from handrail import READ, Call, Executor, Image, Kind, Registry, Result, Text, Toolset, tool
-from handrail.agent import Agent, Done, Happening, Limits, State
+from handrail import READ, Call, Executor, FailureKind, Image, Registry, Result, Text, Toolset, tool
+from handrail.agent import Agent, Limits, RunEvent, RunResult, RunState
 from handrail.messages import (
-    Cut,
     Delta,
     Model,
-    ModelFailed,
-    Piece,
+    ModelError,
     Prompt,
+    Reasoning,
     Reply,
     Request,
-    Results,
-    Thought,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
     Usage,
 )
 from handrail.testing import OffScript, ScriptedModel
@@ -47,12 +48,15 @@ async def test_a_model_uses_tools_until_it_has_an_answer() -> None:
         done = await Agent(model, world.tools, system="Be brief.", max_tokens=50).run("Tidy up.")
 
     asked = calls("Let me see.", look("a", "1"), put("b", "2"))
-    got = Results((Result("1", "seen a"), Result("2", "put b")))
+    got = ToolResults((Result("1", "seen a"), Result("2", "put b")))
     first = Request((Prompt.of("Tidy up."),), world.tools, "Be brief.", 50)
-    assert done == Done(
-        stop="answer",
-        state=State(
-            messages=(Prompt.of("Tidy up."), asked, got, says("All done.")), turns=2, calls=2
+    assert done == RunResult(
+        stop_reason="answer",
+        state=RunState(
+            messages=(Prompt.of("Tidy up."), asked, got, says("All done.")),
+            turns=2,
+            calls=2,
+            run_id=ANY_RUN,
         ),
     )
     assert done.text == "All done."
@@ -65,26 +69,30 @@ async def test_a_model_uses_tools_until_it_has_an_answer() -> None:
 
 @pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
 async def test_tokens_are_counted_over_all_turns(wrap: type[Model]) -> None:
-    first = Reply((look("a", "1"),), "calls", Usage(sent=10, received=5, cached=2))
-    second = Reply((Text("Yes."),), "end", Usage(sent=20, received=7, cached=10))
+    first = Reply(
+        (look("a", "1"),), "calls", Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
+    )
+    second = Reply(
+        (Text("Yes."),), "end", Usage(input_tokens=20, output_tokens=7, cached_tokens=10)
+    )
 
     done = await Agent(wrap(by_turn(first, second)), World().tools).run("go")
 
-    assert done.state.usage == Usage(sent=30, received=12, cached=12)
+    assert done.state.usage == Usage(input_tokens=30, output_tokens=12, cached_tokens=12)
     assert (done.state.turns, done.state.calls) == (2, 1)
 
 
-async def test_a_prompt_may_have_pictures_and_a_model_may_answer_at_once() -> None:
+async def test_a_prompt_can_have_images_and_a_model_can_answer_immediately() -> None:
     picture = Image(b"png", "image/png")
 
     done = await Agent(ScriptedModel("A cat."), Toolset()).run("What is this?", picture)
 
-    assert done.state == State(
-        messages=(Prompt((Text("What is this?"), picture)), says("A cat.")), turns=1
+    assert done.state == RunState(
+        messages=(Prompt((Text("What is this?"), picture)), says("A cat.")), turns=1, run_id=ANY_RUN
     )
 
 
-async def test_an_executor_is_left_open_and_serves_many_runs() -> None:
+async def test_an_executor_stays_open_for_many_runs() -> None:
     world = World()
     async with Executor(world.tools) as executor:
         for name in "ab":
@@ -96,44 +104,47 @@ async def test_an_executor_is_left_open_and_serves_many_runs() -> None:
     assert world.did == ["look a", "look b", "look c"]
 
 
-async def test_tools_may_come_from_a_registry() -> None:
+async def test_tools_can_come_from_a_registry() -> None:
     world, registry = World(), Registry()
     registry.add(world.tools, name="world")
 
     done = await Agent(ScriptedModel([look("a", "1")], "ok"), registry).run("go")
 
-    assert done.state.messages[2] == Results((Result("1", "seen a"),))
+    assert done.state.messages[2] == ToolResults((Result("1", "seen a"),))
 
 
-async def test_what_fails_is_told_to_the_model_and_the_run_goes_on() -> None:
+async def test_the_model_gets_failures_and_the_run_continues() -> None:
     bad = [Call("lok", "{}", "1"), Call("look", '{"path": 5}', "2"), look("a", "3")]
 
     done = await Agent(ScriptedModel(bad, "Sorry."), World().tools).run("go")
 
     answer = done.state.messages[2]
-    assert isinstance(answer, Results)
+    assert isinstance(answer, ToolResults)
     assert [one.failure.kind if one.failure else one.text for one in answer.results] == [
-        Kind.UNKNOWN_TOOL,
-        Kind.BAD_ARGS,
+        FailureKind.UNKNOWN_TOOL,
+        FailureKind.BAD_ARGS,
         "seen a",
     ]
     owed(done.state.transcript())
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
-async def test_a_call_that_was_cut_off_is_never_run_and_says_so(wrap: type[Model]) -> None:
+async def test_a_truncated_call_is_never_run_and_fails(wrap: type[Model]) -> None:
     world = World()
-    cut = Reply((look("a", "1"), Cut("put", "2", '{"path": "b'), Cut("look", "3")), "length")
+    cut = Reply(
+        (look("a", "1"), TruncatedCall("put", "2", '{"path": "b'), TruncatedCall("look", "3")),
+        "length",
+    )
 
     done = await Agent(wrap(by_turn(cut, says("Shorter, then."))), world.tools).run("go")
 
     assert world.did == ["look a"]
-    lost = snapshot("The call was cut off before its arguments were complete, since the reply had become too long. Nothing was run. Call again with less text at a time.")  # fmt: skip
-    assert done.state.messages[2] == Results(
+    lost = snapshot("Not run: the reply was too long, and the arguments were truncated. Call again with less text at a time.")  # fmt: skip
+    assert done.state.messages[2] == ToolResults(
         (
             Result("1", "seen a"),
-            Result.fail("2", Kind.BAD_ARGS, lost),
-            Result.fail("3", Kind.BAD_ARGS, lost),
+            Result.fail("2", FailureKind.BAD_ARGS, lost),
+            Result.fail("3", FailureKind.BAD_ARGS, lost),
         )
     )
     assert done.text == "Shorter, then."
@@ -141,10 +152,12 @@ async def test_a_call_that_was_cut_off_is_never_run_and_says_so(wrap: type[Model
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
-async def test_a_reply_of_nothing_but_cuts_runs_nothing(wrap: type[Model]) -> None:
+async def test_a_reply_with_only_truncated_calls_runs_nothing(wrap: type[Model]) -> None:
     world = World()
 
-    done = await Agent(wrap(by_turn(calls(Cut("put", "1")), says("ok"))), world.tools).run("go")
+    done = await Agent(
+        wrap(by_turn(calls(TruncatedCall("put", "1")), says("ok"))), world.tools
+    ).run("go")
 
     assert (world.did, done.text) == ([], "ok")
     owed(done.state.transcript())
@@ -153,7 +166,7 @@ async def test_a_reply_of_nothing_but_cuts_runs_nothing(wrap: type[Model]) -> No
 # ---------------------------------------------------------------- streams
 
 
-async def test_a_call_that_only_reads_starts_while_the_model_still_speaks() -> None:
+async def test_a_call_that_only_reads_starts_while_the_model_streams() -> None:
     read = anyio.Event()
     order: list[str] = []
 
@@ -172,7 +185,7 @@ async def test_a_call_that_only_reads_starts_while_the_model_still_speaks() -> N
 
     peeked, poked = Call("peek", "{}", "1"), Call("poke", "{}", "2")
 
-    async def model(request: Request) -> AsyncIterator[Piece]:
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
         if len(request.messages) > 1:
             yield says("done")
             return
@@ -186,51 +199,51 @@ async def test_a_call_that_only_reads_starts_while_the_model_still_speaks() -> N
     done = await Agent(model, Toolset(peek, poke)).run("go")
 
     assert order == ["peek", "still speaking", "poke"]
-    assert done.state.messages[2] == Results((Result("1", "seen"), Result("2", "poked")))
+    assert done.state.messages[2] == ToolResults((Result("1", "seen"), Result("2", "poked")))
 
 
-async def test_a_watcher_sees_every_piece_reply_and_result_in_order() -> None:
-    seen: list[Happening] = []
-    first = Reply((Thought("hm"), Text("ok"), look("a", "1")), "calls")
+async def test_on_event_receives_every_piece_reply_and_result_in_order() -> None:
+    seen: list[RunEvent] = []
+    first = Reply((Reasoning("hm"), Text("ok"), look("a", "1")), "calls")
 
     model = streamed(by_turn(first, says("x")))
-    await Agent(model, World().tools).run("go", watch=seen.append)
+    await Agent(model, World().tools).run("go", on_event=seen.append)
 
     assert seen == [
         Delta("hm", thought=True),
         Delta("o"),
         Delta("k"),
         first,
-        Results((Result("1", "seen a"),)),
+        ToolResults((Result("1", "seen a"),)),
         Delta("x"),
         says("x"),
     ]
 
 
-async def test_a_watcher_of_a_model_that_does_not_stream_sees_replies_and_results() -> None:
-    seen: list[Happening] = []
+async def test_on_event_receives_replies_and_results_of_a_model_that_does_not_stream() -> None:
+    seen: list[RunEvent] = []
 
-    await Agent(ScriptedModel([look("a", "1")], "x"), World().tools).run("go", watch=seen.append)
+    await Agent(ScriptedModel([look("a", "1")], "x"), World().tools).run("go", on_event=seen.append)
 
-    assert seen == [calls(look("a", "1")), Results((Result("1", "seen a"),)), says("x")]
+    assert seen == [calls(look("a", "1")), ToolResults((Result("1", "seen a"),)), says("x")]
 
 
-async def test_a_stream_of_nothing_but_its_reply_will_do() -> None:
+async def test_a_stream_can_have_only_its_reply() -> None:
     world = World()
 
-    async def model(request: Request) -> AsyncIterator[Piece]:
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
         yield await by_turn(calls(put("a", "1"), look("b", "2")), says("ok"))(request)
 
     done = await Agent(model, world.tools).run("go")
 
-    assert done.state.messages[2] == Results((Result("1", "put a"), Result("2", "seen b")))
+    assert done.state.messages[2] == ToolResults((Result("1", "put a"), Result("2", "seen b")))
     owed(done.state.transcript())
 
 
-async def test_a_stream_is_closed_before_its_calls_are_settled_and_the_run_goes_on() -> None:
+async def test_a_stream_is_closed_before_its_calls_end_and_the_run_continues() -> None:
     log: list[str] = []
 
-    async def model(request: Request) -> AsyncIterator[Piece]:
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
         try:
             yield Delta("a")
             yield says("a")
@@ -244,15 +257,15 @@ async def test_a_stream_is_closed_before_its_calls_are_settled_and_the_run_goes_
 
 
 class Pieces:
-    """A stream that is no generator: nothing of it could be closed."""
+    """A stream that is not a generator and cannot be closed."""
 
-    def __init__(self, *pieces: Piece) -> None:
+    def __init__(self, *pieces: StreamItem) -> None:
         self._left = list(pieces)
 
-    def __aiter__(self) -> AsyncIterator[Piece]:
+    def __aiter__(self) -> AsyncIterator[StreamItem]:
         return self
 
-    async def __anext__(self) -> Piece:
+    async def __anext__(self) -> StreamItem:
         if not self._left:
             raise StopAsyncIteration
         return self._left.pop(0)
@@ -264,7 +277,7 @@ async def test_a_stream_need_not_be_a_generator() -> None:
     assert done.text == "a"
 
 
-async def test_a_model_may_give_anything_that_can_be_awaited() -> None:
+async def test_a_model_can_return_any_awaitable() -> None:
     class Soon:
         def __await__(self) -> Generator[Any, Any, Reply]:
             yield from anyio.lowlevel.checkpoint().__await__()
@@ -278,47 +291,48 @@ async def test_a_model_may_give_anything_that_can_be_awaited() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 60.0])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_model_that_fails_ends_the_run_with_its_own_exception_and_a_state_that_is_good(
+async def test_a_model_that_fails_ends_the_run_with_its_exception_and_a_valid_state(
     *, stream: bool, seconds: float | None
 ) -> None:
     world = World()
 
     async def failing(request: Request) -> Reply:
         if len(request.messages) > 1:
-            raise ModelFailed("nobody is there", "unreachable")
+            raise ModelError("nobody is there", "unreachable")
         return calls(put("a", "1"))
 
     model = streamed(failing) if stream else failing
     run = Agent(model, world.tools, limits=Limits(seconds=seconds)).run("go")
-    with pytest.raises(ModelFailed, match="nobody is there") as failed:
+    with pytest.raises(ModelError, match="nobody is there") as failed:
         await run
 
-    assert failed.value.trouble == "unreachable"
-    assert run.state == State(
-        messages=(Prompt.of("go"), calls(put("a", "1")), Results((Result("1", "put a"),))),
+    assert failed.value.kind == "unreachable"
+    assert run.state == RunState(
+        messages=(Prompt.of("go"), calls(put("a", "1")), ToolResults((Result("1", "put a"),))),
         turns=1,
         calls=1,
+        run_id=ANY_RUN,
     )
     done = await Agent(by_turn(calls(), says("here again")), world.tools).resume(run.state)
     assert (done.text, world.did) == ("here again", ["put a"])
 
 
-async def test_a_stream_that_breaks_after_a_call_leaves_no_half_of_a_turn() -> None:
+async def test_a_stream_that_fails_after_a_call_leaves_no_partial_turn() -> None:
     world = World()
 
-    async def model(_: Request) -> AsyncIterator[Piece]:
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
         yield Delta("a")
         yield put("a", "1")
-        raise ModelFailed("the line is dead")
+        raise ModelError("the line is dead")
 
     run = Agent(model, world.tools).run("go")
-    with pytest.raises(ModelFailed, match="the line is dead"):
+    with pytest.raises(ModelError, match="the line is dead"):
         await run
 
-    assert (run.state, world.did) == (State(messages=(Prompt.of("go"),)), [])
+    assert (run.state, world.did) == (RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN), [])
 
 
-async def test_a_model_that_gives_no_reply_is_asked_once() -> None:
+async def test_a_model_without_a_reply_is_called_once() -> None:
     asked = 0
 
     async def forgets(_: Request) -> Any:
@@ -326,38 +340,40 @@ async def test_a_model_that_gives_no_reply_is_asked_once() -> None:
         asked += 1
 
     run = Agent(forgets, Toolset()).run("go")
-    with pytest.raises(ModelFailed, match="the model gave NoneType where a Reply was due"):
+    with pytest.raises(ModelError, match="The model returned NoneType instead of a Reply"):
         await run
 
-    assert (asked, run.state) == (1, State(messages=(Prompt.of("go"),)))
+    assert (asked, run.state) == (1, RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN))
 
 
-async def test_a_model_must_give_what_a_model_gives() -> None:
-    def words(_: Request) -> Any:
+async def test_a_model_must_return_a_reply() -> None:
+    def no_reply(_: Request) -> Any:
         return "hello"
 
     async def stream(_: Request) -> AsyncIterator[Any]:
         yield Delta("a")
         yield "hello"
 
-    with pytest.raises(ModelFailed, match="the model gave str, which cannot be awaited"):
-        await Agent(words, Toolset()).run("go")
-    with pytest.raises(ModelFailed, match="the model gave str where a Reply was due"):
+    with pytest.raises(
+        ModelError, match=r"The model returned str\. A model must return an awaitable Reply"
+    ):
+        await Agent(no_reply, Toolset()).run("go")
+    with pytest.raises(ModelError, match="The model returned str instead of a Reply"):
         await Agent(stream, Toolset()).run("go")
 
 
 async def test_a_stream_that_ends_without_a_reply_is_a_failure() -> None:
-    async def model(_: Request) -> AsyncIterator[Piece]:
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
         yield Delta("a")
 
     run = Agent(model, Toolset()).run("go")
-    with pytest.raises(ModelFailed, match="the model's stream ended without a reply"):
+    with pytest.raises(ModelError, match="The model's stream ended without a Reply"):
         await run
 
-    assert run.state == State(messages=(Prompt.of("go"),))
+    assert run.state == RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN)
 
 
-async def test_a_model_may_use_scopes_and_task_groups_of_its_own() -> None:
+async def test_a_model_can_use_its_own_scopes_and_task_groups() -> None:
     async def model(_: Request) -> Reply:
         with anyio.fail_after(60):
             await anyio.lowlevel.checkpoint()
@@ -368,7 +384,7 @@ async def test_a_model_may_use_scopes_and_task_groups_of_its_own() -> None:
     assert (await Agent(model, Toolset()).run("go")).text == "ok"
 
 
-async def test_a_run_that_is_off_script_fails_and_its_state_is_good() -> None:
+async def test_a_run_that_leaves_the_script_fails_with_a_valid_state() -> None:
     world = World()
     run = Agent(ScriptedModel([look("a", "1")]), world.tools).run("go")
 
@@ -382,22 +398,22 @@ async def test_a_run_that_is_off_script_fails_and_its_state_is_good() -> None:
 # ---------------------------------------------------------------- talk
 
 
-async def test_what_is_said_during_a_turn_is_heard_with_the_next() -> None:
+async def test_a_message_during_a_turn_is_added_to_the_next() -> None:
     world = World()
 
-    def watch(happening: Happening) -> None:
+    def watch(happening: RunEvent) -> None:
         if happening == calls(look("a", "1")):
-            run.say("And b, too.", Image(b"x", "image/png"))
-            run.say("Quick.")
+            run.send("And b, too.", Image(b"x", "image/png"))
+            run.send("Quick.")
 
     model = ScriptedModel([look("a", "1")], "done")
-    run = Agent(model, world.tools).run("go", watch=watch)
+    run = Agent(model, world.tools).run("go", on_event=watch)
     done = await run
 
     assert done.state.messages == (
         Prompt.of("go"),
         calls(look("a", "1")),
-        Results((Result("1", "seen a"),)),
+        ToolResults((Result("1", "seen a"),)),
         Prompt.of("And b, too.", Image(b"x", "image/png")),
         Prompt.of("Quick."),
         says("done"),
@@ -405,12 +421,12 @@ async def test_what_is_said_during_a_turn_is_heard_with_the_next() -> None:
     owed(done.state.transcript())
 
 
-async def test_what_is_said_after_the_last_word_gets_an_answer_too() -> None:
-    def watch(happening: Happening) -> None:
+async def test_a_message_after_the_last_reply_gets_an_answer() -> None:
+    def watch(happening: RunEvent) -> None:
         if happening == says("one"):
-            run.say("go on")
+            run.send("go on")
 
-    run = Agent(ScriptedModel("one", "two"), Toolset()).run("go", watch=watch)
+    run = Agent(ScriptedModel("one", "two"), Toolset()).run("go", on_event=watch)
 
     assert (await run).state.messages == (
         Prompt.of("go"),
@@ -420,7 +436,7 @@ async def test_what_is_said_after_the_last_word_gets_an_answer_too() -> None:
     )
 
 
-async def test_a_run_that_ended_goes_on_with_another_prompt() -> None:
+async def test_a_finished_run_continues_with_another_prompt() -> None:
     agent = Agent(ScriptedModel("one", "two"), Toolset())
 
     first = await agent.run("a")
@@ -434,29 +450,29 @@ async def test_a_run_that_ended_goes_on_with_another_prompt() -> None:
     assert await agent.resume(second.state) == second
 
 
-async def test_a_conversation_may_begin_with_an_empty_state() -> None:
-    done = await Agent(ScriptedModel("one"), Toolset()).resume(State(), "a")
+async def test_a_conversation_can_start_with_an_empty_state() -> None:
+    done = await Agent(ScriptedModel("one"), Toolset()).resume(RunState(), "a")
 
-    assert done.state == State(messages=(Prompt.of("a"), says("one")), turns=1)
-
-
-async def test_nothing_at_all_is_nothing_to_go_on_from() -> None:
-    with pytest.raises(ValueError, match="there is nothing to go on from: give a prompt"):
-        await Agent(ScriptedModel(), Toolset()).resume(State())
+    assert done.state == RunState(messages=(Prompt.of("a"), says("one")), turns=1, run_id=ANY_RUN)
 
 
-async def test_calls_that_were_left_open_are_run_again_only_where_that_repeats_nothing() -> None:
+async def test_an_empty_state_without_a_prompt_raises() -> None:
+    with pytest.raises(ValueError, match="The run has no messages"):
+        await Agent(ScriptedModel(), Toolset()).resume(RunState())
+
+
+async def test_open_calls_run_again_only_if_that_is_safe() -> None:
     world = World()
-    cut = Cut("put", "5", "{")
+    cut = TruncatedCall("put", "5", "{")
     asked = calls(look("a", "1"), put("b", "2"), fill("c", "3"), Call("lok", "{}", "4"), cut)
-    state = State(messages=(Prompt.of("go"), asked), turns=1, calls=4)
+    state = RunState(messages=(Prompt.of("go"), asked), turns=1, calls=4)
 
     done = await Agent(ScriptedModel("ok"), world.tools).resume(state)
 
     assert sorted(world.did) == ["fill c", "look a"]
     assert kinds(done.state.messages) == ["seen a", "unknown", "full c", "unknown_tool", "bad_args"]
     assert results(done.state.messages)[1].text == snapshot(
-        "The run was interrupted while this call was under way. It is not known whether it had its effect: check that first, and do not simply call it again."
+        "Interrupted: the result of this call was lost. It may have taken effect: check before you call it again."
     )
     assert results(state.transcript())[1] == results(done.state.messages)[1]
     owed(done.state.transcript())
@@ -466,39 +482,40 @@ async def test_calls_that_were_left_open_are_run_again_only_where_that_repeats_n
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_history_of_one_model_goes_on_with_another(*, stream: bool) -> None:
+async def test_a_history_of_one_model_continues_with_another(*, stream: bool) -> None:
     world = World()
     thoughtful = Reply(
-        (Thought("hm", "sig", "anthropic"), look("a", "toolu_1"), put("b", "toolu_2")),
+        (Reasoning("hm", "sig", "anthropic"), look("a", "toolu_1"), put("b", "toolu_2")),
         "calls",
-        Usage(sent=3),
+        Usage(input_tokens=3),
         "claude",
     )
-    other = Reply((fill("c", "toolu_1"),), "calls", Usage(sent=4), "gpt")
+    other = Reply((fill("c", "toolu_1"),), "calls", Usage(input_tokens=4), "gpt")
 
     def first(request: Request) -> Reply:
         if len(request.messages) > 1:
-            raise ModelFailed("overloaded", "busy")
+            raise ModelError("overloaded", "busy")
         return thoughtful
 
     run = Agent(ScriptedModel(first, first), world.tools).run("go")
-    with pytest.raises(ModelFailed):
+    with pytest.raises(ModelError):
         await run
 
     model = by_turn(thoughtful, other, says("done"))
     done = await Agent(streamed(model) if stream else model, world.tools).resume(run.state)
 
-    assert done.state == State(
+    assert done.state == RunState(
         messages=(
             Prompt.of("go"),
             thoughtful,
-            Results((Result("toolu_1", "seen a"), Result("toolu_2", "put b"))),
+            ToolResults((Result("toolu_1", "seen a"), Result("toolu_2", "put b"))),
             other,
-            Results((Result("toolu_1", "full c"),)),
+            ToolResults((Result("toolu_1", "full c"),)),
             says("done"),
         ),
-        usage=Usage(sent=7),
+        usage=Usage(input_tokens=7),
         turns=3,
         calls=3,
+        run_id=ANY_RUN,
     )
     owed(done.state.transcript())

@@ -1,10 +1,12 @@
-"""Skills: the catalogue and the tool, word for word; what is lenient, what is bounded, and trust."""
+"""Skills: the exact text of the catalog and the tool, format errors, limits, and trust."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -15,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from handrail import Call, Executor, Kind, Result, Toolset
-from handrail.agent import Remark, Skill, Skills, Untrusted, find_skills
+from handrail import Call, Executor, FailureKind, Result, Toolset
+from handrail.agent import Notice, Skill, Skills, Untrusted, find_skills
 from handrail.policy import Trust, digest
 
 PLAIN = "---\nname: {0}\ndescription: About {0}.\n---\nDo {0}.\n"
@@ -36,31 +38,31 @@ def skill(place: Path, name: str, content: str | bytes = "") -> Path:
     return put(place / name / "SKILL.md", content or PLAIN.format(name)).parent
 
 
-def load(found: Skills, name: str, **args: object) -> Result:
-    return Executor(found.tools).run_sync(Call("skill", {"name": name, **args}, "c1"))
+def load(skills: Skills, name: str, **args: object) -> Result:
+    return Executor(skills.tools).run_sync(Call("skill", {"name": name, **args}, "c1"))
 
 
-def said(found: Skills, home: Path) -> list[str]:
-    told = [f"{one.path}: {one.rule}: {one.message}" for one in found.remarks]
-    return [one.replace(str(home), "~") for one in told]
+def notices(skills: Skills, home: Path) -> list[str]:
+    lines = [f"{one.path}: {one.kind}: {one.message}" for one in skills.notices]
+    return [one.replace(str(home), "~") for one in lines]
 
 
 def fields(root: Path, head: str) -> tuple[dict[str, object], list[str]]:
-    """What is read of some lines of frontmatter, and what is said of them."""
+    """The fields of some lines of front matter, and the notices about them."""
     skill(root, "s", f"---\nname: s\ndescription: d\n{head}\n---\n")
-    found = find_skills(user=[root])
+    skills = find_skills(user=[root])
     read = {
         key: dict(value) if hasattr(value, "items") else value
-        for key, value in found.skills[0].fields.items()
+        for key, value in skills.skills[0].fields.items()
         if key not in ("name", "description")
     }
-    return read, [one.message for one in found.remarks if one.rule == "lenient"]
+    return read, [one.message for one in skills.notices if one.kind == "lenient"]
 
 
 # What a model sees
 
 
-def test_what_a_model_is_told(tmp_path: Path) -> None:
+def test_the_text_and_tool_for_a_model(tmp_path: Path) -> None:
     place = tmp_path / ".agents/skills"
     forms = skill(
         place,
@@ -72,11 +74,11 @@ def test_what_a_model_is_told(tmp_path: Path) -> None:
     put(forms / "scripts/fill.py", "print()\n")
     put(forms / "scripts/__pycache__/fill.pyc", b"\0")
     skill(place, "notes")
-    found = find_skills(tmp_path, trusted=everything)
-    [spec] = found.tools.specs
+    skills = find_skills(tmp_path, trusted=everything)
+    [spec] = skills.tools.specs
 
-    assert found.remarks == ()
-    assert found.skills[1] == Skill(
+    assert skills.notices == ()
+    assert skills.skills[1] == Skill(
         name="pdf-forms",
         description="Fill in PDF forms.",
         folder=".agents/skills/pdf-forms",
@@ -90,9 +92,9 @@ def test_what_a_model_is_told(tmp_path: Path) -> None:
             }
         ),
     )
-    assert found.catalogue == snapshot(
+    assert skills.catalog == snapshot(
         """\
-Skills are instructions for certain kinds of task, kept in files. Where a task fits one of these descriptions, call the tool skill with its name before you begin.
+Skills are instructions for specific kinds of tasks. If a task matches one of these descriptions, call the skill tool with its name before you start.
 
 <skills>
 - notes: About notes.
@@ -104,10 +106,9 @@ Skills are instructions for certain kinds of task, kept in files. Where a task f
         (
             "skill",
             """\
-Load a skill: instructions for a certain kind of task.
+Load a skill: instructions for a specific kind of task.
 
-Call it before you begin a task that fits the description of a skill. Once it is loaded,
-do not load it again.\
+Call it before you start a task that matches a skill's description. Load each skill once.\
 """,
             {
                 "type": "object",
@@ -115,12 +116,12 @@ do not load it again.\
                     "name": {
                         "type": "string",
                         "enum": ["notes", "pdf-forms"],
-                        "description": "Which skill.",
+                        "description": "Name of the skill.",
                     },
                     "file": {
                         "type": "string",
                         "default": "",
-                        "description": "One of the files that the skill lists, to see that file. Leave it out to load the instructions, which name the files.",
+                        "description": "A file that the skill lists, to read it. Omit to load the instructions.",
                     },
                 },
                 "required": ["name"],
@@ -129,19 +130,19 @@ do not load it again.\
             "READ",
         )
     )
-    assert load(found, "pdf-forms").text == snapshot(
+    assert load(skills, "pdf-forms").text == snapshot(
         """\
 <skill name="pdf-forms" folder=".agents/skills/pdf-forms">
 # Forms
 
 Read references/fields.md.
 </skill>
-Files of this skill. To see one, call skill with "file":
+Files of this skill. To read one, call skill with "file":
 - references/fields.md
 - scripts/fill.py\
 """
     )
-    assert load(found, "pdf-forms", file="references/fields.md").text == snapshot(
+    assert load(skills, "pdf-forms", file="references/fields.md").text == snapshot(
         """\
 <skill-file name="pdf-forms" file="references/fields.md">
 # Fields
@@ -149,7 +150,7 @@ Name them.
 </skill-file>\
 """
     )
-    assert load(found, "notes").text == snapshot(
+    assert load(skills, "notes").text == snapshot(
         """\
 <skill name="notes" folder=".agents/skills/notes">
 Do notes.
@@ -158,79 +159,79 @@ Do notes.
     )
 
 
-def test_what_a_model_reads_when_it_fails(tmp_path: Path) -> None:
+def test_the_failures_for_a_model(tmp_path: Path) -> None:
     folder = skill(tmp_path, "a")
     put(folder / "big", b"x" * 300_000)
     put(folder / "picture", b"\x89PNG\0")
     skill(tmp_path, "b")
-    found = find_skills(user=[tmp_path])
+    skills = find_skills(user=[tmp_path])
     results = [
-        load(found, "c"),
-        load(found, "a", file="../b/SKILL.md"),
-        load(found, "b", file="x"),
-        load(found, "a", file="big"),
-        load(found, "a", file="picture"),
+        load(skills, "c"),
+        load(skills, "a", file="../b/SKILL.md"),
+        load(skills, "b", file="x"),
+        load(skills, "a", file="big"),
+        load(skills, "a", file="picture"),
     ]
     shutil.rmtree(tmp_path / "b")
-    results.append(load(found, "b"))
+    results.append(load(skills, "b"))
     put(tmp_path / "b/SKILL.md", b"\xff")
-    results.append(load(found, "b"))
+    results.append(load(skills, "b"))
 
     assert [(one.failure and one.failure.kind, one.text) for one in results] == snapshot(
         [
             (
-                Kind.BAD_ARGS,
+                FailureKind.BAD_ARGS,
                 """\
-The arguments were refused and nothing was run.
+Not run: invalid arguments.
 - name: expected 'a' or 'b', got the string "c"
-Correct them and call again.\
+Fix these and call again.\
 """,
             ),
             (
-                Kind.FAILED,
-                "The skill 'a' has no file '../b/SKILL.md'. Its files: 'big', 'picture'.",
+                FailureKind.FAILED,
+                "The skill 'a' has no file '../b/SKILL.md'. Available files: 'big', 'picture'.",
             ),
-            (Kind.FAILED, "The skill 'b' has no file 'x'. Its files: none."),
+            (FailureKind.FAILED, "The skill 'b' has no file 'x'. Available files: none."),
             (
-                Kind.FAILED,
-                "The file 'big' of the skill 'a' cannot be shown: it has more than 262,144 bytes. Go on without it, and tell the user.",
-            ),
-            (
-                Kind.FAILED,
-                "The file 'picture' of the skill 'a' cannot be shown: it is no text. Go on without it, and tell the user.",
+                FailureKind.FAILED,
+                "Cannot load the file 'big' of the skill 'a': larger than 262,144 bytes. Continue without it, and tell the user.",
             ),
             (
-                Kind.FAILED,
-                "The skill 'b' cannot be shown: it is not there. Go on without it, and tell the user.",
+                FailureKind.FAILED,
+                "Cannot load the file 'picture' of the skill 'a': binary file. Continue without it, and tell the user.",
             ),
             (
-                Kind.FAILED,
-                "The skill 'b' cannot be shown: it is not UTF-8. Go on without it, and tell the user.",
+                FailureKind.FAILED,
+                "Cannot load the skill 'b': not found. Continue without it, and tell the user.",
+            ),
+            (
+                FailureKind.FAILED,
+                "Cannot load the skill 'b': not valid UTF-8. Continue without it, and tell the user.",
             ),
         ]
     )
 
 
-def test_without_skills_there_is_nothing(tmp_path: Path) -> None:
+def test_without_skills_there_is_no_text_and_no_tool(tmp_path: Path) -> None:
     put(tmp_path / "file", "")
 
     assert find_skills(tmp_path, trusted=everything, user=[tmp_path / "gone"]) == Skills()
     assert find_skills() == Skills(tools=Toolset())
-    assert said(find_skills(user=[tmp_path / "file"]), tmp_path) == snapshot(
-        ["~/file: left out: it cannot be opened: not a directory"]
+    assert notices(find_skills(user=[tmp_path / "file"]), tmp_path) == snapshot(
+        ["~/file: skipped: cannot be opened: not a directory"]
     )
 
 
-def test_a_workspace_that_is_not_there_is_somebodys_mistake(tmp_path: Path) -> None:
+def test_a_missing_workspace_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         find_skills(tmp_path / "gone")
 
 
-def test_a_call_says_what_it_touches(tmp_path: Path) -> None:
+def test_a_call_declares_what_it_touches(tmp_path: Path) -> None:
     skill(tmp_path / "work/.agents/skills", "a")
     skill(tmp_path / "home", "b")
-    found = find_skills(tmp_path / "work", trusted=everything, user=[tmp_path / "home"])
-    executor = Executor(found.tools)
+    skills = find_skills(tmp_path / "work", trusted=everything, user=[tmp_path / "home"])
+    executor = Executor(skills.tools)
 
     def touched(**args: str) -> list[str]:
         return list(map(str, executor.explain(Call("skill", args, "c1")).accesses))
@@ -242,12 +243,12 @@ def test_a_call_says_what_it_touches(tmp_path: Path) -> None:
     ]
 
 
-def test_a_place_may_itself_be_a_skill(tmp_path: Path) -> None:
-    found = find_skills(user=[skill(tmp_path, "a")])
+def test_a_location_can_itself_be_a_skill(tmp_path: Path) -> None:
+    skills = find_skills(user=[skill(tmp_path, "a")])
 
-    assert [one.name for one in found.skills] == ["a"]
-    assert load(found, "a").text == snapshot("""\
-<skill name="a" folder="of the user">
+    assert [one.name for one in skills.skills] == ["a"]
+    assert load(skills, "a").text == snapshot("""\
+<skill name="a" folder="user skills">
 Do a.
 </skill>\
 """)
@@ -261,8 +262,8 @@ def test_nothing_of_a_workspace_reaches_a_model_without_trust(tmp_path: Path) ->
     put(folder / "run.sh", "rm -rf /\n")
     (folder / "link").symlink_to("/etc")
 
-    found = find_skills(tmp_path)
-    assert found == Skills(
+    skills = find_skills(tmp_path)
+    assert skills == Skills(
         untrusted=(
             Untrusted(
                 ".agents/skills/evil",
@@ -272,25 +273,25 @@ def test_nothing_of_a_workspace_reaches_a_model_without_trust(tmp_path: Path) ->
                 + PLAIN.format("evil").encode(),
             ),
         ),
-        remarks=(
-            Remark(
+        notices=(
+            Notice(
                 ".agents/skills/evil",
                 "untrusted",
-                "it is not trusted as it is now, and was not read",
+                "ignored: not trusted, or changed since you trusted it",
             ),
         ),
     )
 
 
-def test_a_skill_that_is_not_trusted_shadows_nothing(tmp_path: Path) -> None:
+def test_an_untrusted_skill_shadows_nothing(tmp_path: Path) -> None:
     skill(tmp_path / "work/.agents/skills", "a")
     skill(tmp_path / "home", "a", "---\nname: a\ndescription: Mine.\n---\n")
 
-    found = find_skills(tmp_path / "work", user=[tmp_path / "home"])
-    assert [one.description for one in found.skills] == ["Mine."]
+    skills = find_skills(tmp_path / "work", user=[tmp_path / "home"])
+    assert [one.description for one in skills.skills] == ["Mine."]
 
 
-def test_a_change_of_any_file_takes_the_trust_away_until_somebody_looks(tmp_path: Path) -> None:
+def test_a_change_of_any_file_revokes_trust(tmp_path: Path) -> None:
     root = tmp_path / "work"
     folder = skill(root / ".agents/skills", "a")
     script = put(folder / "scripts/run.sh", "true\n")
@@ -304,41 +305,41 @@ def test_a_change_of_any_file_takes_the_trust_away_until_somebody_looks(tmp_path
             trust.grant(root / one.path, digest(one.content))
 
     grant()
-    found = find_skills(root, trusted=trusted)
-    texts = [load(found, "a").text]
+    skills = find_skills(root, trusted=trusted)
+    texts = [load(skills, "a").text]
     script.write_text("rm -rf ~\n", encoding="utf-8")
-    refused = load(found, "a")
-    texts += [refused.text, load(found, "a", file="scripts/run.sh").text]
+    refused = load(skills, "a")
+    texts += [refused.text, load(skills, "a", file="scripts/run.sh").text]
     assert find_skills(root, trusted=trusted).skills == ()
     grant()
-    texts.append(load(found, "a", file="scripts/run.sh").text)
+    texts.append(load(skills, "a", file="scripts/run.sh").text)
     trust.revoke(root / ".agents/skills/a")
-    texts.append(load(found, "a").text)
+    texts.append(load(skills, "a").text)
 
     assert refused.failure is not None
-    assert refused.failure.kind is Kind.DENIED
+    assert refused.failure.kind is FailureKind.DENIED
     assert texts == snapshot(
         [
             """\
 <skill name="a" folder=".agents/skills/a">
 Do a.
 </skill>
-Files of this skill. To see one, call skill with "file":
+Files of this skill. To read one, call skill with "file":
 - scripts/run.sh\
 """,
-            "The skill 'a' is not trusted as it is now: it has changed since somebody looked at it, or the trust was taken back. Tell the user. The tool refuses this: go about it another way.",
-            "The skill 'a' is not trusted as it is now: it has changed since somebody looked at it, or the trust was taken back. Tell the user. The tool refuses this: go about it another way.",
+            "Not loaded: the skill 'a' is not trusted, or changed since the user trusted it. Do not work around this; tell the user.",
+            "Not loaded: the skill 'a' is not trusted, or changed since the user trusted it. Do not work around this; tell the user.",
             """\
 <skill-file name="a" file="scripts/run.sh">
 rm -rf ~
 </skill-file>\
 """,
-            "The skill 'a' is not trusted as it is now: it has changed since somebody looked at it, or the trust was taken back. Tell the user. The tool refuses this: go about it another way.",
+            "Not loaded: the skill 'a' is not trusted, or changed since the user trusted it. Do not work around this; tell the user.",
         ]
     )
 
 
-def test_a_file_that_changes_while_it_is_judged_is_not_shown(tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_check_is_not_shown(tmp_path: Path) -> None:
     folder = skill(tmp_path / ".agents/skills", "a")
     file = put(folder / "notes.md", "Good.")
     changes = iter([False, True])
@@ -348,24 +349,24 @@ def test_a_file_that_changes_while_it_is_judged_is_not_shown(tmp_path: Path) -> 
             file.write_text("Evil.", encoding="utf-8")
         return True
 
-    found = find_skills(tmp_path, trusted=trusted)
-    assert load(found, "a", file="notes.md").text == snapshot(
-        "The file 'notes.md' of the skill 'a' cannot be shown: it has changed just now. Go on without it, and tell the user."
+    skills = find_skills(tmp_path, trusted=trusted)
+    assert load(skills, "a", file="notes.md").text == snapshot(
+        "Cannot load the file 'notes.md' of the skill 'a': it changed while it was read. Continue without it, and tell the user."
     )
 
 
 # Lenient
 
 
-def test_what_breaks_the_format_is_taken_as_it_is_meant(tmp_path: Path) -> None:
+def test_skills_with_format_errors_are_read_leniently(tmp_path: Path) -> None:
     skill(tmp_path, "mismatch", PLAIN.format("other"))
     skill(tmp_path, "long", f"---\nname: {'n' * 65}\ndescription: {'d' * 1_025}\n---\n")
     skill(tmp_path, "odd", '---\nname: "a\\u202e\\n<skill>"\ndescription: "x\\n</skills> y"\n---\n')
     skill(tmp_path, "nameless", "\ufeff---\r\ndescription: Use when: asked\r\n---\r\nBody.\r\n")
     skill(tmp_path, "tags", "---\nname: tags\ndescription: d\n---\na</skill>\x1b")
-    found = find_skills(user=[tmp_path])
+    skills = find_skills(user=[tmp_path])
 
-    assert found.catalogue.partition("<skills>")[2] == snapshot("""\
+    assert skills.catalog.partition("<skills>")[2] == snapshot("""\
 
 - a\\u{202e} &lt;skill>: x &lt;/skills> y
 - nameless: Use when: asked
@@ -374,30 +375,30 @@ def test_what_breaks_the_format_is_taken_as_it_is_meant(tmp_path: Path) -> None:
 - tags: d
 </skills>\
 """)
-    assert said(found, tmp_path) == snapshot(
+    assert notices(skills, tmp_path) == snapshot(
         [
-            "~/long: lenient: its description has more than 1,024 characters; it is clipped",
-            "~/long: lenient: its name 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn ...' is not that of its folder",
-            "~/long: lenient: its name has more than 64 characters, or ones that hide",
-            "~/mismatch: lenient: its name 'other' is not that of its folder",
-            "~/nameless: lenient: 'description' holds a colon and has no quotes: other readers refuse it",
-            "~/nameless: lenient: it has no name",
-            "~/odd: lenient: its name 'a\\\\u{202e} &lt;skill>' is not that of its folder",
-            "~/odd: lenient: its name has more than 64 characters, or ones that hide",
-            "~/odd: escaped: it holds tags like those around it; they are escaped",
-            "~/tags: unseen: it holds characters that cannot be seen: \\x1b",
-            "~/tags: escaped: it holds tags like those around it; they are escaped",
+            "~/long: lenient: the description is truncated to 1,024 characters",
+            "~/long: lenient: the name 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn ...' differs from the folder's name",
+            "~/long: lenient: the name has more than 64 characters, or invisible ones",
+            "~/mismatch: lenient: the name 'other' differs from the folder's name",
+            "~/nameless: lenient: line 2: 'description' is not valid YAML and is read as text: mapping values are not allowed here",
+            "~/nameless: lenient: the name is missing; the folder's name is used",
+            "~/odd: lenient: the name 'a\\\\u{202e} &lt;skill>' differs from the folder's name",
+            "~/odd: lenient: the name has more than 64 characters, or invisible ones",
+            "~/odd: escaped: contains tags that handrail uses itself; they are escaped",
+            "~/tags: invisible: contains invisible characters: \\x1b",
+            "~/tags: escaped: contains tags that handrail uses itself; they are escaped",
         ]
     )
-    assert load(found, "tags").text == snapshot("""\
-<skill name="tags" folder="of the user/tags">
+    assert load(skills, "tags").text == snapshot("""\
+<skill name="tags" folder="user skills/tags">
 a&lt;/skill>\\x1b
 </skill>
-[Characters that cannot be seen are spelled out here: \\x1b.]\
+[Invisible characters are escaped here: \\x1b.]\
 """)
 
 
-def test_what_cannot_be_offered_is_left_out(tmp_path: Path) -> None:
+def test_unusable_skills_are_skipped(tmp_path: Path) -> None:
     skill(tmp_path, "no-description", "---\nname: no-description\ndescription:\n---\n")
     skill(tmp_path, "a-list", "---\nname: a-list\ndescription: [a, b]\n---\n")
     skill(tmp_path, "no-frontmatter", "# Hello\n")
@@ -415,31 +416,31 @@ def test_what_cannot_be_offered_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/SKILL.md").symlink_to("../no-frontmatter/SKILL.md")
 
-    found = find_skills(user=[tmp_path])
-    assert (found.skills, said(found, tmp_path)) == snapshot(
+    skills = find_skills(user=[tmp_path])
+    assert (skills.skills, notices(skills, tmp_path)) == snapshot(
         (
             (),
             [
-                "~/a-list: left out: it has no description",
-                "~/binary: left out: it is no text",
-                "~/empty: lenient: it does not begin with a line ---",
-                "~/empty: left out: it has no description",
-                "~/folder: left out: it is no ordinary file",
-                "~/huge: left out: it has more than 65,536 bytes",
-                "~/latin: left out: it is not UTF-8",
-                "~/linked: left out: it is a link, and links are not followed",
-                "~/manual: left out: it asks not to be offered to models",
-                "~/no-description: left out: it has no description",
-                "~/no-frontmatter: lenient: it does not begin with a line ---",
-                "~/no-frontmatter: left out: it has no description",
-                "~/open: lenient: the line --- that ends the frontmatter is missing",
-                "~/open: left out: it has no description",
+                "~/a-list: skipped: the description is missing",
+                "~/binary: skipped: binary file",
+                "~/empty: lenient: no front matter: the first line must be ---",
+                "~/empty: skipped: the description is missing",
+                "~/folder: skipped: not a regular file",
+                "~/huge: skipped: larger than 65,536 bytes",
+                "~/latin: skipped: not valid UTF-8",
+                "~/linked: skipped: symbolic links are not followed",
+                "~/manual: skipped: disable-model-invocation is true",
+                "~/no-description: skipped: the description is missing",
+                "~/no-frontmatter: lenient: no front matter: the first line must be ---",
+                "~/no-frontmatter: skipped: the description is missing",
+                "~/open: lenient: the line --- that ends the front matter is missing",
+                "~/open: skipped: the description is missing",
             ],
         )
     )
 
 
-def test_the_workspace_comes_before_the_user_and_shadowing_is_told(tmp_path: Path) -> None:
+def test_the_workspace_comes_before_the_user_and_shadowing_is_reported(tmp_path: Path) -> None:
     root = tmp_path / "work"
     skill(root / ".agents/skills", "a")
     skill(root / ".claude/skills", "a")
@@ -447,16 +448,16 @@ def test_the_workspace_comes_before_the_user_and_shadowing_is_told(tmp_path: Pat
     skill(tmp_path / "home", "b")
     skill(tmp_path / "more", "b")
 
-    found = find_skills(root, trusted=everything, user=[tmp_path / "home", tmp_path / "more"])
-    assert [(one.name, one.folder, one.from_user) for one in found.skills] == [
+    skills = find_skills(root, trusted=everything, user=[tmp_path / "home", tmp_path / "more"])
+    assert [(one.name, one.folder, one.from_user) for one in skills.skills] == [
         ("a", ".agents/skills/a", False),
         ("b", f"{tmp_path}/home/b", True),
     ]
-    assert said(found, tmp_path) == snapshot(
+    assert notices(skills, tmp_path) == snapshot(
         [
-            ".claude/skills/a: shadowed: the skill 'a' in '.agents/skills/a' counts instead",
-            "~/home/a: shadowed: the skill 'a' in '.agents/skills/a' counts instead",
-            "~/more/b: shadowed: the skill 'b' in '~/home/b' counts instead",
+            ".claude/skills/a: shadowed: the skill 'a' in '.agents/skills/a' is used instead",
+            "~/home/a: shadowed: the skill 'a' in '.agents/skills/a' is used instead",
+            "~/more/b: shadowed: the skill 'b' in '~/home/b' is used instead",
         ]
     )
 
@@ -464,7 +465,7 @@ def test_the_workspace_comes_before_the_user_and_shadowing_is_told(tmp_path: Pat
 # Bounds
 
 
-def test_links_are_not_followed_and_rounds_end(tmp_path: Path) -> None:
+def test_links_are_not_followed_and_loops_end(tmp_path: Path) -> None:
     secret = skill(tmp_path / "outside", "secret")
     place = tmp_path / "work/.agents/skills"
     skill(place / "group", "a")
@@ -474,29 +475,29 @@ def test_links_are_not_followed_and_rounds_end(tmp_path: Path) -> None:
     (tmp_path / "work/.claude").mkdir()
     (tmp_path / "work/.claude/skills").symlink_to(tmp_path / "outside")
 
-    found = find_skills(tmp_path / "work", trusted=everything)
-    assert [one.name for one in found.skills] == ["a"]
-    assert said(found, tmp_path) == snapshot(
+    skills = find_skills(tmp_path / "work", trusted=everything)
+    assert [one.name for one in skills.skills] == ["a"]
+    assert notices(skills, tmp_path) == snapshot(
         [
-            ".agents/skills/group/round: left out: it is a link, and links are not followed",
-            ".agents/skills/out: left out: it is a link, and links are not followed",
-            ".claude/skills: left out: it is a link, and links are not followed",
+            ".agents/skills/group/round: skipped: symbolic links are not followed",
+            ".agents/skills/out: skipped: symbolic links are not followed",
+            ".claude/skills: skipped: symbolic links are not followed",
         ]
     )
 
 
-def test_a_skill_may_be_four_folders_deep(tmp_path: Path) -> None:
+def test_a_skill_can_be_four_folders_deep(tmp_path: Path) -> None:
     skill(tmp_path / "1/2/3", "four")
     skill(tmp_path / "1/2/3/x", "five")
     skill(tmp_path / "node_modules", "package")
 
-    found = find_skills(user=[tmp_path])
-    assert ([one.name for one in found.skills], said(found, tmp_path)) == snapshot(
-        (["four"], ["~/1/2/3/x/five: left out: it is more than 4 folders deep"])
+    skills = find_skills(user=[tmp_path])
+    assert ([one.name for one in skills.skills], notices(skills, tmp_path)) == snapshot(
+        (["four"], ["~/1/2/3/x/five: skipped: more than 4 folders deep"])
     )
 
 
-def test_no_more_than_so_many_folders_are_looked_into(tmp_path: Path) -> None:
+def test_the_number_of_searched_folders_is_limited(tmp_path: Path) -> None:
     (tmp_path / "group").mkdir()
     for number in range(10_000):
         (tmp_path / f"group/{number:04}").mkdir()
@@ -504,52 +505,52 @@ def test_no_more_than_so_many_folders_are_looked_into(tmp_path: Path) -> None:
     skill(tmp_path / "group", "1999")
     skill(tmp_path, "other")
 
-    found = find_skills(user=[tmp_path])
-    assert ([one.name for one in found.skills], said(found, tmp_path)) == snapshot(
-        (["0000"], ["~: left out: it has more than 2,000 folders; the rest is left out"])
+    skills = find_skills(user=[tmp_path])
+    assert ([one.name for one in skills.skills], notices(skills, tmp_path)) == snapshot(
+        (["0000"], ["~: skipped: more than 2,000 folders; the rest is ignored"])
     )
 
 
-def test_a_folder_with_too_many_names_is_left_out(tmp_path: Path) -> None:
+def test_a_folder_with_too_many_entries_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     for number in range(10_001):
         (tmp_path / f"full/{number}").touch()
     skill(tmp_path, "a")
 
-    found = find_skills(user=[tmp_path])
-    assert ([one.name for one in found.skills], said(found, tmp_path)) == snapshot(
-        (["a"], ["~/full: left out: it has more than 10,000 names in it"])
+    skills = find_skills(user=[tmp_path])
+    assert ([one.name for one in skills.skills], notices(skills, tmp_path)) == snapshot(
+        (["a"], ["~/full: skipped: the folder has more than 10,000 entries"])
     )
 
 
-def test_no_more_than_so_many_skills_are_offered(tmp_path: Path) -> None:
+def test_the_number_of_skills_is_limited(tmp_path: Path) -> None:
     for place in ("one", "two"):
         for number in range(251):
             skill(tmp_path / place, f"{place}-{number:03}")
 
-    found = find_skills(user=[tmp_path / "one", tmp_path / "two"])
-    offered = [one.name for one in found.skills]
+    skills = find_skills(user=[tmp_path / "one", tmp_path / "two"])
+    offered = [one.name for one in skills.skills]
     assert offered == [f"one-{number:03}" for number in range(250)]
-    assert [said(found, tmp_path)[at] for at in (0, 1, 2, -1)] == snapshot(
+    assert [notices(skills, tmp_path)[at] for at in (0, 1, 2, -1)] == snapshot(
         [
-            "~/one: left out: it has more than 250 skills; the rest is left out",
-            "~/two: left out: it has more than 250 skills; the rest is left out",
-            "~/two/two-000: left out: no more than 250 skills are offered",
-            "~/two/two-249: left out: no more than 250 skills are offered",
+            "~/one: skipped: more than 250 skills; the rest is ignored",
+            "~/two: skipped: more than 250 skills; the rest is ignored",
+            "~/two/two-000: skipped: more than 250 skills",
+            "~/two/two-249: skipped: more than 250 skills",
         ]
     )
-    assert len(found.catalogue) < 40_000
+    assert len(skills.catalog) < 40_000
 
 
-def test_a_long_catalogue_is_clipped_evenly(tmp_path: Path) -> None:
+def test_a_long_catalog_is_truncated_evenly(tmp_path: Path) -> None:
     for number in range(100):
         skill(tmp_path, f"s{number}", f"---\nname: s{number}\ndescription: {'d' * 1000}\n---\n")
 
-    found = find_skills(user=[tmp_path])
-    assert {len(line) for line in found.catalogue.splitlines()[3:-1]} == {326, 327}
+    skills = find_skills(user=[tmp_path])
+    assert {len(line) for line in skills.catalog.splitlines()[3:-1]} == {326, 327}
 
 
-def test_a_skill_has_no_more_than_so_much_in_it(tmp_path: Path) -> None:
+def test_the_size_of_a_skill_is_limited(tmp_path: Path) -> None:
     many = skill(tmp_path, "many")
     for number in range(501):
         put(many / f"{number}", "")
@@ -558,27 +559,27 @@ def test_a_skill_has_no_more_than_so_much_in_it(tmp_path: Path) -> None:
     put(large / "b", b"x" * (8 << 20))
     put(skill(tmp_path, "deep") / "1/2/3/4/5/6/7/file", "")
 
-    found = find_skills(user=[tmp_path])
-    assert (found.skills, said(found, tmp_path)) == snapshot(
+    skills = find_skills(user=[tmp_path])
+    assert (skills.skills, notices(skills, tmp_path)) == snapshot(
         (
             (),
             [
-                "~/deep: left out: it has folders more than 6 deep",
-                "~/large: left out: it has more than 500 files, or 16,777,216 bytes in them",
-                "~/many: left out: it has more than 500 files, or 16,777,216 bytes in them",
+                "~/deep: skipped: folders are nested more than 6 levels deep",
+                "~/large: skipped: more than 500 files or 16,777,216 bytes",
+                "~/many: skipped: more than 500 files or 16,777,216 bytes",
             ],
         )
     )
 
 
-def test_a_place_has_no_more_than_so_many_bytes(tmp_path: Path) -> None:
+def test_the_size_of_a_location_is_limited(tmp_path: Path) -> None:
     for number in range(20):
         folder = skill(tmp_path, f"s{number:02}")
         with (folder / "asset").open("wb") as asset:
             asset.truncate((17 if number == 1 else 15) << 20)
 
-    found = find_skills(user=[tmp_path])
-    assert ([one.name for one in found.skills], said(found, tmp_path)) == snapshot(
+    skills = find_skills(user=[tmp_path])
+    assert ([one.name for one in skills.skills], notices(skills, tmp_path)) == snapshot(
         (
             [
                 "s00",
@@ -600,14 +601,14 @@ def test_a_place_has_no_more_than_so_many_bytes(tmp_path: Path) -> None:
                 "s17",
             ],
             [
-                "~/s01: left out: it has more than 16,777,216 bytes",
-                "~: left out: its skills have more than 268,435,456 bytes; the rest is left out",
+                "~/s01: skipped: larger than 16,777,216 bytes",
+                "~: skipped: its skills are larger than 268,435,456 bytes; the rest is ignored",
             ],
         )
     )
 
 
-def test_what_goes_while_it_is_looked_at_is_passed_over(tmp_path: Path) -> None:
+def test_a_skill_that_disappears_during_the_search_is_skipped(tmp_path: Path) -> None:
     place = tmp_path / ".agents/skills"
     for name in ("a", "b", "c"):
         skill(place, name)
@@ -617,25 +618,25 @@ def test_what_goes_while_it_is_looked_at_is_passed_over(tmp_path: Path) -> None:
         shutil.rmtree(place / "b", ignore_errors=True)
         return True
 
-    found = find_skills(tmp_path, trusted=trusted)
-    assert ([one.name for one in found.skills], said(found, tmp_path)) == (
+    skills = find_skills(tmp_path, trusted=trusted)
+    assert ([one.name for one in skills.skills], notices(skills, tmp_path)) == (
         ["a", "c"],
-        [".agents/skills/b: left out: it is not there"],
+        [".agents/skills/b: skipped: not found"],
     )
 
 
-def test_names_of_files_do_not_hide_or_write_lines(tmp_path: Path) -> None:
+def test_file_names_have_no_invisible_characters_or_line_breaks(tmp_path: Path) -> None:
     folder = skill(tmp_path, "a")
     put(folder / "x\n- y", "one")
     put(folder / b"\xff\x1b".decode("utf-8", "surrogateescape"), "two")
-    found = find_skills(user=[tmp_path])
+    skills = find_skills(user=[tmp_path])
 
-    assert load(found, "a").text.partition("</skill>\n")[2] == snapshot("""\
-Files of this skill. To see one, call skill with "file":
+    assert load(skills, "a").text.partition("</skill>\n")[2] == snapshot("""\
+Files of this skill. To read one, call skill with "file":
 - x - y
 - \\xff\\x1b\
 """)
-    assert load(found, "a", file="\\xff\\x1b").text.splitlines()[1] == "two"
+    assert load(skills, "a", file="\\xff\\x1b").text.splitlines()[1] == "two"
 
 
 # Frontmatter
@@ -654,8 +655,8 @@ Files of this skill. To see one, call skill with "file":
         ('"a": "b: \\"c\\" \\u00e9\\n\\x41\\/" # d', {"a": 'b: "c" é\nA/'}),
         ("'a': 'it''s: # here'", {"a": "it's: # here"}),
         ('a: "one\n  two"', {"a": "one two"}),
-        ('a: "\\ud83d\\ude00 \\ud83d \\U0001f600 \\UFFFFFFFF"', {"a": "😀 \ufffd 😀 \\UFFFFFFFF"}),
-        ("a: |\n  one\n    two\n\n  three\n", {"a": "one\n  two\n\nthree"}),
+        ('a: "\\ud83d\\ude00 \\ud83d \\U0001f600"', {"a": "😀 \ufffd 😀"}),
+        ("a: |\n  one\n    two\n\n  three\n", {"a": "one\n  two\n\nthree\n"}),
         ("a: |2-\n    one\n  two", {"a": "  one\ntwo"}),
         ("a: >- # folded\n  one\n  two\n\n  three", {"a": "one two\nthree"}),
         ("a: |\nb: c", {"a": "", "b": "c"}),
@@ -669,9 +670,21 @@ Files of this skill. To see one, call skill with "file":
         ("a: [' # one', b]", {"a": (" # one", "b")}),
         ("a: {b: c, d: 'e, f'}", {"a": {"b": "c", "d": "e, f"}}),
         ("a: {}", {"a": {}}),
-        ("a:\n\n  b: c\n  d: 'e'\n  f: g\n    h\n  b: i", {"a": {"b": "c", "d": "e", "f": "g h"}}),
+        ("a:\n\n  b: c\n  d: 'e'\n  f: g\n    h", {"a": {"b": "c", "d": "e", "f": "g h"}}),
         ("a:\n  http://example.org", {"a": "http://example.org"}),
         ("a.b-c: d", {"a.b-c": "d"}),
+        ("a b: c", {"a b": "c"}),
+        ("? a", {"a": ""}),
+        ("a: {b}", {"a": {"b": ""}}),
+        ("a: [b, [c, {d: e}]]", {"a": ("b", ("c", {"d": "e"}))}),
+        ("a:\n  b:\n    c: d", {"a": {"b": {"c": "d"}}}),
+        ("a: [[[[[[[b]]]]]]]", {"a": ((((((("b",),),),),),),)}),
+        ("a:\n  - b: c\n    d: e\n  - f", {"a": ({"b": "c", "d": "e"}, "f")}),
+        ("a:\n  b: |\n    c", {"a": {"b": "c\n"}}),
+        (
+            "<<: {a: b}\nc: 2026-01-01\nd: 0x1f\ne: no",
+            {"<<": {"a": "b"}, "c": "2026-01-01", "d": "0x1f", "e": "no"},
+        ),
     ],
 )
 def test_frontmatter_is_read_as_text_lists_and_maps(
@@ -680,49 +693,109 @@ def test_frontmatter_is_read_as_text_lists_and_maps(
     assert fields(tmp_path, head) == (read, [])
 
 
+TEXT = "line 4: 'a' is not valid YAML and is read as text: "
+DEEP = "[" * 8 + "]" * 8
+
+
 @pytest.mark.parametrize(
     ("head", "read", "problem"),
     [
-        ("a: Use when: asked", {"a": "Use when: asked"}, "'a' holds a colon and has no quotes: other readers refuse it"),
-        ("a:b", {"a": "b"}, "'a' has no space after its colon"),
-        ("a: b\na: c", {"a": "b"}, "'a' is there twice; the first one counts"),
-        ("just words", {}, "line 4 is no 'key: value'"),
-        ("a b: c", {}, "line 4 is no 'key: value'"),
-        ("? a", {}, "line 4 is no 'key: value'"),
-        ('a: "open', {"a": '"open'}, "'a' has quotes that do not match; it is taken as it stands"),
-        ("a: 'one' two", {"a": "'one' two"}, "'a' has quotes that do not match; it is taken as it stands"),
-        ("a: &x b", {"a": "&x b"}, "'a' is more than text in YAML; it is taken as text"),
-        ("a: !!python/object x", {"a": "!!python/object x"}, "'a' is more than text in YAML; it is taken as text"),
-        ("a: [b, [c]]", {"a": "[b, [c]]"}, "'a' is nested deeper than is read here; it is taken as text"),
-        ("a: [b", {"a": "[b"}, "'a' is nested deeper than is read here; it is taken as text"),
-        ("a: [b] c", {"a": "[b] c"}, "'a' is nested deeper than is read here; it is taken as text"),
-        ("a: {b}", {"a": "{b}"}, "'a' is nested deeper than is read here; it is taken as text"),
-        ("a:\n  b:\n    c: d", {"a": "b:\n  c: d"}, "'a' is nested deeper than is read here; it is taken as text"),
-        ("a:\n  b: |\n    c", {"a": "b: |\n  c"}, "'a' is nested deeper than is read here; it is taken as text"),
+        ("a: Use when: asked # b", {"a": "Use when: asked"}, TEXT + "mapping values are not allowed here"),
+        ("a: Use when:\n  asked\n# b\nc: d", {"a": "Use when: asked", "c": "d"}, TEXT + "mapping values are not allowed here"),
+        ("a:b", {"a": "b"}, TEXT + "expected 'key: value'"),
+        ("a: b\na: c", {"a": "b"}, "line 5: duplicate key 'a'; the first one is used"),
+        ("a: b\n--- c", {"a": "b"}, "line 5: expected 'key: value'"),
+        ("just words", {}, "line 4: expected 'key: value'"),
+        ('a: "open', {"a": '"open'}, TEXT + "found unexpected end of stream"),
+        ("a: 'one' two", {"a": "'one' two"}, TEXT + "expected <block end>, but found '<scalar>'"),
+        ("a: &x b", {"a": "&x b"}, TEXT + "anchors and aliases are not allowed"),
+        ("a: *x", {"a": "*x"}, TEXT + "anchors and aliases are not allowed"),
+        ("a: [&x b, *x]", {"a": "[&x b, *x]"}, TEXT + "anchors and aliases are not allowed"),
+        ("a: {&x b: c}", {"a": "{&x b: c}"}, TEXT + "anchors and aliases are not allowed"),
+        ("a: !!python/object x", {"a": "!!python/object x"}, TEXT + "tags are not allowed"),
+        ("a: !x {}", {"a": "!x {}"}, TEXT + "tags are not allowed"),
+        ("a: {? [b] : c}", {"a": "{? [b] : c}"}, TEXT + "a key that is not text is not allowed"),
+        ("a:\n  b: c\n  b: d", {"a": "b: c b: d"}, TEXT + "duplicate key 'b'"),
+        (f"a: {DEEP}", {"a": DEEP}, TEXT + "more than 8 levels are not allowed"),
+        ("a: [b", {"a": "[b"}, TEXT + "expected ',' or ']', but got '<stream end>'"),
+        ("a: [b] c", {"a": "[b] c"}, TEXT + "expected <block end>, but found '<scalar>'"),
+        ("a: `b`", {"a": "`b`"}, TEXT + "found character '`' that cannot start any token"),
+        ('a: "\\UFFFFFFFF"', {"a": '"\\UFFFFFFFF"'}, TEXT + "it contains a character that is not allowed"),
+        ("a: \x1b", {"a": "\x1b"}, TEXT + "it contains a character that is not allowed"),
     ],
 )  # fmt: skip
-def test_what_frontmatter_cannot_say_is_kept_and_told(
+def test_invalid_yaml_is_read_as_text_and_reported(
     tmp_path: Path, head: str, read: dict[str, object], problem: str
 ) -> None:
     assert fields(tmp_path, head) == (read, [problem])
 
 
-def test_an_indented_line_before_all_keys_belongs_to_none(tmp_path: Path) -> None:
-    skill(tmp_path, "s", "---\n\n  x: y\nname: s\ndescription: d\n---\n")
+def test_front_matter_that_is_a_list_has_no_fields(tmp_path: Path) -> None:
+    skill(tmp_path, "s", "\n---\n- name: s\n- description: d\n---\n")
 
-    assert said(find_skills(user=[tmp_path]), tmp_path) == [
-        "~/s: lenient: line 3 is no 'key: value'"
+    assert notices(find_skills(user=[tmp_path]), tmp_path) == [
+        "~/s: lenient: line 2: expected 'key: value'",
+        "~/s: skipped: the description is missing",
     ]
 
 
-def test_keys_and_problems_are_bounded(tmp_path: Path) -> None:
+def test_an_indented_line_before_all_keys_is_reported(tmp_path: Path) -> None:
+    skill(tmp_path, "s", "---\n\n  x: y\nname: s\ndescription: d\n---\n")
+
+    assert notices(find_skills(user=[tmp_path]), tmp_path) == [
+        "~/s: lenient: line 4: expected '<document start>', but found '<block mapping start>'"
+    ]
+
+
+def test_empty_front_matter_has_no_fields(tmp_path: Path) -> None:
+    skill(tmp_path, "s", "---\n# nothing\n---\n")
+
+    assert notices(find_skills(user=[tmp_path]), tmp_path) == [
+        "~/s: skipped: the description is missing",
+    ]
+
+
+def test_the_number_of_keys_is_limited(tmp_path: Path) -> None:
     read, problems = fields(tmp_path, "\n".join(f"k{number}: v" for number in range(200)))
 
+    assert (len(read), problems) == (98, ["more than 100 keys; the others are ignored"])
+
+
+def test_the_number_of_problems_is_limited(tmp_path: Path) -> None:
+    read, problems = fields(tmp_path, "\n".join(f"k{number}: &x" for number in range(200)))
+
     assert (len(read), len(problems), problems[0]) == (
-        98,
         20,
-        "there are more than 100 keys; 'k98' is left out",
+        20,
+        "line 4: 'k0' is not valid YAML and is read as text: anchors and aliases are not allowed",
     )
+
+
+def test_without_pyyaml_the_error_names_the_extra(tmp_path: Path) -> None:
+    skill(tmp_path, "s")
+    code = (
+        "import sys; sys.modules['yaml'] = None\n"
+        "from handrail.agent import find_skills\n"
+        "print(find_skills().skills)\n"
+        f"try: find_skills(user=[{str(tmp_path)!r}])\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
+
+    assert done.stdout == (
+        "()\nHandrailError Skills need PyYAML, which is not installed. Run: pip install 'handrail[skills]'\n"
+    )
+
+
+def test_pyyaml_is_loaded_with_the_first_skill() -> None:
+    code = "import sys, handrail.agent; handrail.agent.find_skills(); print('yaml' in sys.modules)"
+    done = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
+
+    assert done.stdout == "False\n"
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -733,7 +806,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
         st.from_regex(r"[a-z][a-z0-9_.-]{0,9}", fullmatch=True), TEXTS | st.lists(TEXTS)
     )
 )
-def test_what_is_written_in_quotes_is_read_back(
+def test_quoted_text_is_read_back(
     written: dict[str, str | list[str]],
 ) -> None:
     meant = {f"x-{key}": value for key, value in written.items()}
@@ -766,10 +839,10 @@ LINES = st.lists(
 def test_no_file_breaks_the_search_or_the_prompt(content: bytes) -> None:
     with TemporaryDirectory() as root:
         skill(Path(root), "s", content)
-        found = find_skills(user=[root])
-        shown = [load(found, one.name).text for one in found.skills]
+        skills = find_skills(user=[root])
+        shown = [load(skills, one.name).text for one in skills.skills]
 
-    assert len(found.catalogue.splitlines()) == (5 if found.skills else 0)
+    assert len(skills.catalog.splitlines()) == (5 if skills.skills else 0)
     assert [one.count("</skill>") for one in shown] == [1] * len(shown)
     assert {category(one) for one in "".join(shown)} & {"Cs", "Zl", "Zp"} == set()
     assert {one for one in "".join(shown) if category(one) == "Cc"} <= {"\n", "\t"}

@@ -1,4 +1,4 @@
-"""Agents as tools: they are given a task, and never have more rights than whoever gives it."""
+"""Agents as tools: they receive a task, and never have more permissions than their parent."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from handrail import (
     Allow,
     Ask,
     Call,
+    CheckedCall,
+    Context,
     Decision,
     Deny,
     Executor,
-    Kind,
+    FailureKind,
+    Hook,
     Registry,
     Result,
-    Spec,
     Toolset,
     UnknownName,
     tool,
 )
-from handrail.agent import Agent, Limits
+from handrail.agent import Agent, Limits, RunState
 from handrail.approvals import defer
-from handrail.judgement import Approver, Policy
-from handrail.messages import Results
+from handrail.messages import ToolResults
+from handrail.permissions import Approver, Policy
 from handrail.testing import ScriptedModel
 from virtual_time import BACKENDS, run
 
@@ -41,7 +43,7 @@ def task(text: str, call_id: str = "t") -> Call:
     return Call("helper", f'{{"task": "{text}"}}', call_id)
 
 
-async def test_an_agent_does_a_task_for_another_and_answers_in_words() -> None:
+async def test_an_agent_does_a_task_for_another_and_returns_text() -> None:
     world = World()
     inner = ScriptedModel([look("a", "1")], "It is there.")
     helper = Agent(inner, world.tools).as_tool("helper", "Look into things.")
@@ -50,7 +52,7 @@ async def test_an_agent_does_a_task_for_another_and_answers_in_words() -> None:
     done = await Agent(outer, Toolset(helper)).run("go")
 
     assert done.text == "Yes."
-    assert done.state.messages[2] == Results((Result("t", "It is there."),))
+    assert done.state.messages[2] == ToolResults((Result("t", "It is there."),))
     assert inner.requests[0].messages[0].parts[0].text == "Is a there?"
     assert (helper.spec.name, helper.spec.description) == ("helper", "Look into things.")
     assert helper.spec.input_schema == snapshot(
@@ -59,7 +61,7 @@ async def test_an_agent_does_a_task_for_another_and_answers_in_words() -> None:
             "properties": {
                 "task": {
                     "type": "string",
-                    "description": "All that there is to know about it: nothing else is passed on.",
+                    "description": "The task, with all necessary context. Nothing else is passed on.",
                 }
             },
             "required": ["task"],
@@ -69,7 +71,7 @@ async def test_an_agent_does_a_task_for_another_and_answers_in_words() -> None:
 
 
 @pytest.mark.parametrize("source", ["toolset", "executor", "registry"])
-def test_such_a_tool_may_do_what_its_tools_may_do(source: str) -> None:
+def test_the_effect_of_an_agent_tool_is_that_of_its_tools(source: str) -> None:
     @tool(effect=DESTROY)
     async def wipe() -> None:
         """Wipe all."""
@@ -94,12 +96,12 @@ def asks(*_: Any) -> Decision:
     return Ask("May it?")
 
 
-async def test_a_task_that_was_not_finished_is_a_failure_that_says_why() -> None:
+async def test_an_unfinished_task_fails_with_the_reason() -> None:
     world = World()
     endless = by_turn(*[calls("Still at it.", look("a", "1"))] * 2)
     limited = Agent(endless, world.tools, limits=Limits(turns=1)).as_tool("limited", "Try.")
     silent = Agent(by_turn(calls(look("a", "1"))), world.tools, limits=Limits(turns=1))
-    async with Executor(world.tools, policy=asks, approver=defer) as executor:
+    async with Executor(world.tools, policy=asks, approvals=defer) as executor:
         waits = Agent(by_turn(calls(put("a", "1"))), executor).as_tool("waits", "Try.")
         tools = Toolset(limited, waits, silent.as_tool("silent", "Try."))
         async with Executor(tools) as runs:
@@ -107,28 +109,31 @@ async def test_a_task_that_was_not_finished_is_a_failure_that_says_why() -> None
                 Call(name, '{"task": "x"}', name) for name in ("limited", "waits", "silent")
             )
 
-    assert [one.failure.kind for one in results if one.failure] == [Kind.FAILED] * 3
+    assert [one.failure.kind for one in results if one.failure] == [FailureKind.FAILED] * 3
     assert [one.text for one in results] == snapshot(
         [
-            "The task was not finished: the limit of 1 turns is reached. What it said last: Still at it.",
-            "The task was not finished: it is pending.",
-            "The task was not finished: the limit of 1 turns is reached.",
+            "Not finished: reached the limit of 1 turn. Its last message: Still at it.",
+            "Not finished: waiting for approval.",
+            "Not finished: reached the limit of 1 turn.",
         ]
     )
 
 
-async def test_a_narrowed_executor_offers_only_what_was_named() -> None:
+async def test_a_restricted_executor_offers_only_the_named_tools() -> None:
     world = World()
     async with Executor(world.tools) as parent:
-        child = parent.narrow("look")
+        child = parent.restrict("look")
         results = await child.run_all([look("a", "1"), put("b", "2")])
 
         assert [one.spec.name for one in child.tools] == ["look"]
-        assert [one.failure and one.failure.kind for one in results] == [None, Kind.UNKNOWN_TOOL]
+        assert [one.failure and one.failure.kind for one in results] == [
+            None,
+            FailureKind.UNKNOWN_TOOL,
+        ]
         with pytest.raises(UnknownName):
-            child.narrow("put")
+            child.restrict("put")
         with pytest.raises(UnknownName):
-            parent.narrow("nothing")
+            parent.restrict("nothing")
 
     assert world.did == ["look a"]
 
@@ -136,11 +141,11 @@ async def test_a_narrowed_executor_offers_only_what_was_named() -> None:
 async def test_hooks_and_approver_of_the_parent_see_what_a_child_does() -> None:
     world, seen = World(), list[str]()
 
-    async def before(call: Call) -> Call:
+    async def before(call: CheckedCall) -> CheckedCall:
         seen.append(f"before {call.name}")
         return call
 
-    async def after(call: Call, result: Result) -> Result:
+    async def after(call: CheckedCall | Call, result: Result) -> Result:
         seen.append(f"after {call.name}")
         return result
 
@@ -149,13 +154,30 @@ async def test_hooks_and_approver_of_the_parent_see_what_a_child_does() -> None:
         return Allow()
 
     async with Executor(
-        world.tools, policy=asks, approver=approver, before=[before], after=[after]
+        world.tools, policy=asks, approvals=approver, hooks=[Hook(before=before, after=after)]
     ) as parent:
-        helper = Agent(by_turn(calls(put("a", "1")), says("ok")), parent.narrow("put"))
+        helper = Agent(by_turn(calls(put("a", "1")), says("ok")), parent.restrict("put"))
         done = await helper.run("go")
 
     assert kinds(done.state.messages) == ["put a"]
     assert seen == ["before put", "asked put", "after put"]
+
+
+async def test_the_call_keys_of_a_child_start_with_the_key_of_its_call() -> None:
+    keys: list[str] = []
+
+    @tool
+    async def note(context: Context) -> None:
+        """Note the key."""
+        keys.append(context.idempotency_key)
+
+    helper = Agent(by_turn(calls(Call("note", "{}", "n")), says("ok")), Toolset(note))
+    outer = Agent(
+        by_turn(calls(task("go")), says("ok")), Toolset(helper.as_tool("helper", "Help."))
+    )
+    await outer.resume(RunState(run_id="r"), "go")
+
+    assert keys == ["r%2F1%2Ft/1/n"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -178,7 +200,7 @@ async def parent_ends() -> None:
 
     async with anyio.create_task_group() as group:
         async with Executor(Toolset(wait)) as parent:
-            child = parent.narrow("wait")
+            child = parent.restrict("wait")
             group.start_soon(child.run, Call("wait", "{}", "1"))
             await started.wait()
         did.append("parent closed")
@@ -186,18 +208,21 @@ async def parent_ends() -> None:
 
     assert did == ["call ended", "parent closed"]
     assert later.failure is not None
-    assert later.failure.kind is Kind.CANCELLED
+    assert later.failure.kind is FailureKind.CANCELLED
 
 
 async def test_a_tool_that_the_registry_has_lost_is_stale_for_a_child_too() -> None:
     world, registry = World(), Registry()
     registry.add(world.tools, name="world")
     async with Executor(registry) as parent:
-        child = parent.narrow("put")
+        child = parent.restrict("put")
         registry.remove("world")
         results = [await one.run(put("a", "1")) for one in (parent, child)]
 
-    assert [one.failure and one.failure.kind for one in results] == [Kind.STALE, Kind.STALE]
+    assert [one.failure and one.failure.kind for one in results] == [
+        FailureKind.STALE,
+        FailureKind.STALE,
+    ]
     assert world.did == []
 
 
@@ -209,8 +234,8 @@ def policy_of(table: dict[str, str] | None) -> Policy | None:
     if table is None:
         return None
 
-    def policy(call: Call, spec: Spec, _: Any) -> Any:
-        verdict = table[spec.name]
+    def policy(call: CheckedCall) -> Any:
+        verdict = table[call.name]
         if verdict == "raise":
             raise ZeroDivisionError
         return {"allow": Allow(), "ask": Ask("?"), "deny": Deny("no"), "nonsense": 5}[verdict]
@@ -226,7 +251,7 @@ ALL = ["look", "put", "fill"]
 
 
 async def let(executor: Executor, world: World) -> set[str]:
-    """What an executor lets through, of one call for each tool."""
+    """The tools that an executor allows to run."""
     world.did.clear()
     await executor.run_all(Call(name, '{"path": "a"}', name) for name in ALL)
     return set(world.did)
@@ -241,7 +266,7 @@ async def let(executor: Executor, world: World) -> set[str]:
     backend=st.sampled_from(["asyncio", "trio"]),
     approver=st.sampled_from([None, yes]),
 )
-def test_a_child_never_may_more_than_its_parent(  # noqa: PLR0913, PLR0917
+def test_a_child_never_has_more_permissions_than_its_parent(  # noqa: PLR0913, PLR0917
     mine: dict[str, str] | None,
     theirs: dict[str, str] | None,
     below: dict[str, str] | None,
@@ -254,19 +279,19 @@ def test_a_child_never_may_more_than_its_parent(  # noqa: PLR0913, PLR0917
 
     async def main() -> None:
         world = World()
-        async with Executor(world.tools, policy=policy_of(mine), approver=approver) as parent:
-            child = parent.narrow(*names, policy=policy_of(theirs))
-            grandchild = child.narrow(*some, policy=policy_of(below))
+        async with Executor(world.tools, policy=policy_of(mine), approvals=approver) as parent:
+            child = parent.restrict(*names, policy=policy_of(theirs))
+            grandchild = child.restrict(*some, policy=policy_of(below))
             may, child_may, below_may = [
                 await let(one, world) for one in (parent, child, grandchild)
             ]
-            alone = Executor(world.tools, policy=policy_of(theirs), approver=approver)
+            alone = Executor(world.tools, policy=policy_of(theirs), approvals=approver)
             theirs_may = await let(alone, world)
 
             assert child_may == {one for one in may & theirs_may if one.split()[0] in names}
             assert below_may <= child_may
 
-            # and so do agents that are given it
+            # and so do agents that use it
             world.did.clear()
             asked = calls(*(Call(name, '{"path": "a"}', name) for name in ALL))
             helper = Agent(by_turn(asked, says("ok")), child).as_tool("helper", "Help.")

@@ -13,13 +13,13 @@ from handrail import Call, Registry, Toolset
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.testing import ScriptedModel
-from providers.wires import WIRES
+from providers.apis import APIS
 
 
 def blocks(requests: list[Request]) -> set[bytes]:
-    """The tool blocks of these requests, in all four wires."""
+    """The tool blocks of these requests in all four APIs."""
     return {
-        json.dumps([wire.encode_tools(one.tools) for wire in WIRES.values()]).encode()
+        json.dumps([api.encode_tools(one.tools) for api in APIS.values()]).encode()
         for one in requests
     }
 
@@ -31,7 +31,7 @@ async def seen(tools: Toolset | Registry) -> set[bytes]:
 
 
 @given(order=st.permutations(["look", "put", "fill"]), at=st.integers(0, 3))
-def test_the_order_in_which_tools_came_is_not_seen(order: list[str], at: int) -> None:
+def test_the_order_of_added_tools_does_not_matter(order: list[str], at: int) -> None:
     world = World().tools
     tools = [world[name] for name in order]
     registry = Registry()
@@ -43,7 +43,7 @@ def test_the_order_in_which_tools_came_is_not_seen(order: list[str], at: int) ->
     assert anyio.run(seen, registry) == {plain}
 
 
-async def test_a_source_that_went_away_and_came_back_is_not_seen() -> None:
+async def test_a_source_that_was_removed_and_added_again_changes_nothing() -> None:
     world, registry = World().tools, Registry()
     registry.add(Toolset(world["look"], world["put"]), name="near")
     registry.add(Toolset(world["fill"]), name="far")
@@ -60,7 +60,7 @@ async def test_a_source_that_went_away_and_came_back_is_not_seen() -> None:
     assert len(blocks(model.requests)) == 1
 
 
-async def test_a_tool_that_comes_later_is_offered_in_the_next_turn() -> None:
+async def test_a_tool_that_is_added_later_is_offered_in_the_next_turn() -> None:
     world, registry = World().tools, Registry()
     registry.add(Toolset(world["look"]), name="near")
 

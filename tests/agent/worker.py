@@ -1,7 +1,7 @@
-"""A process of its own that goes on with a run, and writes what its tools did into a log.
+"""A separate process that resumes a run, and logs the calls of its tools.
 
-Reads one JSON object from stdin. With ``state``: resumes that with answers for the calls named, and
-prints where the run then stands. With ``kills``: see ``killed``.
+Reads one JSON object from stdin. With ``state``: resumes it with answers for the named calls, and
+prints the outcome. With ``kills``: see ``killed``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from agent.stage import World, by_turn, calls, fill, look, put, says, streamed
-from handrail import Allow, Ask, Call, Decision, Executor, Spec, Toolset
-from handrail.agent import Agent, State, dump, load
+from handrail import Allow, Approvals, Ask, CheckedCall, Decision, Executor, Toolset
+from handrail.agent import Agent, RunState, dump_state, load_state
 from handrail.approvals import FileLedger, defer
 from handrail.messages import Model
 
 
 class Log(list[str]):
-    """What was done, written down at once: it outlives the process."""
+    """A log that is written immediately, so that it survives the process."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ def tools(folder: Path) -> Toolset:
     return world.tools
 
 
-def gate(call: Call, spec: Spec, _: Any) -> Decision:
-    return Ask(f"{call.id}?") if spec.name == "put" else Allow()
+def gate(call: CheckedCall) -> Decision:
+    return Ask(f"{call.id}?") if call.name == "put" else Allow()
 
 
 WAITS = by_turn(calls(put("a", "1"), look("x", "2"), put("b", "3"), put("c", "4")), says("done"))
@@ -59,21 +59,23 @@ def model(order: dict[str, Any], whole: Model) -> Model:
     return streamed(whole) if order["stream"] else whole
 
 
-async def go_on(order: dict[str, Any]) -> dict[str, Any]:
-    """Answer some questions of a run, and say where it stands."""
-    folder, state = Path(order["folder"]), load(order["state"])
+async def resume_run(order: dict[str, Any]) -> dict[str, Any]:
+    """Answer some pending calls of a run, and return its state."""
+    folder, state = Path(order["folder"]), load_state(order["state"])
     ledger = FileLedger(folder / "ledger")
     answers = {one.id: Allow() for one in state.pending if one.call.id in order["answers"]}
-    async with Executor(tools(folder), policy=gate, approver=defer, ledger=ledger) as executor:
+    async with Executor(
+        tools(folder), policy=gate, approvals=Approvals(approver=defer, ledger=ledger)
+    ) as executor:
         done = await Agent(model(order, WAITS), executor).resume(state, answers=answers)
-    return {"stop": done.stop, "state": dump(done.state)}
+    return {"stop": done.stop_reason, "state": dump_state(done.state)}
 
 
 # ---------------------------------------------------------------- killed
 
 
 class Disk:
-    """Where the state lies; the process dies at the nth time that it is written, before or after."""
+    """The file of the state. The process dies at the nth save, before or after writing."""
 
     def __init__(self, folder: Path, dies_at: int = 0, *, after: bool = False) -> None:
         self._path = folder / "state"
@@ -81,33 +83,40 @@ class Disk:
         self._after = after
         self.times = 0
 
-    async def save(self, state: State) -> None:
+    async def save(self, state: RunState) -> None:
         self.times += 1
         if self.times == self._dies_at and not self._after:
             os.kill(os.getpid(), signal.SIGKILL)
         scratch = self._path.with_suffix(".new")
-        scratch.write_text(dump(state), encoding="utf-8")
+        scratch.write_text(dump_state(state), encoding="utf-8")
         scratch.replace(self._path)
         if self.times == self._dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def load(self) -> State | None:
-        return load(self._path.read_text(encoding="utf-8")) if self._path.exists() else None
+    def load(self) -> RunState | None:
+        return load_state(self._path.read_text(encoding="utf-8")) if self._path.exists() else None
 
 
 async def once(order: dict[str, Any], folder: Path, disk: Disk) -> None:
-    """One process's part of a run: from where it was left, until it ends or the process does."""
+    """One process's part of a run: from the last state until the run or the process ends."""
     ledger = FileLedger(folder / "ledger")
     asks = gate if order["asks"] else None
-    executor = Executor(tools(folder), policy=asks, approver=defer, ledger=ledger)
+    executor = Executor(
+        tools(folder), policy=asks, approvals=Approvals(approver=defer, ledger=ledger)
+    )
     agent = Agent(model(order, GOES), executor, save=disk.save)
     state = disk.load()
     async with executor:
         done = await (agent.run("go") if state is None else agent.resume(state))
-        while done.stop == "pending":
+        while done.stop_reason == "pending":
             answers = {one.id: Allow() for one in done.state.pending}
             done = await agent.resume(done.state, answers=answers)
-    end = {"stop": done.stop, "text": done.text, "state": dump(done.state), "times": disk.times}
+    end = {
+        "stop": done.stop_reason,
+        "text": done.text,
+        "state": dump_state(done.state),
+        "times": disk.times,
+    }
     (folder / "end").write_text(json.dumps(end), encoding="utf-8")
 
 
@@ -123,8 +132,8 @@ def in_a_process(order: dict[str, Any], folder: Path, disk: Disk) -> int:
 
 
 def killed(order: dict[str, Any]) -> list[dict[str, Any]]:
-    """A run that is killed at each of its saves in turn, and gone on with: what became of each."""
-    told: list[dict[str, Any]] = []
+    """Kill a run at each of its saves in turn, resume it, and return the outcomes."""
+    kills: list[dict[str, Any]] = []
     after, at = bool(order["after"]), 0
     anyio.run(anyio.sleep, 0, backend=order["backend"])  # loads the event loop once for all
     while True:
@@ -137,11 +146,13 @@ def killed(order: dict[str, Any]) -> list[dict[str, Any]]:
             in_a_process(order, folder, Disk(folder))
         log = (folder / "log").read_text(encoding="utf-8").splitlines()
         end = json.loads((folder / "end").read_text(encoding="utf-8"))
-        told.append({"signal": ended_by, "left": left and dump(left), "did": log, "end": end})
+        kills.append(
+            {"signal": ended_by, "left": left and dump_state(left), "did": log, "end": end}
+        )
         if not ended_by:
-            return told
+            return kills
 
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
-    print(json.dumps(killed(given) if "after" in given else anyio.run(go_on, given)))  # noqa: T201
+    print(json.dumps(killed(given) if "after" in given else anyio.run(resume_run, given)))  # noqa: T201

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from approvals.questions import asked
-from handrail.approvals import prompt
+from handrail.approvals import render_request
 
 Show = Callable[[str], tuple[str, bool]]
 """A command as it is shown, and whether it is refused as too long."""
@@ -43,7 +43,7 @@ def is_raw(character: str) -> bool:
 
 
 def as_prompted(text: str) -> tuple[str, bool]:
-    shown = prompt(asked({"command": text, "other": "second path"}))
+    shown = render_request(asked({"command": text, "other": "second path"}))
     return "\n".join(line.text for line in shown.lines), shown.too_long
 
 
@@ -83,7 +83,7 @@ def holds(vector: dict[str, Any], show: Show = as_prompted) -> bool:
         COUNTED.get(one, "") in shown,
         one not in READABLE or text in shown,
         one != "display-034" or f"({len(text)} characters" in shown,
-        not any(map(is_raw, text)) or one in COUNTED or "written out as \\u{...}" in shown,
+        not any(map(is_raw, text)) or one in COUNTED or "shown as \\u{...}" in shown,
     ]
     return all(checks)
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from handrail import WRITE, Access, Call, Effect
-from handrail.judgement import Origin, Pending
+from handrail.permissions import Origin, Pending
 
 
 def asked(
@@ -20,7 +20,11 @@ def asked(
     **others: Any,
 ) -> Pending:
     fields: dict[str, Any] = {
-        "id": "q1",
+        "run_id": "r1",
+        "turn_id": "t1",
+        "key": "r1/t1/c1",
+        "position": 0,
+        "round": 0,
         "call": Call(name, args if isinstance(args, str) else json.dumps(args), call_id),
         "effect": effect,
         "accesses": touches,

@@ -10,15 +10,31 @@ from typing import Any
 
 import anyio
 
-from handrail import DESTROY, WRITE, Access, Ask, Call, Executor, Spec, Toolset, tool, write_file
+from handrail import (
+    DESTROY,
+    WRITE,
+    Access,
+    Ask,
+    Call,
+    CheckedCall,
+    Executor,
+    Toolset,
+    tool,
+    writes_file,
+)
 from handrail.approvals import Proposal, terminal
-from handrail.judgement import Origin, Pending
+from handrail.permissions import FileChange, Origin, Pending
 
 RULE = Origin("ask on change", "handrail.toml", 2)
 STORED: list[Proposal] = []
 
 
-@tool(effect=WRITE, touches=lambda path, **_: write_file(path))
+def preview(path: str, content: str) -> FileChange:
+    file = Path(path)
+    return FileChange(path, file.read_text("utf-8") if file.exists() else None, content)
+
+
+@tool(effect=WRITE, touches=lambda path, **_: writes_file(path), preview=preview)
 def write(path: str, content: str) -> str:
     """Write a file."""
     Path(path).write_text(content, encoding="utf-8")
@@ -39,18 +55,14 @@ class Rules:
         STORED.append(proposal)
 
 
-def policy(call: Call, _spec: Spec, _accesses: object) -> Ask:
+def policy(call: CheckedCall) -> Ask:
     return Ask(f"Run {call.name}?", RULE)
-
-
-def read(path: str) -> str | None:
-    return Path(path).read_text(encoding="utf-8") if Path(path).exists() else None
 
 
 async def main(name: str, args: dict[str, Any], *, remembers: bool) -> None:
     """Run one call in the working directory, and print its result."""
-    approver = terminal(read=read, workspace=".", remember=Rules() if remembers else None)
-    async with Executor(Toolset(write, shell), policy=policy, approver=approver) as executor:
+    approver = terminal(workspace=".", remember=Rules() if remembers else None)
+    async with Executor(Toolset(write, shell), policy=policy, approvals=approver) as executor:
         result = await executor.run(Call(name, args, "c1"))
     print(f"model reads: {result.text}")  # noqa: T201
     for proposal in STORED:

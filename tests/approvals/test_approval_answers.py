@@ -10,14 +10,11 @@ import pytest
 import handrail.approvals
 from approvals.questions import asked
 from handrail import Allow, Ask, Call, Deny, Executor, Result, Toolset, tool
-from handrail.approvals import Reply, callback, defer
-from handrail.judgement import Edit, Pending
+from handrail.approvals import TerminalAnswer, callback, defer
+from handrail.permissions import Edit, Pending
 
 QUESTION = asked({"path": "a"})
-NO = (
-    "The user said no, and nothing was run. Do not look for a way around it: go on without this "
-    "call, or ask the user what they want instead."
-)
+NO = "Not run: the user denied this call. Do not work around this. Continue without it, or tell the user."
 
 
 @pytest.mark.parametrize(
@@ -34,9 +31,9 @@ NO = (
     ],
 )
 async def test_a_function_answers_in_short_words_or_with_an_answer(
-    reply: Reply, answer: object
+    reply: TerminalAnswer, answer: object
 ) -> None:
-    async def later(_pending: Pending) -> Reply:
+    async def later(_pending: Pending) -> TerminalAnswer:
         return reply
 
     plain = await callback(lambda _: reply)(QUESTION)
@@ -54,10 +51,13 @@ async def test_what_is_no_answer_runs_nothing() -> None:
         ran.append("wipe")
 
     nonsense = callback(lambda _: None)  # type: ignore[arg-type,return-value]
-    async with Executor(Toolset(wipe), policy=lambda *_: Ask("?"), approver=nonsense) as executor:
+    async with Executor(Toolset(wipe), policy=lambda *_: Ask("?"), approvals=nonsense) as executor:
         result = await executor.run(Call("wipe", {}, "c1"))
 
-    assert (result.text, ran) == ("The answer was none that counts, and so nothing was run.", [])
+    assert (result.text, ran) == (
+        "Not run: the approver returned an invalid answer. Tell the user.",
+        [],
+    )
 
 
 async def test_a_question_is_handed_back_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from approvals import display_vectors
 from approvals.display_vectors import is_raw
-from handrail.approvals import Displayed, displayed
-from handrail.approvals._display import inline, wrapped
+from approvals.questions import asked
+from handrail.approvals import Printable, make_printable, render_request
 
 DATA = Path(__file__).parent.parent / "data" / "vectors-display.json"
 VECTORS = display_vectors.load(DATA.read_text(encoding="utf-8"))
@@ -38,9 +39,17 @@ def read_back(shown: str) -> str:
     return re.sub(r"\\u\{([0-9A-F]+)\}|\[… (\d+) (spaces|tabs|blank lines) …\]|→", original, shown)
 
 
+def question_rows(text: str, *, width: int) -> list[str]:
+    """A question on one line, as it is broken for a screen; without the margin of what goes on."""
+    rows = [line.text for line in render_request(asked({}, question=text), width=width).lines]
+    start = next(at for at, row in enumerate(rows) if row.startswith("question: "))
+    rest = itertools.takewhile(lambda row: row.startswith("┊ "), rows[start + 1 :])
+    return [rows[start], *(row.removeprefix("┊ ") for row in rest)]
+
+
 @given(TEXTS)
 def test_nothing_that_a_terminal_obeys_hides_or_moves_is_printed(text: str) -> None:
-    shown = displayed(text, most=100_000)
+    shown = make_printable(text, most=100_000)
 
     assert not any(map(is_raw, shown.text))
     assert re.search(r" {9}|\n{10}", shown.text) is None
@@ -54,8 +63,8 @@ def test_nothing_that_a_terminal_obeys_hides_or_moves_is_printed(text: str) -> N
 @example("[" + "…" * 3)
 @example(" " * 9 + "\n" * 12 + " ")
 def test_no_two_texts_look_the_same(text: str) -> None:
-    assert read_back(displayed(text, most=100_000).text) == text
-    assert read_back(inline(text)) == text
+    assert read_back(make_printable(text, most=100_000).text) == text
+    assert read_back("".join(question_rows(text, width=80))) == f"question: {text}"
 
 
 def test_the_check_for_raw_characters_can_fail() -> None:
@@ -80,7 +89,7 @@ def test_the_check_for_raw_characters_can_fail() -> None:
     ],
 )  # fmt: skip
 def test_what_can_be_read_stays_as_it_is(text: str, shown: str) -> None:
-    assert displayed(text).text == shown
+    assert make_printable(text).text == shown
 
 
 @pytest.mark.parametrize(
@@ -96,34 +105,33 @@ def test_what_can_be_read_stays_as_it_is(text: str, shown: str) -> None:
     ],
 )
 def test_a_word_of_several_scripts_is_named(text: str, mixed: tuple[str, ...]) -> None:
-    assert displayed(text).mixed == mixed
+    assert make_printable(text).mixed == mixed
 
 
 def test_a_text_is_measured() -> None:
-    assert displayed("a\u200b\nb\u202e") == Displayed(
+    assert make_printable("a\u200b\nb\u202e") == Printable(
         text="a\\u{200B}\nb\\u{202E}", length=5, lines=2, hidden=2, mixed=(), too_long=False
     )
 
 
 @pytest.mark.parametrize(("text", "too_long"), [("ü" * 5_120, False), ("ü" * 5_121, True)])
 def test_a_text_is_too_long_from_ten_kibibytes_on(text: str, *, too_long: bool) -> None:
-    assert displayed(text).too_long is too_long
+    assert make_printable(text).too_long is too_long
 
 
 def test_of_a_text_that_is_too_long_only_the_start_is_worked_on() -> None:
-    shown = displayed("a" * 1_000_000, most=10)
+    shown = make_printable("a" * 1_000_000, most=10)
 
     assert (shown.text, shown.length, shown.too_long) == ("a" * 10, 1_000_000, True)
 
 
 @given(TEXTS, st.integers(10, 60))
 def test_a_terminal_has_nothing_left_to_break(text: str, width: int) -> None:
-    line = inline(text)
-    first, *rest = wrapped(line, width, "┊ ")
+    [line] = question_rows(text, width=100_000)
+    first, *rest = question_rows(text, width=width)
 
-    assert first + "".join(one.removeprefix("┊ ") for one in rest) == line
-    assert all(one.startswith("┊ ") for one in rest)
-    assert max(map(len, [first, *rest])) <= width or not line.isascii()
+    assert first + "".join(rest) == line
+    assert max(len(first), *(len(row) + 2 for row in rest), 0) <= width or not line.isascii()
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda one: f"{one['id']} {one['title']}")
@@ -147,7 +155,7 @@ def test_a_mask_and_a_renderer_are_caught() -> None:
 def test_no_character_is_printed_raw() -> None:
     """Of the planes that have more than ideographs, or nothing, in them."""
     everything = "".join(map(chr, [*range(0x2_0000), *range(0xE_0000, 0xE_0200), 0x10_FFFF]))
-    shown = displayed(everything, most=10_000_000).text
+    shown = make_printable(everything, most=10_000_000).text
 
     assert [hex(ord(one)) for one in set(shown) if is_raw(one)] == []
     assert read_back(shown) == everything

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +14,9 @@ from inline_snapshot import snapshot
 
 from approvals.display_vectors import is_raw
 from approvals.questions import asked
-from handrail import DESTROY, READ, Access, Call, read_file, write_file
-from handrail.approvals import Line, Prompt, prompt
+from handrail import DESTROY, READ, Access, Call, reads_file, writes_file
+from handrail.approvals import RenderedLine, RenderedRequest, render_request
+from handrail.permissions import FileChange
 
 HEAD = [
     "write wants to run (write; call c1)",
@@ -23,12 +24,11 @@ HEAD = [
     "question: Write it?",
     "asked by: ask write (handrail.toml:3)",
 ]
-Read = Callable[[str], str | None]
 
 
-def shown(args: object, **options: Any) -> list[str]:
+def shown(args: object, changes: tuple[FileChange | str, ...] = (), **options: Any) -> list[str]:
     """The lines of a prompt below those that are always the same."""
-    lines = [line.text for line in prompt(asked(args), **options).lines]
+    lines = [line.text for line in render_request(asked(args, changes=changes), **options).lines]
     assert lines[:4] == HEAD
     return lines[4:]
 
@@ -38,11 +38,11 @@ def test_a_question_says_who_wants_what_and_which_rule_asks() -> None:
         {"path": "a", "deep": {"list": [1, None, "x"]}, "empty": "", "on": True},
         name="remove_all",
         effect=DESTROY,
-        touches=(read_file("a"), Access(DESTROY, "net:example.com:443")),
+        touches=(reads_file("a"), Access(DESTROY, "net:example.com:443")),
         question="Remove\nit?",
     )
 
-    assert [line.text for line in prompt(pending).lines] == snapshot(
+    assert [line.text for line in render_request(pending).lines] == snapshot(
         [
             "remove_all wants to run (destroy; call c1)",
             "  read file:a",
@@ -60,152 +60,130 @@ def test_a_question_says_who_wants_what_and_which_rule_asks() -> None:
 def test_a_question_without_a_rule_does_not_name_one() -> None:
     pending = asked({}, origin=None, touches=(), effect=READ)
 
-    assert [line.text for line in prompt(pending).lines] == [
+    assert [line.text for line in render_request(pending).lines] == [
         "write wants to run (read; call c1)",
         "question: Write it?",
     ]
 
 
-def test_a_change_of_a_file_is_a_diff() -> None:
-    args = {"path": "src/a.py", "content": "one\ntwo!\n\tthree\u200b\n"}
+def test_the_tools_own_line_comes_first_after_a_margin() -> None:
+    pending = asked({"path": "a"}, headline="question: Save\u200b a?\nyes")
 
-    assert shown(args, read=lambda _: "one\ntwo\n") == snapshot(
+    assert render_request(pending).lines[:2] == (
+        RenderedLine("│ question: Save\\u{200B} a?\\u{A}yes", "title"),
+        RenderedLine("write wants to run (write; call c1)", "title"),
+    )
+
+
+def test_a_change_of_a_file_is_a_diff() -> None:
+    change = FileChange("src/a.py", "one\ntwo\n", "one\ntwo!\n\tthree\u200b\n")
+
+    assert shown({"path": "src/a.py"}, changes=(change,)) == snapshot(
         [
             "path: src/a.py",
-            "change of src/a.py:",
+            "change to src/a.py:",
             "│ @@ -1,2 +1,3 @@",
             "│  one",
             "│ -two",
             "│ +two!",
             "│ +→three\\u{200B}",
-            "1 hidden character is written out as \\u{...}",
         ]
     )
 
 
 def test_the_lines_of_a_diff_look_like_what_they_do() -> None:
-    made = prompt(asked({"path": "a", "content": "new"}), read=lambda _: "old")
+    made = render_request(asked({}, changes=(FileChange("a", "old", "new"),)))
 
-    assert made.lines[-2:] == (Line("│ -old", "removed"), Line("│ +new", "added"))
+    assert made.lines[-2:] == (RenderedLine("│ -old", "removed"), RenderedLine("│ +new", "added"))
 
 
-@pytest.mark.parametrize("names", [("old_str", "new_str"), ("old", "new")])
-def test_an_edit_is_shown_where_it_would_happen(names: tuple[str, str]) -> None:
-    args = {"path": "a", names[0]: "two", names[1]: "2"}
+def test_the_lines_of_a_part_of_a_file_have_the_files_numbers() -> None:
+    change = FileChange("a", "two\n@@ -1 +1 @@\nthree", "2\n@@ -1 +1 @@\nthree", line=101)
 
-    assert shown(args, read=lambda _: "one\ntwo\nthree") == [
-        "path: a",
-        "change of a:",
-        "│ @@ -1,3 +1,3 @@",
-        "│  one",
+    assert shown({}, changes=(change,)) == [
+        "change to a:",
+        "│ @@ -101,3 +101,3 @@",
         "│ -two",
         "│ +2",
+        "│  @@ -1 +1 @@",
         "│  three",
     ]
 
 
-def missing(path: str) -> str:
-    raise FileNotFoundError(path)
-
-
-def binary(_path: str) -> str:
-    return b"\xff".decode()
-
-
-EDIT = {"path": "a", "old": "x", "new": "y"}
-EDITED = ["│ @@ -1 +1 @@", "│ -x", "│ +y"]
-
-
 @pytest.mark.parametrize(
-    ("read", "title"),
+    ("before", "after", "lines"),
     [
-        (None, "change in a:"),
-        (lambda _: None, "a is not there yet; the change would be:"),
-        (missing, "a is not there yet; the change would be:"),
-        (binary, "a could not be read (UnicodeDecodeError); the change would be:"),
-        (lambda _: "x" * 100_001, "a is too long to compare (100001 characters); the change would be:"),
-        (lambda _: "none", "the old text is in a 0 times; the change would be:"),
-        (lambda _: "xx", "the old text is in a 2 times; the change would be:"),
-    ],
-)  # fmt: skip
-def test_an_edit_that_finds_nothing_is_still_shown(read: Read | None, title: str) -> None:
-    assert shown(EDIT, read=read) == ["path: a", title, *EDITED]
-
-
-@pytest.mark.parametrize(
-    ("read", "title"),
-    [
-        (None, "new text of a:"),
-        (lambda _: None, "a is not there yet; its new text:"),
-        (binary, "a could not be read (UnicodeDecodeError); its new text:"),
-        (lambda _: "x\ny", "a has this text already:"),
+        (None, "x\ny", ["a does not exist yet; its new text:", "│ x", "│ y"]),
+        (None, "", ["a does not exist yet; its new text:", "  (empty)"]),
+        ("x\ny", None, ["a would be deleted; its text:", "│ x", "│ y"]),
+        ("x\ny", "x\ny", ["a already has this text:", "│ x", "│ y"]),
+        ("x", "x\n", ["change to a:", "│ @@ -1 +1,2 @@", "│  x", "│ +"]),
+        ("x\r\n", "x\n", ["change to a:", "│ @@ -1 +1 @@", "│ -x\\u{D}", "│ +x"]),
     ],
 )
-def test_a_new_text_is_shown_where_there_is_no_old_one(read: Read | None, title: str) -> None:
-    assert shown({"path": "a", "content": "x\ny"}, read=read) == ["path: a", title, "│ x", "│ y"]
-
-
-NOW = "one\ntwo\ntwo\n"
-EDITS = [
-    {"old_string": "one", "new_string": "1"},
-    {"old_string": "two", "new_string": "2", "replace_all": True},
-]
-FILE = {"file_path": "a"}
-
-
-@pytest.mark.parametrize(
-    ("args", "lines"),
-    [
-        (FILE | {"content": "1\n"}, ["│ -one", "│ -two", "│ -two", "│ +1"]),
-        (FILE | {"old_string": "one", "new_string": "1"}, ["│ -one", "│ +1", "│  two", "│  two"]),
-        (FILE | {"old_string": "one\n"}, ["│ -one", "│  two", "│  two"]),
-        (FILE | {"edits": EDITS}, ["│ -one", "│ -two", "│ -two", "│ +1", "│ +2", "│ +2"]),
-    ],
-)
-def test_a_change_under_other_names_is_a_diff_too(args: object, lines: list[str]) -> None:
-    first, title, _, *diff = shown(args, read=lambda _: NOW)
-
-    assert (first, title, diff) == ("file_path: a", "change of a:", lines)
-
-
-@pytest.mark.parametrize(
-    ("edits", "read"),
-    [
-        (EDITS, None),
-        (EDITS, lambda _: None),
-        (EDITS, lambda _: "one"),
-        (EDITS[:1], lambda _: "one one"),
-        ([{"old_string": "", "new_string": "x"}], lambda _: "x"),
-        ([{"old_string": "x"}], lambda _: "x"),
-        (["x"], lambda _: "x"),
-        (EDITS, lambda _: bytes([255]).decode()),
-    ],
-)
-def test_edits_whose_outcome_cannot_be_told_are_shown_as_they_are(
-    edits: list[Any], read: Read | None
+def test_a_file_that_comes_or_goes_is_shown_as_a_whole(
+    before: str | None, after: str | None, lines: list[str]
 ) -> None:
-    assert shown(FILE | {"edits": edits}, read=read)[1].startswith(("edits = [", "edits ("))
+    assert shown({}, changes=(FileChange("a", before, after),)) == lines
+
+
+def test_a_long_line_of_a_change_is_shown_to_its_end() -> None:
+    old = "x" * 20_000
+    made = render_request(asked({}, changes=(FileChange("a", old + "1", old + "2"),)), width=30_000)
+
+    assert [line.text for line in made.lines[-2:]] == [f"│ -{old}1", f"│ +{old}2"]
+
+
+def test_of_a_long_argument_that_is_shown_as_a_change_the_length_is_said() -> None:
+    text = "one\ntwo\n"
+    args = {"path": "a", "text": text, "deep": ["x" * 200], "mode": "0777"}
+    change = FileChange("a", "one\n", text)
+    made = render_request(asked(args, changes=(change,)))
+
+    assert [line.text for line in made.lines[4:]] == [
+        "path: a",
+        "text (8 characters, 3 lines): shown as a change",
+        "deep (204 characters): shown as a change",
+        "mode: 0777",
+        "change to a:",
+        "│ @@ -1 +1,2 @@",
+        "│  one",
+        "│ +two",
+    ]
+    assert not made.cut
+    assert [line.text for line in made.details[5:9]] == [
+        "text (8 characters, 3 lines):",
+        "│ one",
+        "│ two",
+        "│ ",
+    ]
+
+
+def test_beside_words_every_argument_is_shown() -> None:
+    changes = (FileChange("a", "one\n", None), "It is\ngone\x1b.")
+
+    assert shown({"text": "one\ntwo"}, changes=changes) == [
+        "text (7 characters, 2 lines):",
+        "│ one",
+        "│ two",
+        "a would be deleted; its text:",
+        "│ one",
+        "│ ",
+        "│ It is",
+        "│ gone\\u{1B}.",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("args", "last"),
+    "args",
     [
-        ({"path": "a", "content": ""}, ["new text of a:", "  (nothing)"]),
-        ({"path": "a", "old": "", "new": ""}, ["change in a:", "  (nothing)"]),
-        ({"path": 1, "content": "x"}, ["path = 1", "content: x"]),
-        ({"path": "a", "content": 1}, ["path: a", "content = 1"]),
-        ({"path": "a", "old": "x", "new": 1}, ["old: x", "new = 1"]),
+        {"path": "a", "content": "new"},
+        {"file_path": "a", "old_string": "x", "new_string": "y"},
     ],
     ids=str,
 )
-def test_what_is_no_change_is_shown_as_it_is(args: object, last: list[str]) -> None:
-    assert shown(args)[-2:] == last
-
-
-def test_an_old_text_that_is_empty_is_found_nowhere() -> None:
-    lines = shown({"path": "a", "old": "", "new": "y"}, read=lambda _: "abc")
-
-    assert lines[1] == "the old text is in a 0 times; the change would be:"
+def test_names_of_arguments_say_nothing_of_changes(args: dict[str, str]) -> None:
+    assert shown(args) == [f"{name}: {value}" for name, value in args.items()]
 
 
 @pytest.fixture
@@ -235,15 +213,15 @@ def test_the_patterns_of_a_command_are_shown_as_the_names_they_stand_for(workspa
         ("ls b/'q*'*", ["b/q** matches 1 name: b/q*"]),
         ("ls b/*.z", ["b/*.z matches 1 name: b/\\u{200B}.z"]),
         ("ls a/[12].x;ls a/?.x", ["a/[12].x matches 2 names: a/1.x, a/2.x", "a/?.x matches 2 names: a/1.x, a/2.x"]),
-        ("ls $D/*", ["$D/* cannot be told before the shell runs"]),
-        ('ls "$D"/*', ["$D/* cannot be told before the shell runs"]),
+        ("ls $D/*", ["$D/* cannot be expanded before the shell runs"]),
+        ('ls "$D"/*', ["$D/* cannot be expanded before the shell runs"]),
         ("ls '$D'/*", ["$D/* matches nothing"]),
-        ("ls ~/* {a,b}/*", ["~/* cannot be told before the shell runs", "{a,b}/* cannot be told before the shell runs"]),
-        ("ls a/[^1]*", ["a/[^1]* cannot be told before the shell runs"]),
-        ("cd a && rm *", ["* is not looked up, since the command changes its directory"]),
-        ("ls /etc/*", ["/etc/* leads out of the workspace"]),
-        ("ls a/../../*", ["a/../../* leads out of the workspace"]),
-        ("ls */*/*/*", ["*/*/*/* is too wide to look up"]),
+        ("ls ~/* {a,b}/*", ["~/* cannot be expanded before the shell runs", "{a,b}/* cannot be expanded before the shell runs"]),
+        ("ls a/[^1]*", ["a/[^1]* cannot be expanded before the shell runs"]),
+        ("cd a && rm *", ["* is not expanded, because the command changes its folder"]),
+        ("ls /etc/*", ["/etc/* is outside the workspace"]),
+        ("ls a/../../*", ["a/../../* is outside the workspace"]),
+        ("ls */*/*/*", ["*/*/*/* is too wide to expand"]),
         ("ls \\", []),
     ],
 )  # fmt: skip
@@ -257,7 +235,11 @@ def test_only_a_pattern_that_the_shell_would_expand_here_is_looked_up(
 
 def test_of_many_names_the_first_are_shown_and_all_are_counted(workspace: Path) -> None:
     [_, line] = shown({"command": "rm many/*"}, workspace=workspace, width=500)
-    few = prompt(asked({"command": "rm many/001*"}), workspace=workspace, width=500).lines[-1].text
+    few = (
+        render_request(asked({"command": "rm many/001*"}), workspace=workspace, width=500)
+        .lines[-1]
+        .text
+    )
 
     assert line.startswith("  many/* matches more than 1000 names: ")
     assert line.endswith(", …")
@@ -284,19 +266,20 @@ def test_a_long_text_says_how_long_it_is_and_goes_on_after_a_margin() -> None:
 
 
 def test_of_a_long_argument_the_start_and_the_end_are_shown_first_and_all_in_the_details() -> None:
-    made = prompt(asked({"text": "\n".join(map(str, range(100))), "path": "second"}))
+    made = render_request(asked({"text": "\n".join(map(str, range(100))), "path": "second"}))
     lines = [line.text for line in made.lines]
     details = [line.text for line in made.details]
 
     assert made.cut
     assert lines[4] == "text (289 characters, 100 lines):"
-    assert lines[27:30] == ["│ 22", "[… 69 rows, d shows them …]", "│ 92"]
+    assert lines[27:30] == ["│ 22", "[… 69 more rows; d shows them …]", "│ 92"]
     assert lines[-2:] == ["│ 99", "path: second"]
     assert [f"│ {number}" for number in range(100)] == details[5:105]
 
 
 def test_the_details_have_what_the_answer_is_bound_to() -> None:
-    made = prompt(asked({"path": "a", "content": "new"}), read=lambda _: "old")
+    change = FileChange("a", "old", "new")
+    made = render_request(asked({"path": "a", "content": "new"}, changes=(change,)))
 
     assert [line.text for line in made.details] == snapshot(
         [
@@ -306,12 +289,12 @@ def test_the_details_have_what_the_answer_is_bound_to() -> None:
             "asked by: ask write (handrail.toml:3)",
             "path: a",
             "content: new",
-            "change of a:",
+            "change to a:",
             "│ @@ -1 +1 @@",
             "│ -old",
             "│ +new",
             "fingerprint: abababababababababababababababababababababababababababababababab",
-            "the answer counts once, and until 60 seconds after it was asked",
+            "the answer is valid for this call only, once, within 60 seconds of this request",
         ]
     )
 
@@ -320,11 +303,11 @@ def test_hidden_characters_and_mixed_scripts_are_said_wherever_they_are() -> Non
     pending = asked(
         {"p\u0430th": ["a\u202e", {"k\u200b": 1}]},
         name="to\u00adol",
-        touches=(write_file("x\u200b"),),
+        touches=(writes_file("x\u200b"),),
         question="q\x1b[2K",
         call_id="c\u2066",
     )
-    made = prompt(pending)
+    made = render_request(pending)
 
     assert (made.hidden, made.mixed) == (6, (r"p\u{430}th",))
     assert [line.text for line in made.lines] == snapshot(
@@ -334,8 +317,8 @@ def test_hidden_characters_and_mixed_scripts_are_said_wherever_they_are() -> Non
             "question: q\\u{1B}[2K",
             "asked by: ask write (handrail.toml:3)",
             '"p\\u{430}th" = ["a\\u{202E}", {"k\\u{200B}": 1}]',
-            "6 hidden characters are written out as \\u{...}",
-            "letters of several scripts, or in disguise: p\\u{430}th",
+            "6 invisible characters are shown as \\u{...}",
+            "words with mixed scripts or look-alike letters: p\\u{430}th",
         ]
     )
 
@@ -350,7 +333,7 @@ def test_a_name_cannot_pass_for_another_with_a_value() -> None:
 
 @pytest.mark.parametrize("args", ["not JSON", "[1, 2]", '"text"'])
 def test_arguments_that_are_no_object_are_shown_too(args: str) -> None:
-    lines = [line.text for line in prompt(asked(args)).lines]
+    lines = [line.text for line in render_request(asked(args)).lines]
 
     assert lines[4:] == {
         "not JSON": ["arguments: not JSON"],
@@ -361,18 +344,18 @@ def test_arguments_that_are_no_object_are_shown_too(args: str) -> None:
 
 def test_arguments_may_be_any_mapping() -> None:
     call = Call("write", MappingProxyType({"path": "a", "pair": (1, "\x07")}), "c1")
-    made = prompt(asked({}, call=call))
+    made = render_request(asked({}, call=call))
 
     assert (made.lines[-2].text, made.hidden) == ('pair = [1, "\\u0007"]', 1)
 
 
 def test_what_is_too_long_is_not_shown_at_all() -> None:
-    made = prompt(asked({"content": "x" * 10_241}))
-    title = Line("a call wants to run that is too long to be shown", "title")
+    made = render_request(asked({"content": "x" * 10_241}))
+    title = RenderedLine("This call is too long to show.", "title")
     size = 10_241 + len("contentwritec1Write it?file:src/a.py")
     size += len("ask write (handrail.toml:3)")
 
-    assert made == Prompt((title,), (title,), cut=True, hidden=0, mixed=(), size=size)
+    assert made == RenderedRequest((title,), (title,), cut=True, hidden=0, mixed=(), size=size)
     assert made.too_long
 
 
@@ -384,8 +367,58 @@ def test_nothing_raw_is_in_any_line_and_no_line_ends_early(
     args: dict[str, Any], name: str, old: str
 ) -> None:
     files = {"path": name, "content": "\n".join(map(str, args)), "command": f"{name}*"}
-    pending = asked({}, call=Call(name, args | files, name), question=name)
-    made = prompt(pending, read=lambda _: old, workspace="/nowhere")
+    pending = asked(
+        {},
+        call=Call(name, args | files, name),
+        question=name,
+        headline=old,
+        changes=(FileChange(name, old, name), FileChange(old, None, name), old),
+    )
+    made = render_request(pending, workspace="/nowhere")
 
     texts = [line.text for line in made.lines + made.details]
     assert [text for text in texts if any(map(is_raw, text)) or "\n" in text] == []
+
+
+def test_a_pattern_with_a_nul_character_is_not_expanded() -> None:
+    pending = asked({}, call=Call("bash", {"command": "ls a\0*"}, "c1"))
+    made = render_request(pending, workspace="/nowhere")
+
+    shown = [line.text for line in made.lines + made.details]
+    assert "  a\\u{0}* cannot match: no file name has a NUL character" in shown
+
+
+GAP = f"a{' ' * 40}b"
+
+
+@pytest.mark.parametrize(
+    ("args", "changes", "fields"),
+    [
+        ({"text": GAP}, (), {}),
+        ({"text": "x" * 300 + "\n" * 20}, (), {}),
+        ({"list": [GAP]}, (), {}),
+        ({"text": "a"}, (FileChange("a", "x", GAP),), {}),
+        ({"text": "a"}, (FileChange("a", None, GAP),), {}),
+        ({"text": "a"}, (FileChange(GAP, None, "x"),), {}),
+        ({"text": "a"}, (GAP,), {}),
+        ({"text": "a"}, (), {"headline": GAP}),
+        ({"text": "a"}, (), {"question": GAP}),
+    ],
+)
+def test_a_request_knows_that_it_counts_whitespace_at_every_width(
+    args: dict[str, Any], changes: tuple[FileChange | str, ...], fields: dict[str, Any]
+) -> None:
+    pending = asked(args, changes=changes, **fields)
+
+    assert {render_request(pending, width=width).condensed for width in (20, 23, 80)} == {True}
+
+
+@pytest.mark.parametrize("text", ["[… 12 spaces …]", "a        b", "a\nb"])
+def test_a_request_that_shows_everything_is_not_condensed(text: str) -> None:
+    assert render_request(asked({"text": text})).condensed is False
+
+
+def test_a_request_without_a_time_limit_does_not_name_one() -> None:
+    made = render_request(asked({}, expires_at=math.inf))
+
+    assert made.details[-1].text == "the answer is valid for this call only, once"

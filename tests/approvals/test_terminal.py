@@ -26,6 +26,7 @@ from handrail import (
     Allow,
     Ask,
     Call,
+    CheckedCall,
     Deny,
     Effect,
     Executor,
@@ -34,28 +35,28 @@ from handrail import (
     tool,
 )
 from handrail.approvals import Proposal, terminal
-from handrail.judgement import Answer, Approver, Edit, Origin, Pending
+from handrail.permissions import Answer, Approver, Edit, Origin, Pending
 from handrail.policy import Rulebook
 
 NO = Deny(
-    "The user said no, and nothing was run. Do not look for a way around it: go on without this "
-    "call, or ask the user what they want instead."
+    "Not run: the user denied this call. Do not work around this. Continue without it, or tell the "
+    "user."
 )
-NO_TERMINAL = Deny(
-    "Nobody could be asked, since the input is not a terminal, and so nothing was run. Go on "
-    "without this call, or tell the user what you wanted to do."
-)
-RAW = Deny(
-    "Nobody could be asked, since the terminal is in raw mode, and so nothing was run. Go on "
-    "without this call, or tell the user what you wanted to do."
-)
-CANNOT_SHOW = Deny(
-    "Nobody could be asked, since the question cannot be shown on a terminal, and so nothing was "
-    "run. Go on without this call, or tell the user what you wanted to do."
-)
+
+
+def no_prompt(why: str) -> Deny:
+    return Deny(
+        f"Not run: this needs the user's approval, and {why}. Do what you can without it, and "
+        "report it at the end."
+    )
+
+
+NO_TERMINAL = no_prompt("the input is not a terminal")
+RAW = no_prompt("the terminal is in raw mode")
+CANNOT_SHOW = no_prompt("the request cannot be shown on a terminal")
 QUESTION = asked({"path": "a"})
-OTHERS = "or: n no · e edit · r respond · d details · ? why · l later"
-CHOICES = f"yes: y once\n{OTHERS}\n"
+OTHERS = "or: n deny · e edit · r respond · d details · ? why · l later"
+CHOICES = f"approve: y once\n{OTHERS}\n"
 
 Acts = Callable[[], Awaitable[Any]]
 
@@ -105,7 +106,9 @@ async def test_what_may_destroy_wants_the_whole_word() -> None:
             at(who),
             asked({}, effect=DESTROY),
             lambda: who.answers("y"),
-            lambda: who.sees("This may destroy something: type yes in full, or n.\n"),
+            lambda: who.sees(
+                "This call can destroy data. Type yes in full to approve it, or n to deny it.\n"
+            ),
             lambda: who.answers("yes"),
         )
 
@@ -145,8 +148,14 @@ async def test_markup_and_names_of_emoji_are_shown_as_they_are() -> None:
     ("words", "reason"),
     [
         ("", NO.reason),
-        ("Use b.", "The user said no, and nothing was run. They said: Use b."),
-        ("grüß \u0301", "The user said no, and nothing was run. They said: grüß \u0301"),
+        (
+            "Use b.",
+            "Not run: the user denied this call. Do not work around this. Their message: Use b.",
+        ),
+        (
+            "grüß \u0301",
+            "Not run: the user denied this call. Do not work around this. Their message: grüß \u0301",
+        ),
     ],
 )
 async def test_no_takes_words_for_the_model(words: str, reason: str) -> None:
@@ -155,7 +164,7 @@ async def test_no_takes_words_for_the_model(words: str, reason: str) -> None:
             at(who),
             QUESTION,
             lambda: who.answers("n"),
-            lambda: who.answers(words, after="words for the model (or Enter): "),
+            lambda: who.answers(words, after="message for the model (optional): "),
         )
 
     assert given == Deny(reason)
@@ -168,7 +177,7 @@ async def seen(pending: Pending, *keys: str, **options: Any) -> str:
 
         async def reads() -> None:
             await who.answers(*keys)
-            shown.append(await who.sees("yes: "))
+            shown.append(await who.sees("approve: "))
             await who.answers("l")
 
         await answer(at(who, **options), pending, reads)
@@ -177,7 +186,7 @@ async def seen(pending: Pending, *keys: str, **options: Any) -> str:
 
 async def test_why_names_the_rule_that_asks() -> None:
     assert await seen(QUESTION, "?") == "?\nasked by: ask write (handrail.toml:3)\n"
-    assert await seen(asked({}, origin=None), "?") == "?\nNo rule is named that asks.\n"
+    assert await seen(asked({}, origin=None), "?") == "?\nNo rule asked for this.\n"
 
 
 async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_line() -> None:
@@ -196,13 +205,13 @@ async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_li
         tools = ["*"]
         id = "all"
     """
-    executor = Executor(Toolset(change), policy=Rulebook.of(rules, file="rules.toml"))
+    executor = Executor(Toolset(change), policy=Rulebook.from_toml(rules, file="rules.toml"))
     pending = asked({"path": "a"}, name="change", origin=Origin("look\u202e", "rules.toml", 2))
 
     assert await seen(pending, "?", explain=executor.explain) == (
         "?\n"
         "asked by: look\\u{202E} (rules.toml:2)\n"
-        "every rule that speaks of it, the deciding one first:\n"
+        "matching rules, the deciding one first:\n"
         "│ ask by look\\u{202E} (rules.toml:2)\n"
         "│ allow by all (rules.toml:7)\n"
     )
@@ -211,7 +220,9 @@ async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_li
 async def test_why_says_so_where_no_rule_speaks() -> None:
     executor = Executor(Toolset())
 
-    assert (await seen(QUESTION, "?", explain=executor.explain)).endswith("No rule speaks of it.\n")
+    assert (await seen(QUESTION, "?", explain=executor.explain)).endswith(
+        "No rule matches this call.\n"
+    )
 
 
 async def test_stop_ends_the_run_and_is_a_no() -> None:
@@ -224,7 +235,7 @@ async def test_stop_ends_the_run_and_is_a_no() -> None:
             lambda: who.answers("q"),
         )
 
-    assert (given, stopped) == (Deny("The user stopped the run, and nothing was run."), ["stopped"])
+    assert (given, stopped) == (Deny("Not run: the user stopped the run."), ["stopped"])
 
 
 async def test_where_nothing_can_be_stopped_the_key_is_none() -> None:
@@ -238,7 +249,7 @@ async def test_later_hands_the_question_back() -> None:
 @pytest.mark.parametrize("pending", [QUESTION, asked({}, call=Call("write", {"path": "a"}, "c1"))])
 async def test_edited_arguments_have_to_be_a_json_object(pending: Pending) -> None:
     with person() as who:
-        new = "new arguments as JSON, on one line (or Enter): "
+        new = "new arguments as JSON, on one line (Enter to go back): "
         given = await answer(
             at(who),
             pending,
@@ -256,9 +267,7 @@ async def test_a_result_can_be_given_in_place_of_the_call() -> None:
             at(who),
             QUESTION,
             lambda: who.answers("r"),
-            lambda: who.answers(
-                "done by hand", after="the result that the model reads (or Enter): "
-            ),
+            lambda: who.answers("done by hand", after="result for the model (Enter to go back): "),
         )
 
     assert given == Result("c1", "done by hand")
@@ -271,7 +280,7 @@ async def test_nothing_typed_leads_back_to_the_question(key: str) -> None:
             at(who),
             QUESTION,
             lambda: who.answers(key),
-            lambda: who.answers("", after="(or Enter): "),
+            lambda: who.answers("", after="(Enter to go back): "),
             lambda: who.answers("y"),
         )
 
@@ -283,7 +292,7 @@ async def test_the_end_of_the_input_is_a_no(before: Sequence[str]) -> None:
     with person() as who:
 
         async def ends() -> None:
-            await who.sees("(or Enter): " if before else "your answer: ")
+            await who.sees("): " if before else "your answer: ")
             who.types("\x04")
 
         given = await answer(at(who), QUESTION, lambda: who.answers(*before), ends)
@@ -312,12 +321,12 @@ async def test_a_screen_that_hangs_up_is_a_no() -> None:
 
 
 LONG = asked({"text": "\n".join(map(str, range(60))), "path": "b"})
-UNSEEN = "Not all of it was on the screen: look at it with d first.\n"
+UNSEEN = "Part of the request was not on the screen. Type d to see all of it first.\n"
 
 
 async def test_nobody_says_yes_to_what_was_not_on_the_screen() -> None:
     with person() as who:
-        more = "more rows; Enter, or q) "
+        more = "more rows; Enter to continue, q to go back) "
         given = await answer(
             at(who),
             LONG,
@@ -348,8 +357,7 @@ async def test_what_is_too_long_to_judge_is_denied_unasked() -> None:
         given = await answer(at(who), asked({"content": "x" * 10_240}))
 
     assert given == Deny(
-        "The call is too long to be shown to the person who must allow it: 10303 bytes, and 10240 "
-        "are the most. Nothing was run. Send it in smaller pieces."
+        "Not run: the call has 10303 bytes, too many to show to the user for approval (at most 10240). Split it into smaller calls."
     )
 
 
@@ -461,7 +469,7 @@ async def test_questions_are_asked_one_at_a_time_in_their_order() -> None:
                 assert f"call c{number})" in before
                 assert before.count("wants to run") == 1
                 who.types("r\n")
-                await who.answers(f"r{number}", after="(or Enter): ")
+                await who.answers(f"r{number}", after="(Enter to go back): ")
 
     assert given == {f"c{number}": Result(f"c{number}", f"r{number}") for number in range(5)}
 
@@ -487,8 +495,7 @@ async def test_too_many_questions_at_once_are_denied() -> None:
         at_once
         == [
             Deny(
-                "Too many questions are waiting for an answer, and so nothing was run. Send fewer "
-                "calls at a time that need one."
+                "Not run: too many calls are waiting for the user's approval. Send fewer such calls at a time."
             )
         ]
         * 196
@@ -503,7 +510,7 @@ async def test_a_question_that_was_cancelled_leaves_the_terminal_to_the_next() -
             tasks.start_soon(approver, QUESTION)
             await who.sees("your answer: ")
             tasks.cancel_scope.cancel()
-        await who.sees("The question was withdrawn.\n")
+        await who.sees("The request was withdrawn.\n")
         given = await answer(approver, QUESTION, lambda: who.answers("y"))
 
         assert (given, who.is_raw()) == (Allow(), False)
@@ -538,7 +545,7 @@ async def test_a_line_typed_after_a_cancelled_question_is_still_there_for_others
             tasks.start_soon(approver, QUESTION)
             await who.sees("your answer: ")
             tasks.cancel_scope.cancel()
-        await who.sees("The question was withdrawn.\n")
+        await who.sees("The request was withdrawn.\n")
         who.types("for the host\n")
 
         assert await anyio.to_thread.run_sync(who.stdin.readline) == "for the host\n"
@@ -561,11 +568,11 @@ async def test_other_calls_go_on_while_a_question_waits() -> None:
             ran.append("change")
             return "changed"
 
-        def policy(_call: Call, spec: Any, _accesses: object) -> Allow | Ask:
-            return Ask("Change?") if spec.name == "change" else Allow()
+        def policy(call: CheckedCall) -> Allow | Ask:
+            return Ask("Change?") if call.name == "change" else Allow()
 
         tools = Toolset(look, change)
-        async with Executor(tools, policy=policy, approver=at(who)) as executor:
+        async with Executor(tools, policy=policy, approvals=at(who)) as executor:
             results: list[Result] = []
 
             async def run() -> None:
@@ -599,7 +606,7 @@ class Rules:
 RUN = Proposal("run", "write file:src/**")
 PROJECT = Proposal("project", "write file:src/a.py", "/home/u/p/.handrail.toml")
 ALWAYS = Proposal("always", "[[rule]]\ntools = []\n", "/home/u/.config/handrail.toml")
-REMEMBERED = "yes: y once · a this run · p this project · w all projects\n"
+REMEMBERED = "approve: y once · a this run · p this project · w all projects\n"
 
 
 @pytest.mark.parametrize(
@@ -618,7 +625,7 @@ async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal,
             QUESTION,
             lambda: who.sees(REMEMBERED),
             lambda: who.answers(key),
-            lambda: who.sees(said + "This allows the call, and stores the rule.\n"),
+            lambda: who.sees(said + "This approves the call and stores the rule.\n"),
             lambda: who.answers("y", after="store it? y/n: "),
         )
 
@@ -647,7 +654,7 @@ async def test_a_rule_that_cannot_be_stored_allows_nothing() -> None:
             QUESTION,
             lambda: who.answers("a"),
             lambda: who.answers("y", after="store it? y/n: "),
-            lambda: who.sees("It could not be stored (PermissionError).\n"),
+            lambda: who.sees("The rule could not be stored: PermissionError: no\n"),
             lambda: who.answers("l"),
         )
 
@@ -714,7 +721,7 @@ async def test_nothing_is_remembered_that_a_person_may_not_have_seen(
             at(who, remember=rules),
             pending,
             reads,
-            lambda: who.sees("Please answer with one of these.\n"),
+            lambda: who.sees("Unknown answer. Type one of the keys above, then Enter.\n"),
             lambda: who.answers("l"),
         )
 
@@ -733,7 +740,7 @@ def test_without_rich_it_says_what_to_install() -> None:
     )
 
     assert done.stdout == (
-        "HandrailError a terminal approver needs rich: pip install 'handrail[terminal]'\n"
+        "HandrailError The terminal approver needs rich: pip install 'handrail[terminal]'\n"
     )
 
 

@@ -110,14 +110,15 @@ def test_a_write_is_shown_as_a_diff_and_y_runs_it(tmux: Open, tmp_path: Path) ->
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "change of notes.txt:",
+            "content (15 characters, 4 lines): shown as a change",
+            "change to notes.txt:",
             "│ @@ -1,3 +1,3 @@",
             "│  one",
             "│ -two",
             "│ +two!",
             "│  three",
-            "yes: y once",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: y",
             "model reads: wrote 15 characters to notes.txt",
             "-- end --",
@@ -148,16 +149,16 @@ def test_what_may_destroy_runs_after_the_whole_word_only(tmux: Open, tmp_path: P
             "command: rm -rf *.x *.y",
             "  *.x matches 2 names: a.x, b.x",
             "  *.y matches nothing",
-            'yes: "yes" in full',
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            'approve: "yes" in full',
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer:",
-            "Please answer with one of these.",
-            'yes: "yes" in full',
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "Unknown answer. Type one of the keys above, then Enter.",
+            'approve: "yes" in full',
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: y",
-            "This may destroy something: type yes in full, or n.",
-            'yes: "yes" in full',
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "This call can destroy data. Type yes in full to approve it, or n to deny it.",
+            'approve: "yes" in full',
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: yes",
             "model reads: ran rm -rf *.x *.y",
             "-- end --",
@@ -170,7 +171,7 @@ def test_no_gives_the_model_the_words_of_the_user(tmux: Open, tmp_path: Path) ->
     pane.run("write", NOTES)
     pane.shows("your answer:")
     pane.types("n")
-    pane.shows("words for the model")
+    pane.shows("message for the model")
     pane.types("Keep it short, grüße.")
 
     assert pane.shows("-- end --") == snapshot(
@@ -181,17 +182,18 @@ def test_no_gives_the_model_the_words_of_the_user(tmux: Open, tmp_path: Path) ->
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "notes.txt is not there yet; its new text:",
+            "content (15 characters, 4 lines): shown as a change",
+            "notes.txt does not exist yet; its new text:",
             "│ one",
             "│ two!",
             "│ three",
             "│",
-            "yes: y once",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: n",
-            "words for the model (or Enter): Keep it short, grüße.",
-            "model reads: The user said no, and nothing was run. They said: Keep it short, gr",
-            "üße.",
+            "message for the model (optional): Keep it short, grüße.",
+            "model reads: Not run: the user denied this call. Do not work around this. Their",
+            "message: Keep it short, grüße.",
             "-- end --",
         ]
     )
@@ -216,25 +218,27 @@ def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "notes.txt is not there yet; its new text:",
+            "content: draft",
+            "notes.txt does not exist yet; its new text:",
             "│ draft",
-            "yes: y once",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: e",
-            "the arguments now:",
+            "current arguments:",
             '│ {"path":"notes.txt","content":"draft"}',
-            'new arguments as JSON, on one line (or Enter): {"path": "notes.txt", "content":',
-            '"final"}',
+            'new arguments as JSON, on one line (Enter to go back): {"path": "notes.txt", "co',
+            'ntent": "final"}',
             "",
             "write wants to run (write; call c1)",
             "  write file:notes.txt",
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "notes.txt is not there yet; its new text:",
+            "content: final",
+            "notes.txt does not exist yet; its new text:",
             "│ final",
-            "yes: y once",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: y",
             "model reads: wrote 5 characters to notes.txt",
             "-- end --",
@@ -262,10 +266,10 @@ HOSTILE = f"curl p\u0430ypal.com\u200b{' ' * 60}; \x1b[2K\x1b[1A rm \u202e-rf ~\
                     "│ curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm \\u{202",
                     "┊ E}-rf ~",
                     "│ ls 文件 😀",
-                    "4 hidden characters are written out as \\u{...}",
-                    "letters of several scripts, or in disguise: p\\u{430}ypal",
-                    'yes: "yes" in full',
-                    "or: n no · e edit · r respond · d details · ? why · l later",
+                    "4 invisible characters are shown as \\u{...}",
+                    "words with mixed scripts or look-alike letters: p\\u{430}ypal",
+                    'approve: "yes" in full',
+                    "or: n deny · e edit · r respond · d details · ? why · l later",
                     "your answer:",
                 ]
             ),
@@ -282,10 +286,10 @@ HOSTILE = f"curl p\u0430ypal.com\u200b{' ' * 60}; \x1b[2K\x1b[1A rm \u202e-rf ~\
                     "command (104 characters, 2 lines):",
                     "│ curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm \\u{202E}-rf ~",
                     "│ ls 文件 😀",
-                    "4 hidden characters are written out as \\u{...}",
-                    "letters of several scripts, or in disguise: p\\u{430}ypal",
-                    'yes: "yes" in full',
-                    "or: n no · e edit · r respond · d details · ? why · l later",
+                    "4 invisible characters are shown as \\u{...}",
+                    "words with mixed scripts or look-alike letters: p\\u{430}ypal",
+                    'approve: "yes" in full',
+                    "or: n deny · e edit · r respond · d details · ? why · l later",
                     "your answer:",
                 ]
             ),
@@ -299,7 +303,7 @@ def test_hidden_characters_and_mixed_scripts_are_written_out(
     pane.run("shell", {"command": HOSTILE})
     shown = pane.shows("your answer:")
     pane.types("n")
-    pane.shows("words for the model")
+    pane.shows("message for the model")
     pane.types("")
     pane.shows("-- end --")
 
@@ -311,7 +315,7 @@ def test_a_long_line_cannot_write_a_line_of_its_own(tmux: Open) -> None:
     pane = tmux(80)
     fake = "your answer: y"
     pane.run("shell", {"command": "x" * 69 + fake + "文" * 38 + fake})
-    shown = pane.shows('yes: "yes" in full')
+    shown = pane.shows('approve: "yes" in full')
     pane.types("l")
 
     assert [line for line in shown if line.startswith("your answer: y")] == []
@@ -330,7 +334,7 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
     pane.shows("your answer:")
     assert not (tmp_path / "notes.txt").exists()
     pane.types("n")
-    pane.shows("words for the model")
+    pane.shows("message for the model")
     pane.types("")
 
     assert pane.shows("-- end --") == snapshot(
@@ -343,17 +347,18 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "notes.txt is not there yet; its new text:",
+            "content (15 characters, 4 lines): shown as a change",
+            "notes.txt does not exist yet; its new text:",
             "│ one",
             "│ two!",
             "│ three",
             "│",
-            "yes: y once",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: n",
-            "words for the model (or Enter):",
-            "model reads: The user said no, and nothing was run. Do not look for a way around",
-            " it: go on without this call, or ask the user what they want instead.",
+            "message for the model (optional):",
+            "model reads: Not run: the user denied this call. Do not work around this. Contin",
+            "ue without it, or tell the user.",
             "-- end --",
         ]
     )
@@ -388,15 +393,16 @@ def test_a_rule_is_shown_and_stored_after_a_second_yes(tmux: Open) -> None:
             "question: Run write?",
             "asked by: ask on change (handrail.toml:2)",
             "path: notes.txt",
-            "notes.txt is not there yet; its new text:",
+            "content: x",
+            "notes.txt does not exist yet; its new text:",
             "│ x",
-            "yes: y once · p this project",
-            "or: n no · e edit · r respond · d details · ? why · l later",
+            "approve: y once · p this project",
+            "or: n deny · e edit · r respond · d details · ? why · l later",
             "your answer: p",
             "rule: write file:notes.txt",
             "scope: this project",
             "file: handrail.toml",
-            "This allows the call, and stores the rule.",
+            "This approves the call and stores the rule.",
             "store it? y/n: y",
             "model reads: wrote 1 characters to notes.txt",
             "stored: write file:notes.txt in handrail.toml",

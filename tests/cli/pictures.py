@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from cli_harness import Handrail, made  # noqa: E402  found there
+from cli_runs import run_folder  # noqa: E402
 from cli_screens import Screen  # noqa: E402
-from handrail.cli._saved import Saved  # noqa: E402
 
 FOLDER = ROOT / "docs" / "cli" / "pictures"
 WIDTH = 100
@@ -65,7 +65,7 @@ model = ScriptedModel(
 """
 RULE = {"rule": "no-force", "file": ".handrail/rules.toml", "line": 12}
 MODE = {"rule": "mode ask", "file": "", "line": 0}
-PUSHED = "'bash' is denied by 'no-force': history is not rewritten. Nothing was run."
+PUSHED = "Not run: rule 'no-force' denies it (history is not rewritten)."
 
 
 def _event(at: float, event: str, call: str, **more: Any) -> dict[str, Any]:
@@ -78,18 +78,18 @@ RUN: list[dict[str, Any]] = [
         "at": 2.1,
         "event": "reply",
         "model": "some-model",
-        "usage": {"sent": 3210, "received": 96, "cached": 2900},
+        "usage": {"input_tokens": 3210, "output_tokens": 96, "cached_tokens": 2900},
         "text": "I read the parser and run its tests.",
     },
     _event(2.1, "requested", "c1", tool="bash", args={"command": "pytest -q tests/test_parse.py"}),
-    _event(2.1, "judged", "c1", decision="allow", origin={"rule": "run-tests"}),
+    _event(2.1, "decided", "c1", decision="allow", origin={"rule": "run-tests"}),
     _event(2.1, "started", "c1"),
     _event(2.2, "requested", "c2", tool="read", args={"file_path": "src/parse.py"}),
-    _event(2.2, "judged", "c2", decision="allow", origin=MODE),
+    _event(2.2, "decided", "c2", decision="allow", origin=MODE),
     _event(2.2, "waiting", "c2", on=["c1"]),
     _event(2.3, "requested", "c3", tool="edit", args={"file_path": "src/parse.py"}),
     _event(2.3, "waiting", "c3", on=["c1", "c2"]),
-    _event(2.3, "asked", "c3", question="May edit write file:src/parse.py?", origin=MODE),
+    _event(2.3, "asked", "c3", question="Allow `edit` to change src/parse.py?", origin=MODE),
     _event(6.4, "finished", "c1", kind="", text="1 failed, 7 passed"),
     _event(6.4, "started", "c2"),
     _event(6.6, "finished", "c2", kind="", text="def parse"),
@@ -100,11 +100,11 @@ RUN: list[dict[str, Any]] = [
         "at": 11.6,
         "event": "reply",
         "model": "some-model",
-        "usage": {"sent": 3540, "received": 61, "cached": 3200},
-        "text": "It is mended. I push it.",
+        "usage": {"input_tokens": 3540, "output_tokens": 61, "cached_tokens": 3200},
+        "text": "It is fixed. I push it.",
     },
     _event(11.6, "requested", "c4", tool="bash", args={"command": "git push --force"}),
-    _event(11.6, "judged", "c4", decision="deny", reason=PUSHED, origin=RULE),
+    _event(11.6, "decided", "c4", decision="deny", reason=PUSHED, origin=RULE),
     _event(11.6, "finished", "c4", kind="denied", text=PUSHED),
     _event(11.7, "requested", "c5", tool="web_fetch", args={"url": "https://ci.example.org/42"}),
     _event(11.7, "started", "c5"),
@@ -127,11 +127,13 @@ def chat(handrail: Handrail) -> list[str]:
 
 def runs_show(handrail: Handrail) -> list[str]:
     """The timeline of a run."""
-    saved = Saved(handrail.state / "runs" / "20261115-112233-ab12cd")
+    saved = run_folder(handrail, "20261115-112233-ab12cd")
     saved.folder.mkdir(mode=0o700, parents=True)
     prompt = RUN[0]["text"]
-    saved.tell(command="run", prompt=prompt, workspace="/home/ana/parser", stop="answer", why="")
-    saved.note(RUN)
+    saved.change_about(
+        command="run", prompt=prompt, workspace="/home/ana/parser", stop="answer", why=""
+    )
+    saved.add_to_journal(RUN)
     return _ran(handrail, "runs", "show", "last")
 
 

@@ -16,8 +16,8 @@ PAGE = ROOT / "docs" / "cli" / "reference.md"
 BEGINNING = """\
 # All commands
 
-The help of every command, as `--help` prints it on 80 columns. What is printed, and how a command ends, is the same for all of
-them: see [output](output.md).
+The help of every command, as `--help` prints it on 80 columns. All commands share
+their [output formats and exit codes](output.md).
 
 ```console
 $ handrail --version

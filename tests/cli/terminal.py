@@ -51,7 +51,7 @@ class Tmux:
         wanted.pop("COLUMNS", None)
         pairs = [f"{name}={value}" for name, value in wanted.items()]
         self._code.unlink(missing_ok=True)
-        program = ["env", "-i", *pairs, sys.executable, "-m", "handrail_cli", *arguments]
+        program = ["env", "-i", *pairs, sys.executable, "-m", "handrail.cli", *arguments]
         command = ["sh", "-c", _NOTED, str(self._code), *program]
         if self._started:
             self._do("respawn-pane", "-k", *self._folder, *command)
@@ -144,7 +144,7 @@ class Pty:
         self.before = termios.tcgetattr(self._slave)
         out = self._slave if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT, 0o600)
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "handrail_cli", *arguments],
+            [sys.executable, "-m", "handrail.cli", *arguments],
             stdin=self._slave,
             stdout=out,
             stderr=self._slave,

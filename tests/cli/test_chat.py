@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cli.terminal import Pty
 from cli_harness import Handrail, Schemas
-from handrail.cli._chat_input import Keyboard
-from handrail.cli._exits import Exit
-from handrail.cli._saved import Saved
+from cli_runs import run_folders, stops
 
 MODEL = """
 import time
 import anyio
 from handrail import READ, Call, Context, Text, tool
-from handrail.messages import Delta, ModelFailed, Reply, Usage
+from handrail.messages import Delta, ModelError, Reply, Usage
 from handrail.testing import ScriptedModel
 
 
@@ -36,7 +30,7 @@ def edit(old, new, call_id):
 
 
 mark = edit("two", "two!", "c1")
-say = Reply((Text("Hello."),), usage=Usage(sent=1200, received=7, cached=0))
+say = Reply((Text("Hello."),), usage=Usage(input_tokens=1200, output_tokens=7, cached_tokens=0))
 
 
 def fails(error):
@@ -95,31 +89,27 @@ def plain(text: str) -> list[str]:
     return [row for row in rows if row.strip()]
 
 
-def runs(handrail: Handrail) -> list[Saved]:
-    return [Saved(one) for one in (handrail.state / "runs").glob("2*")]
-
-
 def test_without_a_terminal_it_says_what_to_use(handrail: Handrail, schema: Schemas) -> None:
     ran = handrail("chat", "Hello.", "--json")
 
     assert (ran.exit, ran.out, ran.error["code"]) == (2, "", "no_terminal")
     assert "handrail run" in schema("error", {"error": ran.error})["error"]["hint"]
-    assert runs(handrail) == []
+    assert run_folders(handrail) == []
 
 
 def test_a_person_who_wants_no_questions_cannot_chat(chat: Chat, handrail: Handrail) -> None:
     pty = chat("ScriptedModel(say)", "--no-input")
 
-    assert (pty.ends(), runs(handrail)) == (2, [])
-    assert "a chat needs a terminal" in pty.seen
+    assert (pty.ends(), run_folders(handrail)) == (2, [])
+    assert "chat needs a terminal" in pty.seen
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", "model.py:other"), "there is no 'other' in model.py"),
-        (("--tools", "model.py:other"), "there is no 'other' in model.py"),
-        (("--resume", "last"), "there is no run 'last'"),
+        (("--model", "model.py:other"), "model.py has no 'other'"),
+        (("--tools", "model.py:other"), "model.py has no 'other'"),
+        (("--resume", "last"), "there are no saved runs"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_kept(
@@ -127,7 +117,7 @@ def test_what_is_missing_is_said_before_anything_is_kept(
 ) -> None:
     pty = chat("ScriptedModel(say)", *arguments)
 
-    assert (pty.ends(), runs(handrail)) == (2, [])
+    assert (pty.ends(), run_folders(handrail)) == (2, [])
     assert words in pty.seen
 
 
@@ -143,13 +133,13 @@ def test_at_the_end_there_is_one_document(
     pty.types("\x04")
 
     assert pty.ends() == 0
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     assert schema("chat", json.loads(out.read_text(encoding="utf-8"))) == {
         "id": saved.id,
         "stop": "answer",
         "turns": 3,
         "calls": 1,
-        "usage": {"sent": 1200, "received": 7, "cached": 0},
+        "usage": {"input_tokens": 1200, "output_tokens": 7, "cached_tokens": 0},
     }
     assert saved.about["command"] == "chat"
 
@@ -198,7 +188,7 @@ def test_of_a_chat_in_which_nothing_was_said_nothing_is_kept(
     pty.sees(ENTER)
     pty.types("\x03")
 
-    assert (pty.ends(), runs(handrail)) == (130, [])
+    assert (pty.ends(), run_folders(handrail)) == (130, [])
     assert schema("chat", json.loads(out.read_text(encoding="utf-8")))["stop"] == "empty"
 
 
@@ -215,30 +205,31 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
     pty.sees(ENTER)
 
     assert said(pty, "/help")[:2] == [
-        "/help   this list",
-        "/undo   take the last change of a file back; again for the one before",
+        "/help   show this list",
+        "/undo   undo the last change to a file; repeat to undo earlier ones",
     ]
     assert said(pty, "/cost")[:3] == [
-        "tokens  1,200 sent; 7 received",
+        "tokens  1,200 in; 7 out",
         "turns   1",
         "calls   0",
     ]
     assert said(pty, "/tools")[0].split()[:2] == ["edit", "write"]
     assert said(pty, "/mode") == ["mode edits"]
-    assert said(pty, "/mode fast") == ["'fast' is no mode; there are plan, ask, edits, open"]
+    assert said(pty, "/mode fast") == ["unknown mode 'fast'; use one of plan, ask, edits, open"]
     assert said(pty, "/mode plan") == ["mode plan"]
     assert said(pty, "/model") == ["model model.py:model"]
-    assert said(pty, "/model model.py:no")[0].startswith("there is no 'no' in model.py; ")
-    assert said(pty, "/undo") == ["There is nothing to undo. What commands changed is not kept."]
-    assert said(pty, "/nothing") == [
-        "There is no command /nothing; /help lists those that there are."
+    assert said(pty, "/model model.py:no") == [
+        "model.py has no 'no'",
+        "  define it in model.py, or use another name",
     ]
+    assert said(pty, "/undo") == ["nothing to undo; changes made by commands cannot be undone"]
+    assert said(pty, "/nothing") == ["unknown command /nothing; type /help for a list"]
     assert said(pty, "/mode edits") == ["mode edits"]
     pty.types("/etc/hosts is no command\r")
     pty.sees("Done.")
     pty.sees(ENTER)
     (handrail.workspace / "notes.txt").write_text("mine\n", encoding="utf-8")
-    assert said(pty, "/undo") == ["'notes.txt' has changed since 'c1'. Nothing was undone."]
+    assert said(pty, "/undo") == ["Not undone: 'notes.txt' has changed since 'c1'."]
     pty.types("/quit\r")
     assert pty.ends() == 0
 
@@ -253,7 +244,7 @@ def test_another_model_goes_on_here_and_in_another_process(chat: Chat, handrail:
     pty.sees("I am another.")
     pty.answers("/quit", after=ENTER)
     first = pty.ends()
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     again = Pty(handrail, "chat", "--resume", saved.id[:12])
     try:
         again.answers("And now?", after=ENTER)
@@ -281,8 +272,8 @@ def test_a_call_that_waits_is_asked_about_again(chat: Chat, handrail: Handrail) 
     pty.answers("/quit", after=ENTER)
 
     assert pty.ends() == 0
-    assert told == "1 call waits for an answer: Enter asks again."
-    assert stopped == "Stopped. Enter goes on with it; or say something else."
+    assert told == "1 call is waiting for approval; press Enter to answer"
+    assert stopped == "stopped; press Enter to continue, or type a new message"
     assert (handrail.workspace / "notes.txt").read_text(encoding="utf-8") == "one\ntwo!\n"
 
 
@@ -292,18 +283,18 @@ def test_an_answer_that_was_given_elsewhere_is_used(chat: Chat, handrail: Handra
     pty.answers("l", after=ANSWER)
     told = plain(pty.answers("/quit", after=ENTER))[-1]
     pty.ends()
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     first, second = saved.state().pending
     answers = {first.id: {"answer": "allow"}, second.id: {"answer": "deny", "reason": "Not this."}}
-    saved.keep_answers(answers)
+    saved.write_answers(answers)
     again = chat("ScriptedModel('Done.')", "--resume", "last")
-    rest = again.sees("It was stopped in the middle: Enter goes on with it.")
+    rest = again.sees("the last turn is unfinished; press Enter to continue it")
     again.answers("", after=ENTER)
-    again.sees("They said: Not this.")
+    again.sees("message: Not this.")
     again.sees("Done.")
     again.answers("/quit", after=ENTER)
 
-    assert (again.ends(), told) == (0, "2 calls wait for an answer: Enter asks again.")
+    assert (again.ends(), told) == (0, "2 calls are waiting for approval; press Enter to answer")
     assert ANSWER not in rest + again.seen
     assert (handrail.workspace / "notes.txt").read_text(encoding="utf-8") == "one\ntwo!\n"
 
@@ -320,14 +311,14 @@ def test_a_question_can_be_looked_into_and_the_run_be_stopped_by_it(
     assert why[:4] == [
         "?",
         "asked by: mode ask",
-        "every rule that speaks of it, the deciding one first:",
+        "matching rules, the deciding one first:",
         "│ ask by mode ask",
     ]
-    assert stopped == "Stopped. Enter goes on with it; or say something else."
+    assert stopped == "stopped; press Enter to continue, or type a new message"
     assert (handrail.workspace / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\n"
 
 
-LIMIT = "Stopped at a limit of one prompt, such as max_turns. Enter goes on."
+LIMIT = "reached the limit on turns for one prompt; press Enter to continue"
 
 
 def test_a_file_that_is_not_there_yet_is_shown_as_it_will_be(chat: Chat) -> None:
@@ -339,8 +330,8 @@ def test_a_file_that_is_not_there_yet_is_shown_as_it_will_be(chat: Chat) -> None
     pty.answers("/quit", after=ENTER)
 
     assert pty.ends() == 0
-    assert "new.txt is not there yet; its new text:" in first
-    assert "new.txt has this text already:" in second
+    assert "new.txt does not exist yet; its new text:" in first
+    assert "new.txt already has this text:" in second
 
 
 def test_a_line_of_any_bytes_is_a_line(chat: Chat, handrail: Handrail) -> None:
@@ -349,7 +340,7 @@ def test_a_line_of_any_bytes_is_a_line(chat: Chat, handrail: Handrail) -> None:
     pty.sees("Hello.")
     pty.answers("/quit", after=ENTER)
     code = pty.ends()
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     [said] = saved.state().messages[0].parts
 
     assert (code, said.text[:3], said.text[-1]) == (0, "gr\ufffd", "e")
@@ -367,16 +358,16 @@ def test_a_limit_holds_for_what_was_said_last(chat: Chat) -> None:
 
 
 def test_a_model_that_fails_can_be_tried_again(chat: Chat) -> None:
-    broken = "fails(ModelFailed('the wire broke\\x1b'))"
+    broken = "fails(ModelError('the wire broke\\x1b'))"
     pty = chat(f"ScriptedModel({broken}, fails(KeyError('x')), say)", "Hello.")
     first = plain(pty.answers("", after=ENTER))[-2:]
     second = plain(pty.answers("", after=ENTER))[-2:]
     pty.sees("Hello.")
     pty.answers("/quit", after=ENTER)
 
-    assert first == ["The model failed: the wire broke\\u{1B}", "Enter tries again."]
-    told = "The model failed: model.py:model raised KeyError: 'x'"
-    assert second == [told, "Enter tries again."]
+    assert first == ["model error: the wire broke\\u{1B}", "press Enter to retry"]
+    told = "model error: model.py:model raised KeyError: 'x'"
+    assert second == [told, "press Enter to retry"]
     assert pty.ends() == 0
 
 
@@ -399,7 +390,7 @@ def test_a_run_that_cannot_be_saved_does_not_go_on(chat: Chat) -> None:
     pty = chat(f"0\n{SPOILS}", "Hello.")
 
     assert pty.ends() == 1
-    assert "the run cannot be saved, and so does not go on" in pty.seen
+    assert "stopped, because the run cannot be saved" in pty.seen
 
 
 def test_a_second_interrupt_ends_the_chat(chat: Chat, handrail: Handrail) -> None:
@@ -412,7 +403,7 @@ def test_a_second_interrupt_ends_the_chat(chat: Chat, handrail: Handrail) -> Non
     pty.types("\x03")
 
     assert (pty.ends(), pty.restored) == (130, True)
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     assert saved.about["stop"] == "interrupted"
 
 
@@ -425,8 +416,7 @@ def test_what_does_not_stop_is_left_at_the_third(chat: Chat, handrail: Handrail)
         pty.waits(0.2)
 
     assert (pty.ends(), pty.restored) == (130, True)
-    [saved] = runs(handrail)
-    assert saved.stop == "interrupted"
+    assert stops(handrail) == ["interrupted"]
 
 
 def test_an_interrupt_takes_a_line_away_and_at_an_empty_one_ends_the_chat(chat: Chat) -> None:
@@ -452,7 +442,7 @@ def test_it_ends_when_the_system_wants_it(chat: Chat, handrail: Handrail, number
     busy.signals(number)
 
     assert (pty.ends(), pty.restored, busy.ends(), busy.restored) == (143, True, 143, True)
-    [saved] = runs(handrail)
+    [saved] = run_folders(handrail)
     assert (saved.about["stop"], busy.left_over(handrail.workspace)) == ("interrupted", [])
 
 
@@ -482,7 +472,8 @@ def test_lines_are_there_again_in_the_next_chat_for_nobody_else(
 def test_python_may_be_without_a_line_editor(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "readline.py").write_text("raise ImportError", encoding="utf-8")
-    pty = chat("ScriptedModel(say)", env={"PYTHONPATH": str(tmp_path / "none"), "TERM": "dumb"})
+    path = os.pathsep.join([str(tmp_path / "none"), os.environ.get("PYTHONPATH", "")])
+    pty = chat("ScriptedModel(say)", env={"PYTHONPATH": path, "TERM": "dumb"})
     pty.answers("Hello?", after=ENTER)
     pty.sees("Hello.")
     pty.sees(ENTER)
@@ -490,52 +481,3 @@ def test_python_may_be_without_a_line_editor(chat: Chat, tmp_path: Path) -> None
 
     assert (pty.ends(), pty.restored) == (130, True)
     assert "waiting for the model" not in pty.seen
-
-
-def test_a_terminal_that_is_gone_gives_no_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def fails() -> str:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=fails))
-
-    assert Keyboard(tmp_path / "history").line() == Exit.DONE
-
-
-@pytest.fixture
-def usual_signals() -> Iterator[None]:
-    """Signals mean after the test what they did before."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    before = [signal.getsignal(one) for one in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("usual_signals")
-def test_a_signal_just_before_a_line_is_waited_for_is_heard(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It came too late for Python to look at it, and too early to end the wait."""
-    keyboard = Keyboard(tmp_path / "history")
-    with keyboard.heard():
-        bell = signal.set_wakeup_fd(-1)
-
-        def waits() -> str:
-            os.write(bell, bytes([signal.SIGTERM]))
-            return str(threading.Event().wait(30))
-
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(readline=waits))
-
-        assert keyboard.line() == Exit.TERMINATED
-
-
-@pytest.mark.usefixtures("usual_signals")
-def test_an_end_that_was_wanted_before_a_line_is_read_is_not_forgotten(tmp_path: Path) -> None:
-    keyboard = Keyboard(tmp_path / "history")
-    with keyboard.heard():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
-
-        assert (keyboard.line(), keyboard.interrupts) == (Exit.TERMINATED, 1)

@@ -15,7 +15,7 @@ ANSWER = "your answer:"
 MODEL = """
 import anyio
 from handrail import Call, Text
-from handrail.messages import Delta, Reply, Results
+from handrail.messages import Delta, Reply, ToolResults
 from handrail.testing import ScriptedModel
 
 
@@ -60,7 +60,7 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
     chats(pane, EDITS, "Mark the second line.")
     pane.answers("y", after=ANSWER)
     pane.answers("/quit", after="marked now.\n>")
-    shown = pane.shows("To go on")
+    shown = pane.shows("resume this chat")
 
     assert (pane.ends(), notes(pane)) == (0, "one\ntwo!\nthree\n")
     assert (
@@ -76,26 +76,29 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
                     "│      3    three",
                     "  I mark the second line.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ Edited 'notes.txt', line 2.",
                     "  The second line is marked now.",
                     "> /quit",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
@@ -106,26 +109,29 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
                     "│      3    three",
                     "  I mark the second line.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ Edited 'notes.txt', line 2.",
                     "  The second line is marked now.",
                     "> /quit",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
             }
         )[width]
@@ -146,7 +152,7 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
     pane = tmux(width, 60)
     chats(pane, FEEDBACK, "Change the second line.")
     pane.answers("n", after=ANSWER)
-    pane.answers("Write a number.", after="words for the model")
+    pane.answers("Write a number.", after="message for the model")
     pane.answers("y", after=ANSWER, times=2)
     shown = pane.shows("It is a number now.\n>")
 
@@ -159,40 +165,48 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
                     "model.py:model · mode ask · 9 tools · /help",
                     "  I mark it.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: n",
-                    "words for the model (or Enter): Write a number.",
+                    "message for the model (optional): Write a number.",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
-                    "│ denied: The user said no, and nothing was run. They said: Write a number.",
-                    "  You said: The user said no, and nothing was run. They said: Write a number.",
+                    "│ denied: Not run: the user denied this call. Do not work around this. Their",
+                    "│ message: Write a number.",
+                    "  You said: Not run: the user denied this call. Do not work around this. Their",
+                    "  message: Write a number.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c3)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: 2",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +2",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "2")',
                     "│ Edited 'notes.txt', line 2.",
@@ -203,40 +217,46 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
                     "model.py:model · mode ask · 9 tools · /help",
                     "  I mark it.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: n",
-                    "words for the model (or Enter): Write a number.",
+                    "message for the model (optional): Write a number.",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
-                    "│ denied: The user said no, and nothing was run. They said: Write a number.",
-                    "  You said: The user said no, and nothing was run. They said: Write a number.",
+                    "│ denied: Not run: the user denied this call. Do not work around this. Their message: Write a number.",
+                    "  You said: Not run: the user denied this call. Do not work around this. Their message: Write a number.",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c3)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: 2",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +2",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "2")',
                     "│ Edited 'notes.txt', line 2.",
@@ -275,20 +295,23 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: p",
                     "rule:",
                     "│ [[rule]]",
@@ -299,7 +322,7 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
                     '│ reason = "remembered on …"',
                     "│ expires = …",
                     "scope: this project",
-                    "This allows the call, and stores the rule.",
+                    "This approves the call and stores the rule.",
                     "store it? y/n: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ Edited 'notes.txt', line 2.",
@@ -316,20 +339,23 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
                     "",
+                    "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
                     "  read file:notes.txt",
                     "  write file:notes.txt",
-                    "question: May edit read file:notes.txt, write file:notes.txt?",
+                    "question: Allow `edit` to change notes.txt?",
                     "asked by: mode ask",
                     "file_path: notes.txt",
-                    "change of notes.txt:",
+                    "old_string: two",
+                    "new_string: two!",
+                    "change to notes.txt:",
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
                     "│ -two",
                     "│ +two!",
                     "│  three",
-                    "yes: y once · a this run · p this project · w all projects",
-                    "or: n no · e edit · r respond · d details · ? why · l later · q stop",
+                    "approve: y once · a this run · p this project · w all projects",
+                    "or: n deny · e edit · r respond · d details · ? why · l later · q stop",
                     "your answer: p",
                     "rule:",
                     "│ [[rule]]",
@@ -340,7 +366,7 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
                     '│ reason = "remembered on …"',
                     "│ expires = …",
                     "scope: this project",
-                    "This allows the call, and stores the rule.",
+                    "This approves the call and stores the rule.",
                     "store it? y/n: y",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ Edited 'notes.txt', line 2.",
@@ -383,33 +409,33 @@ def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
     chats(pane, WAITS, "Think.")
     pane.shows("This takes a")
     pane.presses("C-c")
-    pane.shows("Stopped.")
+    pane.shows("stopped;")
     pane.answers("Never mind.", after=">")
     pane.shows("messages.\n>")
     pane.presses("C-c")
 
     assert pane.ends() == 130
     assert (
-        pane.shows("To go on")
+        pane.shows("resume this chat")
         == snapshot(
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
                     "  This takes a while^C",
-                    "Stopped. Enter goes on with it; or say something else.",
+                    "stopped; press Enter to continue, or type a new message",
                     "> Never mind.",
                     "  I heard 3 messages.",
                     ">",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
                     "  This takes a while^C",
-                    "Stopped. Enter goes on with it; or say something else.",
+                    "stopped; press Enter to continue, or type a new message",
                     "> Never mind.",
                     "  I heard 3 messages.",
                     ">",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
             }
         )[width]
@@ -440,7 +466,7 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
 
     assert (first, pane.ends()) == (0, 0)
     assert (
-        pane.shows("To go on")
+        pane.shows("resume this chat")
         == snapshot(
             {
                 80: [
@@ -449,7 +475,7 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
                     "> What is my name?",
                     "  You said before: My name is Ada.",
                     ">",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
@@ -457,7 +483,7 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
                     "> What is my name?",
                     "  You said before: My name is Ada.",
                     ">",
-                    "To go on with this chat: handrail chat --resume ID",
+                    "resume this chat with `handrail chat --resume ID`",
                 ],
             }
         )[width]
@@ -479,11 +505,11 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
     pane = tmux(width, 60)
     chats(pane, UNDONE, "Mark the lines.", "--mode", "edits")
     pane.answers("/undo", after="Both are marked.\n>")
-    pane.shows("undone.")
+    pane.shows("undid the last")
     once = notes(pane)
-    pane.answers("/undo", after="undone.\n>")
-    pane.answers("/undo", after="undone.\n>", times=2)
-    pane.answers("What now?", after="not kept.\n>")
+    pane.answers("/undo", after="to notes.txt\n>")
+    pane.answers("/undo", after="to notes.txt\n>", times=2)
+    pane.answers("What now?", after="cannot be undone\n>")
     shown = pane.shows("What now?\n>")
 
     assert (once, notes(pane)) == ("one\ntwo!\nthree\n", "one\ntwo\nthree\n")
@@ -509,14 +535,14 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "│ Edited 'notes.txt', line 1.",
                     "  Both are marked.",
                     "> /undo",
-                    "The last change of notes.txt is undone.",
+                    "undid the last change to notes.txt",
                     "> /undo",
-                    "The last change of notes.txt is undone.",
+                    "undid the last change to notes.txt",
                     "> /undo",
-                    "There is nothing to undo. What commands changed is not kept.",
+                    "nothing to undo; changes made by commands cannot be undone",
                     "> What now?",
-                    "  The user has undone your last change of 'notes.txt'. The user has undone your",
-                    "  last change of 'notes.txt'. What now?",
+                    "  The user undid your last change to 'notes.txt'. The user undid your last",
+                    "  change to 'notes.txt'. What now?",
                     ">",
                 ],
                 120: [
@@ -537,13 +563,13 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "│ Edited 'notes.txt', line 1.",
                     "  Both are marked.",
                     "> /undo",
-                    "The last change of notes.txt is undone.",
+                    "undid the last change to notes.txt",
                     "> /undo",
-                    "The last change of notes.txt is undone.",
+                    "undid the last change to notes.txt",
                     "> /undo",
-                    "There is nothing to undo. What commands changed is not kept.",
+                    "nothing to undo; changes made by commands cannot be undone",
                     "> What now?",
-                    "  The user has undone your last change of 'notes.txt'. The user has undone your last change of 'notes.txt'. What now?",
+                    "  The user undid your last change to 'notes.txt'. The user undid your last change to 'notes.txt'. What now?",
                     ">",
                 ],
             }
@@ -571,7 +597,7 @@ def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Ope
     chats(pane, SLOW, "Dig.", "-t", "model.py:dig")
     during = pane.shows("… 1 s")
     pane.presses("C-c")
-    after = pane.shows("say something else.\n>")
+    after = pane.shows("a new message\n>")
 
     assert during == snapshot(
         [
@@ -585,8 +611,8 @@ def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Ope
             "model.py:model · mode ask · 1 tool · /help",
             "  I dig.",
             "▸ dig(depth: 3)",
-            "│ cancelled: The call was cancelled while it ran.",
-            "Stopped. Enter goes on with it; or say something else.",
+            "│ cancelled: Cancelled while it ran.",
+            "stopped; press Enter to continue, or type a new message",
             ">",
         ]
     )

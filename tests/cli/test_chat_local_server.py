@@ -8,8 +8,8 @@ import pytest
 
 from cli.terminal import Open, opened
 from cli_harness import Handrail
-from handrail.cli._saved import saved_runs
-from models.local_server import running
+from cli_runs import run_folders
+from tiny_server import Tiny
 
 TOOL = '''\
 from handrail import READ, tool
@@ -22,10 +22,9 @@ async def add(a: int, b: int) -> int:
 '''
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running() as url:
-        yield url
+@pytest.fixture
+def server(tiny: Tiny) -> str:
+    return tiny.url
 
 
 @pytest.fixture
@@ -33,9 +32,8 @@ def tmux(handrail: Handrail) -> Iterator[Open]:
     yield from opened(handrail)
 
 
-def test_a_chat_goes_on_over_two_processes(
-    tmux: Open, handrail: Handrail, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.soak
+def test_a_chat_goes_on_over_two_processes(tmux: Open, handrail: Handrail, server: str) -> None:
     handrail.write("t.py", TOOL)
     pane = tmux(100)
     pane.runs(
@@ -52,9 +50,8 @@ def test_a_chat_goes_on_over_two_processes(
     pane.types("/quit")
     codes.append(pane.ends())
 
-    monkeypatch.setenv("XDG_STATE_HOME", str(handrail.folder / "state"))
-    [saved] = saved_runs()
+    [saved] = run_folders(handrail)
     state = saved.state()
     assert (codes, first[0], second[0]) == ([0, 0], head, head)
-    assert (state.turns, state.usage.received > 2) == (2, True)
+    assert (state.turns, state.usage.output_tokens > 2) == (2, True)
     assert [row for row in first if "failed" in row] == []

@@ -14,7 +14,7 @@ import pytest
 from cli_harness import Handrail
 
 SCRIPT = Path(sys.executable).with_name("handrail")
-COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "handrail_cli"]
+COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "handrail.cli"]
 
 
 def cpu_seconds(command: list[str], env: dict[str, str], folder: Path) -> float:
@@ -35,7 +35,7 @@ def unmeasured(handrail: Handrail) -> dict[str, str]:
     [
         (["--version"], "import click", 1.5),
         (["--help"], "import click", 1.5),
-        (["tools", "list"], "import handrail, click", 2),
+        (["tools", "list"], "from handrail import Registry, Tool, tool; import click", 2),
     ],
     ids=["version", "help", "tools list"],
 )
@@ -58,7 +58,7 @@ def test_a_command_costs_little_more_than_its_imports(
 def loaded(arguments: list[str], handrail: Handrail) -> set[str]:
     """What a command has loaded when it ends."""
     source = (
-        "import sys; from handrail_cli import main\n"
+        "import sys; from handrail.cli._main import main\n"
         "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(  # noqa: S603
@@ -73,18 +73,27 @@ def loaded(arguments: list[str], handrail: Handrail) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["tools", "--help"]])
-def test_help_and_version_load_click_and_none_of_the_package(
+def test_help_and_version_load_click_and_the_tree_of_commands_alone(
     handrail: Handrail, arguments: list[str]
 ) -> None:
     found = loaded(arguments, handrail)
 
-    assert {one.partition(".")[0] for one in found if not _known(one)} == {"click", "handrail_cli"}
+    assert {one.partition(".")[0] for one in found if not _known(one)} == {"click", "handrail"}
+    assert {one for one in found if one.startswith("handrail")} == {
+        "handrail",
+        "handrail._support",
+        "handrail._support.lazy",
+        "handrail._version",
+        "handrail.cli",
+        "handrail.cli._main",
+        "handrail.cli._tree",
+    }
     assert "importlib.metadata" not in found
 
 
 def test_a_list_of_tools_loads_neither_rich_nor_pydantic(handrail: Handrail) -> None:
     assert loaded(["tools", "list"], handrail) & {"rich", "pydantic"} == set()
-    assert "handrail" in loaded(["tools", "list"], handrail)
+    assert "handrail.tools" in loaded(["tools", "list"], handrail)
 
 
 def _known(module: str) -> bool:

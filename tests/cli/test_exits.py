@@ -27,7 +27,7 @@ def test_0_it_was_done(handrail: Handrail) -> None:
 
 @pytest.mark.parametrize("trouble", ["busy", "other"])
 def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -> None:
-    code = f"async def model(request):\n    raise ModelFailed('it is ill', {trouble!r})\n"
+    code = f"async def model(request):\n    raise ModelError('it is ill', {trouble!r})\n"
 
     ran = handrail.process("run", *programmed(handrail, code), "Go", "--json")
 
@@ -36,7 +36,7 @@ def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -
     assert ran.error == {
         "code": f"model_{trouble}",
         "message": "it is ill",
-        "hint": f"go on with `handrail runs resume {told['id']}`",
+        "hint": f"resume with `handrail runs resume {told['id']}`",
         "exit": 1,
     }
 
@@ -72,7 +72,7 @@ def test_4_it_waits(handrail: Handrail, schema: Schemas) -> None:
     assert (ran.exit, told["stop"]) == (4, "pending")
     [waits] = told["pending"]
     assert (waits["call_id"], waits["tool"]) == ("c1", "write")
-    assert waits["question"] == "May write read file:a.txt, write file:a.txt?"
+    assert waits["question"] == "Allow `write` to change a.txt?"
 
 
 def test_4_it_says_how_to_go_on(handrail: Handrail) -> None:
@@ -82,9 +82,9 @@ def test_4_it_says_how_to_go_on(handrail: Handrail) -> None:
 
     [run] = (handrail.state / "runs").iterdir()
     assert ran.err == (
-        "- c1: May write read file:a.txt, write file:a.txt?\n"
-        "- c2: May write read file:a.txt, write file:a.txt?\n"
-        f"run {run.name} waits for answers:\n"
+        "- c1: Allow `write` to change a.txt?\n"
+        "- c2: Allow `write` to change a.txt?\n"
+        f"run {run.name} is waiting for approval:\n"
         f"  handrail runs show {run.name}\n"
         f"  handrail runs approve {run.name} --all\n"
         f"  handrail runs resume {run.name}\n"
@@ -104,7 +104,25 @@ def test_6_nobody_is_there(handrail: Handrail) -> None:
 
     ran = handrail.process("run", "-m", "openai-chat:any", "--base-url", url, "Go", "--json")
 
+    [run] = (handrail.state / "runs").iterdir()
+    assert ran.error == {
+        "code": "model_unreachable",
+        "message": f"cannot connect to 127.0.0.1:{port}: connection refused",
+        "hint": f"is the server running? resume with `handrail runs resume {run.name}`",
+        "exit": 6,
+    }
+
+
+def test_6_the_host_does_not_exist(handrail: Handrail) -> None:
+    url = "https://nowhere.invalid/v1"
+
+    ran = handrail.process("run", "-m", "openai-chat:any", "--base-url", url, "Go", "--json")
+
     assert (ran.exit, ran.error["code"]) == (6, "model_unreachable")
+    assert ran.error["message"] == (
+        "cannot connect to nowhere.invalid: the host name was not found"
+    )
+    assert ran.error["hint"].startswith("check the base URL and your network; resume with ")
 
 
 class _Doorman(BaseHTTPRequestHandler):
@@ -149,7 +167,7 @@ def test_6_it_takes_no_request_of_ours(handrail: Handrail) -> None:
 def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int) -> None:
     option = scripted(handrail, "bash('sleep 100', 'c1')", "'Done.'")
     with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "handrail_cli", "run", *option, "Go", "--mode", "open", "--json"],
+        [sys.executable, "-m", "handrail.cli", "run", *option, "Go", "--mode", "open", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -165,4 +183,4 @@ def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int
     assert (process.returncode, "Traceback" in said + err) == (code, False)
     assert '"stop": "interrupted"' in out
     run = next((handrail.state / "runs").iterdir()).name
-    assert f"go on with `handrail runs resume {run}`" in err
+    assert f"resume with `handrail runs resume {run}`" in err

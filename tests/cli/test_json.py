@@ -15,8 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from cli_harness import SCHEMAS, Handrail, Schemas, commands
-from handrail.policy import Places
-from handrail_cli._tree import ROOT
+from handrail.policy import RulePaths
 
 MODEL = """
 from handrail.testing import ScriptedModel
@@ -53,10 +52,8 @@ OURS = ("-t", "tools.py")
 
 def schema_of(words: tuple[str, ...]) -> str:
     """The name of a command's schema; a command that stands at two places has one."""
-    found = ROOT
-    for word in words[:-1]:
-        found = found[word][0]
-    return str(found[words[-1]][0]).rpartition(".")[2].replace("_", "-")
+    name = "-".join(words)
+    return name if (SCHEMAS / f"{name}.json").exists() else words[-1]
 
 
 LEAVES = sorted(commands())
@@ -116,7 +113,7 @@ def waiting(handrail: Handrail) -> str:
 
 def remembered(handrail: Handrail) -> str:
     """The id of a rule that an answer left behind."""
-    file = Places.of(handrail.workspace, config=handrail.config).remembered
+    file = RulePaths.of(handrail.workspace, config=handrail.config).remembered
     assert file is not None
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     file.write_text(f'[[rule]]\nid = "remembered-0011aabb"\n{RULES[9:]}', encoding="utf-8")
@@ -136,7 +133,7 @@ LINES: dict[str, Line] = {
     "rules forget": lambda h: ("rules", "forget", remembered(h)),
     "rules import": lambda _: ("rules", "import", "claude", "settings.json"),
     "rules list": lambda _: ("rules", "list", "--all"),
-    "rules test": lambda h: ("rules", "test", waiting(h)),
+    "rules replay": lambda h: ("rules", "replay", waiting(h)),
     "run": lambda _: ("run", "What is it?", *OURS, "-m", "model.py:calls"),
     "runs approve": lambda h: ("runs", "approve", waiting(h), "--all"),
     "runs deny": lambda h: ("runs", "deny", waiting(h), "--all"),
@@ -145,12 +142,12 @@ LINES: dict[str, Line] = {
     "runs resume": lambda h: ("runs", "resume", waiting(h)),
     "runs show": lambda h: ("runs", "show", waiting(h)),
     "runs stats": lambda h: ("runs", "stats", *waiting(h)[:0]),
-    "schema": lambda _: ("schema", "area", "--dialect", "gemini", *OURS),
+    "schema": lambda _: ("schema", "area", "--api", "gemini", *OURS),
     "tools call": lambda _: ("tools", "call", "area", "width=3", "height=4", *OURS),
     "tools explain": lambda _: ("tools", "explain", "area", "width=3", "height=4", *OURS),
     "tools lint": lambda _: ("tools", "lint", *OURS),
     "tools list": lambda _: ("tools", "list", *OURS),
-    "tools schema": lambda _: ("tools", "schema", "area", "--dialect", "anthropic", *OURS),
+    "tools schema": lambda _: ("tools", "schema", "area", "--api", "anthropic", *OURS),
     "tools show": lambda _: ("tools", "show", "area", *OURS),
     "trust": lambda _: ("trust", "--list"),
 }
@@ -162,7 +159,8 @@ MAY_BE_EMPTY = {"tools lint", "rules check"}
 
 
 def test_every_command_has_a_line_here() -> None:
-    assert sorted([*LINES, "chat"]) == sorted(map(" ".join, LEAVES))
+    todo = "a new command: see the docstring of handrail.cli.commands"
+    assert sorted([*LINES, "chat"]) == sorted(map(" ".join, LEAVES)), todo
 
 
 @pytest.mark.parametrize("words", LINES)
@@ -206,7 +204,7 @@ def test_a_chat_says_at_its_end_what_became_of_it(prepared: Handrail, schema: Sc
     ours, theirs = pty.openpty()
     arguments = ["chat", "What is it?", *OURS, "-m", "model.py:calls", "--json"]
     with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "handrail_cli", *arguments],
+        [sys.executable, "-m", "handrail.cli", *arguments],
         stdin=theirs,
         stderr=theirs,
         stdout=subprocess.PIPE,

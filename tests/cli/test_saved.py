@@ -19,13 +19,14 @@ import pytest
 from cli_harness import Handrail
 from cli_scripts import scripted
 from handrail import Allow, Call, Deny, Result, Text
-from handrail.agent import State
-from handrail.cli._exits import Halt
-from handrail.cli._journal import event_line, prompt_line
-from handrail.cli._saved import Saved, find_run, new_run, runs_folder, saved_runs
-from handrail.events import Answered, Judged
-from handrail.judgement import Edit
-from handrail.messages import Prompt, Reply, Results
+from handrail.agent import RunState
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import runs_folder
+from handrail.cli._runs.journal import event_lines, prompt_line
+from handrail.cli._runs.saved import SavedRun, find_run, list_runs, new_run
+from handrail.events import Answered, Decided, Lost, Progressed, Yielded
+from handrail.messages import Prompt, Reply, ToolResults
+from handrail.permissions import Edit
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 
 ANYTHING: Any = SimpleNamespace(origin=None)
@@ -38,7 +39,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "handrail" / "runs"
 
 
-def made(prompt: str = "Go", **settings: Any) -> Saved:
+def made(prompt: str = "Go", **settings: Any) -> SavedRun:
     return new_run(Path("/ws"), prompt, command="run", settings=settings, given=settings)
 
 
@@ -66,7 +67,7 @@ def test_what_a_new_run_is(state: Path) -> None:
         "why": "",
         "ended": None,
     }
-    assert saved.state() == State()
+    assert saved.state() == RunState()
     assert (saved.journal(), saved.answers) == ([], {})
 
 
@@ -104,7 +105,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(state: Path) -> None:
     (state / "20260101-000000-bbbbbb").symlink_to(state / old)
     (state / "20260101-000000-cccccc").write_text("", encoding="utf-8")
 
-    assert [one.id for one in saved_runs()] == [newer, new, old]
+    assert [one.id for one in list_runs()] == [newer, new, old]
     assert find_run("last").id == newer
     assert find_run("2026010").id == old
     assert find_run(new).id == new
@@ -113,7 +114,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(state: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ("2026", "2 runs begin with '2026'"),
+        ("2026", "2 runs start with '2026'"),
         ("", "there is no run ''"),
         ("../x", "there is no run '../x'"),
         ("../20260101-000000-aaaaaa", "there is no run '../20260101-000000-aaaaaa'"),
@@ -140,8 +141,8 @@ def test_one_run_is_not_found_by_nothing(state: Path) -> None:
 
 @pytest.mark.usefixtures("state")
 def test_where_there_are_none() -> None:
-    assert saved_runs() == []
-    with pytest.raises(Halt, match="there is no run 'last'"):
+    assert list_runs() == []
+    with pytest.raises(Halt, match="there are no saved runs"):
         find_run("last")
 
 
@@ -181,36 +182,39 @@ def test_files_that_are_broken(text: str) -> None:
     for name in ("about.json", "state.json", "journal.jsonl", "answers.json"):
         (saved.folder / name).write_text(text, encoding="utf-8")
 
-    assert (saved.about["stop"], saved.about["why"]) == ("failed", "its about.json cannot be read")
+    assert (saved.about["stop"], saved.about["why"]) == ("failed", "cannot read about.json")
     assert (saved.journal(), saved.answers) == ([], {})
     with pytest.raises(Halt) as halt:
         saved.state()
     assert (halt.value.code, halt.value.hint) == (
         "unreadable",
-        f"what is left of it is in {saved.folder}",
+        f"start a new run; what is left of this one is in {saved.folder}",
     )
 
 
 MEANINGLESS: list[tuple[dict[str, Any], str]] = [
-    ({"workspace": 5}, "workspace must be a text"),
-    ({"workspace": None}, "workspace must be a text"),
-    ({"prompt": ["x"]}, "prompt must be a text"),
+    ({"workspace": 5}, "workspace must be a string"),
+    ({"workspace": None}, "workspace must be a string"),
+    ({"prompt": ["x"]}, "prompt must be a string"),
     ({"command": "rm"}, "command must be run or chat"),
-    ({"stop": []}, "stop must be one of running, answer, pending, limit, interrupted, failed"),
-    ({"ended": 5}, "ended must be a text or null"),
-    ({"given": 5}, "given must be a list of texts"),
-    ({"given": [["mode"]]}, "given must be a list of texts"),
-    ({"settings": 5}, "settings must be a table"),
-    ({"settings": []}, "settings must be a table"),
-    ({"settings": {"max_turns": "abc"}}, "max_turns must be a whole number from 1 on"),
-    ({"settings": {"max_turns": -1}}, "max_turns must be a whole number from 1 on"),
-    ({"settings": {"max_turns": None}}, "max_turns must be a whole number from 1 on"),
-    ({"settings": {"max_seconds": float("inf")}}, "max_seconds must be a number above 0"),
-    ({"settings": {"tools": 5}}, "tools must be a list of texts"),
-    ({"settings": {"tools": None}}, "tools must be a list of texts"),
-    ({"settings": {"without": 3}}, "without must be a list of texts"),
-    ({"settings": {"model": 5}}, "model must be a text"),
-    ({"settings": {"mode": []}}, "mode must be plan, ask, edits or open"),
+    (
+        {"stop": []},
+        "stop must be one of running, answer, pending, limit, interrupted, stopped, failed",
+    ),
+    ({"ended": 5}, "ended must be a string or null"),
+    ({"given": 5}, "given must be a list of strings"),
+    ({"given": [["mode"]]}, "given must be a list of strings"),
+    ({"settings": 5}, "settings must be an object"),
+    ({"settings": []}, "settings must be an object"),
+    ({"settings": {"max_turns": "abc"}}, "max_turns must be an integer of at least 1"),
+    ({"settings": {"max_turns": -1}}, "max_turns must be an integer of at least 1"),
+    ({"settings": {"max_turns": None}}, "max_turns must be an integer of at least 1"),
+    ({"settings": {"max_seconds": float("inf")}}, "max_seconds must be a number greater than 0"),
+    ({"settings": {"tools": 5}}, "tools must be a list of strings"),
+    ({"settings": {"tools": None}}, "tools must be a list of strings"),
+    ({"settings": {"without": 3}}, "without must be a list of strings"),
+    ({"settings": {"model": 5}}, "model must be a string"),
+    ({"settings": {"mode": []}}, 'mode must be "plan", "ask", "edits" or "open"'),
 ]
 
 
@@ -231,8 +235,8 @@ def test_what_somebody_has_changed_is_refused_in_words(
             "",
             {
                 "code": "unreadable",
-                "message": f"run {folder.name} cannot be read: about.json: {told}",
-                "hint": f"mend it in {folder}, or delete that folder",
+                "message": f"cannot read run {folder.name}: about.json: {told}",
+                "hint": f"correct that file, or delete the run: `rm -r {folder}`",
                 "exit": 2,
             },
         )
@@ -255,7 +259,7 @@ def test_answers_that_mean_nothing_are_refused_in_words(handrail: Handrail, kept
         "suspend",
     )
     [folder] = (handrail.state / "runs").iterdir()
-    pending = Saved(folder).state().pending[0].id
+    pending = SavedRun(folder).state().pending[0].id
     (folder / "answers.json").write_text(json.dumps({pending: kept}), encoding="utf-8")
 
     ran = handrail("runs", "resume", "last", "--json")
@@ -264,7 +268,7 @@ def test_answers_that_mean_nothing_are_refused_in_words(handrail: Handrail, kept
         2,
         "unreadable",
         (
-            f"run {folder.name} cannot be read: answers.json: it must have a table of texts for "
+            f"cannot read run {folder.name}: answers.json: it must have an object of strings for "
             "each answer"
         ),
     )
@@ -280,10 +284,10 @@ def test_a_lock_that_is_none_is_told_and_followed_nowhere(tmp_path: Path, kind: 
     else:
         (saved.folder / "lock").mkdir()
 
-    with pytest.raises(Halt, match="cannot be read: lock: ") as halt:
+    with pytest.raises(Halt, match=r"cannot read run .*: lock: ") as halt:
         _ = saved.busy
     assert (halt.value.code, (tmp_path / "elsewhere").exists()) == ("unreadable", False)
-    with pytest.raises(Halt, match="cannot be read: lock: "), saved.held():
+    with pytest.raises(Halt, match=r"cannot read run .*: lock: "), saved.hold():
         pass
 
 
@@ -298,8 +302,8 @@ def test_pipes_and_links_are_not_read_and_not_waited_for(tmp_path: Path) -> None
     (saved.folder / "about.json").mkdir()
 
     assert (saved.journal(), saved.answers) == ([], {})
-    assert saved.about["why"] == "its about.json cannot be read"
-    with pytest.raises(Halt, match=r"cannot be read: journal\.jsonl: it is no regular file"):
+    assert saved.about["why"] == "cannot read about.json"
+    with pytest.raises(Halt, match=r"cannot read run .*: journal\.jsonl: it is not a regular file"):
         saved.note([{"n": 1}])
 
 
@@ -308,9 +312,9 @@ def test_one_process_at_a_time() -> None:
     saved = made()
 
     assert (saved.busy, saved.stop) == (False, "interrupted")
-    with saved.held():
+    with saved.hold():
         assert (saved.busy, saved.stop) == (True, "running")
-        with pytest.raises(Halt, match="another process works on run") as halt, saved.held():
+        with pytest.raises(Halt, match="another process is working on run") as halt, saved.hold():
             pass
     assert halt.value.code == "busy"
     saved.ends("answer")
@@ -319,7 +323,8 @@ def test_one_process_at_a_time() -> None:
 
 def test_answers_as_lines() -> None:
     def line(answer: Allow | Deny | Edit | Result) -> dict[str, Any]:
-        return event_line(Answered(1.0, "p", "c", answer))
+        [line] = event_lines(Answered(1.0, "p", "c", answer))
+        return line
 
     head = {"at": 1.0, "event": "answered", "call_id": "c", "pending": "p"}
     assert line(Allow()) == {**head, "answer": "allow"}
@@ -330,26 +335,43 @@ def test_answers_as_lines() -> None:
 
 
 def test_judgements_as_lines() -> None:
-    changed = Judged(1.0, "c", (), Allow(), Call("f", "{}", "c"))
+    changed = Decided(1.0, "c", (), Allow(), Call("f", "{}", "c"))
 
-    assert event_line(changed) == {
-        "at": 1.0,
-        "event": "judged",
-        "call_id": "c",
-        "accesses": [],
-        "decision": "allow",
-        "origin": None,
-        "tool": "f",
-        "args": "{}",
-    }
+    assert event_lines(changed) == [
+        {
+            "at": 1.0,
+            "event": "decided",
+            "call_id": "c",
+            "accesses": [],
+            "decision": "allow",
+            "origin": None,
+            "tool": "f",
+            "args": "{}",
+        }
+    ]
+
+
+def test_progress_as_lines() -> None:
+    head = {"at": 1.0, "event": "progressed", "call_id": "c", "message": "so far"}
+
+    assert event_lines(Progressed(1.0, "c", "so far")) == [head]
+    assert event_lines(Progressed(1.0, "c", "so far", 0.5)) == [{**head, "fraction": 0.5}]
+
+
+def test_pieces_are_not_written_since_the_result_has_them() -> None:
+    assert event_lines(Yielded(1.0, "c", "piece")) == []
+
+
+def test_events_that_were_lost_are_written_as_a_number() -> None:
+    assert event_lines(Lost(3)) == [{"event": "lost", "count": 3}]
 
 
 @pytest.mark.parametrize(
-    "event", ["what", Judged(1.0, "c", (), ANYTHING), Answered(1.0, "p", "c", ANYTHING)]
+    "event", ["what", Decided(1.0, "c", (), ANYTHING), Answered(1.0, "p", "c", ANYTHING)]
 )
 def test_what_nobody_knows_is_a_mistake(event: Any) -> None:
     with pytest.raises(AssertionError):
-        event_line(event)
+        event_lines(event)
 
 
 def test_prompts_as_lines() -> None:
@@ -358,9 +380,11 @@ def test_prompts_as_lines() -> None:
     assert prompt_line(1.0, prompt) == {"at": 1.0, "event": "prompt", "text": "Go on"}
 
 
+EVERY = {"soak": 7}.get(os.environ.get("HANDRAIL_PROFILE", ""), 11)
+"""How many steps lie between two at which a process is killed."""
 KILLED = """\
 import os, signal, sys
-from handrail.cli import _saved
+from handrail.cli._runs import saved as _saved
 
 left = int(sys.argv.pop(1))
 
@@ -379,7 +403,7 @@ class Dying:
         return dies(name) if name in ("open", "fsync", "write", "fdopen") else getattr(os, name)
 
 _saved.os = Dying()
-from handrail_cli import main
+from handrail.cli._main import main
 main()
 """
 
@@ -391,7 +415,7 @@ def test_a_process_may_be_killed_whenever_it_writes(handrail: Handrail) -> None:
     worker = handrail.write("../worker.py", KILLED)
     runs = handrail.state / "runs"
     steps = 0
-    for at in range(1, 1000, 7):
+    for at in range(1, 1000, EVERY):
         for one in handrail.workspace.glob("once.*"):
             one.rmdir()
         before = set(runs.glob("2*"))
@@ -408,13 +432,13 @@ def test_a_process_may_be_killed_whenever_it_writes(handrail: Handrail) -> None:
         assert ran.returncode == -signal.SIGKILL
         for left in set(runs.glob("2*")) - before:
             steps += 1
-            _goes_on(handrail, Saved(left))
+            _goes_on(handrail, SavedRun(left))
     else:
         pytest.fail("it never came to its end")
     assert steps > 2
 
 
-def _goes_on(handrail: Handrail, saved: Saved) -> None:
+def _goes_on(handrail: Handrail, saved: SavedRun) -> None:
     assert saved.stop == "interrupted"
     for wire in (anthropic, gemini, openai_chat, openai_responses):
         wire.encode_messages(saved.state().transcript())
@@ -422,6 +446,6 @@ def _goes_on(handrail: Handrail, saved: Saved) -> None:
     assert (again.exit, again.out) == (0, "Done.\n"), again.err
     assert len(list(handrail.workspace.glob("once.*"))) <= 1
     assert saved.stop == "answer"
-    said = [one for one in saved.state().messages if isinstance(one, Reply | Results)]
-    assert [type(one) for one in said] == [Reply, Results, Reply]
+    said = [one for one in saved.state().messages if isinstance(one, Reply | ToolResults)]
+    assert [type(one) for one in said] == [Reply, ToolResults, Reply]
     assert json.loads((saved.folder / "about.json").read_text(encoding="utf-8"))["ended"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handrail import READ, Call, Executor, Kind, Result, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, Result, Toolset, tool
 from handrail.hooks import Hook, budget
 
 
@@ -20,16 +20,18 @@ async def search() -> str:
 
 async def run(hook: Hook, *names: str) -> list[Result]:
     tools = Toolset(look, search)
-    async with Executor(tools, before=[hook.before], after=[hook.after]) as executor:
-        return await executor.run_all(Call(n, {}, str(i)) for i, n in enumerate(names))
+    async with Executor(tools, hooks=[hook]) as executor:
+        return [await executor.run(Call(n, {}, str(i))) for i, n in enumerate(names)]
 
 
 def refused(call_id: str, message: str) -> Result:
-    return Result.fail(call_id, Kind.DENIED, message, "refused by handrail.hooks.budget")
+    return Result.fail(
+        call_id, FailureKind.DENIED, message, "refused by handrail.hooks.budget"
+    )._replace(metadata={"refused_by": "handrail.hooks.budget"})
 
 
 async def test_calls_past_the_budget_are_refused_and_told_to_finish() -> None:
-    message = "The budget of 2 calls is used up; nothing was run. Finish with what you have."
+    message = "Not run: the budget of 2 calls is used up. Finish with what you have."
 
     assert await run(budget(calls=2), "look", "search", "look", "look") == [
         Result("0", "seen"),
@@ -45,7 +47,7 @@ async def test_a_tool_may_have_a_budget_of_its_own() -> None:
         Result("1", "seen"),
         refused(
             "2",
-            "The budget of 1 call of 'search' is used up; nothing was run. "
+            "Not run: the budget of 1 call of 'search' is used up. "
             "Use another tool, or finish with what you have.",
         ),
         Result("3", "seen"),
@@ -58,9 +60,30 @@ async def test_what_is_refused_does_not_count_and_what_fails_does() -> None:
     )
 
     assert [one.failure and one.failure.kind for one in outcomes] == [
-        Kind.DENIED,
-        Kind.UNKNOWN_TOOL,
+        FailureKind.DENIED,
+        FailureKind.UNKNOWN_TOOL,
         None,
         None,
-        Kind.DENIED,
+        FailureKind.DENIED,
     ]
+
+
+async def test_wrong_calls_past_the_budget_are_told_to_finish_too() -> None:
+    message = "Not run: the budget of 1 call is used up. Finish with what you have."
+
+    ended = await run(budget(calls=1), "sing", "sing")
+
+    assert ended[0].failure is not None
+    assert ended[0].failure.kind is FailureKind.UNKNOWN_TOOL
+    assert ended[1] == refused("1", message)
+
+
+async def test_calls_that_came_too_late_do_not_count() -> None:
+    hook = budget(calls=1)
+    executor = Executor(Toolset(look), hooks=[hook])
+    async with executor:
+        pass
+    late = [await executor.run(Call("look", {}, "c")) for _ in range(2)]
+
+    assert {one.failure and one.failure.kind for one in late} == {FailureKind.CANCELLED}
+    assert await run(hook, "look") == [Result("0", "seen")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -16,17 +17,25 @@ from handrail import (
     READ,
     WRITE,
     Access,
+    Allow,
+    Ask,
     Call,
+    CheckedCall,
+    Context,
+    Deny,
     Executor,
+    Hook,
+    LongResults,
     Registry,
     Result,
     ToolFailed,
     Toolset,
-    read_file,
+    reads_file,
     tool,
-    write_file,
+    writes_file,
 )
 from handrail.hooks import cache
+from handrail.permissions import Pending
 
 
 class Clock:
@@ -48,7 +57,7 @@ class Disk:
         self.files: dict[str, str] = {}
         self.reads = count(1)
 
-    @tool(effect=READ, touches=lambda path, **_: read_file(path), aliases=["get"])
+    @tool(effect=READ, touches=lambda path, **_: reads_file(path), aliases=["get"])
     async def read(self, path: str, lines: int = 10) -> str:  # noqa: ARG002  two calls may differ in it
         """Read a file."""
         if path == "lost":
@@ -60,7 +69,7 @@ class Disk:
         """Look around."""
         return f"{next(self.reads)}"
 
-    @tool(effect=WRITE, touches=lambda path, **_: write_file(path))
+    @tool(effect=WRITE, touches=lambda path, **_: writes_file(path))
     async def write(self, path: str, text: str) -> str:
         """Write a file."""
         self.files[path] = text
@@ -88,9 +97,10 @@ def cached(
     except_for: tuple[str, ...] = (),
     max_chars: int = 20_000,
 ) -> Executor:
-    tools = Toolset.of(Disk())
-    hook = cache(tools, ttl=ttl, most=most, except_for=except_for, clock=clock or Clock())
-    return Executor(tools, before=[hook.before], after=[hook.after], max_chars=max_chars)
+    tools = Toolset.from_object(Disk())
+    hook = cache(ttl=ttl, most=most, except_for=except_for, clock=clock or Clock())
+    long_results = LongResults(max_result_chars=max_chars)
+    return Executor(tools, hooks=[hook], long_results=long_results)
 
 
 async def texts(executor: Executor, *calls: Call) -> list[str]:
@@ -148,7 +158,7 @@ async def test_a_read_after_a_write_in_the_same_batch_sees_the_write() -> None:
         later = await texts(executor, read("a"))
 
     assert [one.text for one in batch] == ["1", "ok", "new 2"]
-    assert later == ["new 3"]
+    assert later == ["new 2"]
 
 
 async def test_a_read_that_a_write_followed_before_it_ended_is_not_kept() -> None:
@@ -173,21 +183,38 @@ async def test_tools_whose_answer_changes_by_itself_may_be_left_alone() -> None:
         assert await texts(executor, look, look, read("a"), read("a")) == ["1", "2", "3", "3"]
 
 
-async def test_an_answer_with_a_note_for_its_own_call_is_not_kept() -> None:
-    mended = Call("read", {"path": "a", "lines": "1"}, "c")
-    alias = Call("get", {"path": "a"}, "c")
+async def test_a_note_is_for_its_own_call_and_no_other_is_answered_with_it() -> None:
+    plain = Call("read", {"path": "a", "lines": 10}, "c")
+    repaired = Call("read", {"path": "a", "lines": "10"}, "c")
+    alias = Call("get", {"path": "a", "lines": 10}, "c")
     async with cached() as executor:
-        said = await texts(executor, mended, mended, alias, alias, read("a"))
+        said = await texts(executor, repaired, alias, plain)
 
-    assert [text.partition("\n")[0] for text in said] == ["1", "2", "3", "4", "5"]
+    assert said == [
+        "1\n[Note: lines: the string was read as a number.]",
+        "1\n[Note: 'get' is now called 'read'.]",
+        "1",
+    ]
 
 
-async def test_an_answer_that_was_shortened_is_not_kept() -> None:
+async def test_an_answer_that_is_shortened_is_kept_whole_and_shortened_for_each_call() -> None:
     async with cached(max_chars=100) as executor:
         await executor.run(Call("write", {"path": "a", "text": "x" * 200}, "w"))
         said = await texts(executor, read("a", "c1"), read("a", "c2"))
+        rest = await executor.run(
+            Call("read_result", {"call_id": "c2", "start": 190, "end": 201}, "c3")
+        )
 
-    assert ['call_id "c1"' in said[0], 'call_id "c2"' in said[1]] == [True, True]
+    assert ['call_id="c1"' in said[0], 'call_id="c2"' in said[1]] == [True, True]
+    assert rest.text == f"[characters 190 to 201 of 201]\n{'x' * 10}1"
+
+
+async def test_a_very_long_answer_is_not_kept() -> None:
+    async with cached(max_chars=100_000) as executor:
+        await executor.run(Call("write", {"path": "a", "text": "x" * 20_000}, "w"))
+        said = await texts(executor, read("a"), read("a"))
+
+    assert [text[-1] for text in said] == ["1", "2"]
 
 
 async def test_calls_that_will_be_refused_change_nothing() -> None:
@@ -202,16 +229,15 @@ async def test_calls_that_will_be_refused_change_nothing() -> None:
     assert (said[0], said[-1]) == ("1", "1")
 
 
-async def test_a_write_that_a_later_hook_makes_is_seen_when_it_has_ended() -> None:
-    tools = Toolset.of(Disk())
-    hook = cache(tools, clock=Clock())
+async def test_a_write_that_a_later_hook_makes_is_seen() -> None:
+    tools = Toolset.from_object(Disk())
+    hook = cache(clock=Clock())
 
-    async def elsewhere(call: Call) -> Call:
-        return (
-            replace(call, name="write", args={"path": "a", "text": "x"}) if call.id == "w" else call
-        )
+    def elsewhere(call: CheckedCall) -> CheckedCall | Call:
+        text = {"path": "a", "text": "x"}
+        return replace(call.call, name="write", args=text) if call.id == "w" else call
 
-    async with Executor(tools, before=[hook.before, elsewhere], after=[hook.after]) as executor:
+    async with Executor(tools, hooks=[hook, Hook(before=elsewhere)]) as executor:
         assert await texts(executor, read("a"), read("b", "w"), read("a"), read("b")) == [
             *["1", "ok"],
             *["x2", "3"],
@@ -231,8 +257,8 @@ async def test_calls_with_one_id_at_the_same_time_do_not_mix_their_answers() -> 
         return f"{n}"
 
     tools = Toolset(slow)
-    hook = cache(tools, clock=Clock())
-    async with Executor(tools, before=[hook.before], after=[hook.after]) as executor:
+    hook = cache(clock=Clock())
+    async with Executor(tools, hooks=[hook]) as executor:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.run, Call("slow", {"n": 1}, "same"))
             await anyio.wait_all_tasks_blocked()
@@ -248,25 +274,110 @@ async def test_more_calls_at_once_than_are_kept_are_all_answered() -> None:
         said = await texts(executor, read("a"), read("a"))
 
     assert sorted(one.text for one in batch) == ["1", "2", "3"]
-    assert said == ["4", "4"]
+    assert said[0] == said[1]
 
 
 async def test_a_registry_is_asked_as_it_is_now() -> None:
     disk = Disk()
     registry = Registry()
-    hook = cache(registry, clock=Clock())
+    hook = cache(clock=Clock())
     registry.add(disk.look)
-    async with Executor(registry, before=[hook.before], after=[hook.after]) as executor:
+    async with Executor(registry, hooks=[hook]) as executor:
         look = Call("look", {}, "c")
         assert await texts(executor, look, look) == ["1", "1"]
         registry.add(disk.write)
-        executor.advertise()
+        executor.refresh_tools()
         assert await texts(executor, write("a"), look) == ["ok", "2"]
 
 
+async def test_rules_come_before_memory() -> None:
+    asked: list[str] = []
+
+    def policy(call: CheckedCall) -> Allow | Ask | Deny:
+        principal = call.turn.principal
+        return {"ada": Allow(), "bob": Ask("May bob?")}.get(principal or "", Deny("no"))
+
+    async def approver(pending: Pending) -> Allow:
+        asked.append(pending.call.id)
+        return Allow()
+
+    tools = Toolset.from_object(Disk())
+    hooks = [cache(clock=Clock())]
+    async with Executor(tools, policy=policy, approvals=approver, hooks=hooks) as executor:
+        ended = [
+            await executor.run(Call("look", {}, "c"), turn=executor.turn(principal=name))
+            for name in ("ada", "bob", "bob", "eve")
+        ]
+
+    assert [one.text for one in ended] == ["1", "2", "2", "no"]
+    assert asked == ["c", "c"]
+
+
+async def test_an_answer_is_for_one_principal_one_set_of_deps_and_one_tool() -> None:
+    answers = count(1)
+
+    @tool(effect=READ)
+    async def whose(context: Context) -> str:
+        """Whose is it?"""
+        return f"{next(answers)} {context.principal} {context.deps} {context.metadata.get('t')}"
+
+    @tool(effect=READ)
+    async def ours() -> int:
+        """Is the same for all."""
+        return next(answers)
+
+    @tool(effect=READ, name="ours")
+    async def theirs() -> int:
+        """Has the same name."""
+        return next(answers)
+
+    one, two = ["db"], ["db"]
+    executor = Executor(Toolset(whose, ours), hooks=[cache(clock=Clock())])
+
+    async def say(name: str, **options: Any) -> str:
+        return (await executor.run(Call(name, {}, "c"), turn=executor.turn(**options))).text
+
+    async with executor:
+        assert [
+            await say("whose", principal="ada", deps=one),
+            await say("whose", principal="bob", deps=one),
+            await say("whose", principal="ada", deps=two),
+            await say("whose", principal="ada", deps=one, metadata={"t": 1}),
+            await say("whose", principal="ada", deps=one),
+            await say("ours", principal="ada", deps=one),
+            await say("ours", principal="ada", deps=two, metadata={"t": 1}),
+            await say("ours", principal="bob", deps=one),
+            await say("ours", principal="ada", tools=Toolset(theirs)),
+        ] == [
+            "1 ada ['db'] None",
+            "2 bob ['db'] None",
+            "3 ada ['db'] None",
+            "4 ada ['db'] 1",
+            "1 ada ['db'] None",
+            *["5", "5", "6", "7"],
+        ]
+
+
+async def test_an_answer_is_not_kept_if_a_call_within_it_has_changed_what_it_read() -> None:
+    disk = Disk()
+    made: list[Executor] = []
+
+    @tool(effect=READ)
+    async def first() -> str:
+        """Look, and write then."""
+        seen = f"{disk.files.get('a', 'nothing')} {next(disk.reads)}"
+        await made[0].run(write("a"))
+        return seen
+
+    made.append(Executor(Toolset(first) | Toolset.from_object(disk), hooks=[cache(clock=Clock())]))
+    async with made[0] as executor:
+        call = Call("first", {}, "c")
+        assert await texts(executor, call, call) == ["nothing 1", "new  2"]
+
+
 def test_a_cache_that_keeps_nothing_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="at least one answer"):
-        cache(Toolset(), most=0)
+    with pytest.raises(ValueError, match="must be at least 1"):
+        cache(most=0)
 
 
 PATHS = st.sampled_from(["a", "a/b", "c", ""])
@@ -280,13 +391,13 @@ def test_whatever_is_asked_a_read_sees_the_last_write_before_it(
 ) -> None:
     files: dict[str, str] = {}
 
-    @tool(effect=READ, touches=read_file)
+    @tool(effect=READ, touches=reads_file)
     async def show(path: str) -> str:
         """Show a file, which may take a moment."""
         await anyio.lowlevel.checkpoint()
         return files.get(path, "")
 
-    @tool(effect=WRITE, touches=lambda path, **_: write_file(path))
+    @tool(effect=WRITE, touches=lambda path, **_: writes_file(path))
     async def save(path: str, text: str) -> str:
         """Save a file, which may take a moment."""
         await anyio.lowlevel.checkpoint()
@@ -296,8 +407,8 @@ def test_whatever_is_asked_a_read_sees_the_last_write_before_it(
     async def main() -> None:
         expected: dict[str, str] = {}
         tools = Toolset(show, save)
-        hook = cache(tools, most=2, clock=Clock())
-        async with Executor(tools, before=[hook.before], after=[hook.after]) as executor:
+        hook = cache(most=2, clock=Clock())
+        async with Executor(tools, hooks=[hook]) as executor:
             for turn, batch in enumerate(batches):
                 calls: list[Call] = []
                 wanted: list[str] = []

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from handrail import READ, Call, Executor, Kind, Result, ToolFailed, Toolset, tool
+from handrail import (
+    READ,
+    Call,
+    CheckedCall,
+    Executor,
+    FailureKind,
+    Hook,
+    Result,
+    ToolFailed,
+    Toolset,
+    tool,
+)
 from handrail.hooks import loop_guard
 
 
@@ -22,16 +31,15 @@ TOOLS = Toolset(find)
 LOST = '{"word": "lost"}'
 STOP = Result.fail(
     "c",
-    Kind.DENIED,
-    "The same call of 'find' failed 2 times in a row; it was not run again. Change its arguments, "
-    "use another tool, or tell the user what stands in the way.",
+    FailureKind.DENIED,
+    "Not run: this call of 'find' failed 2 times in a row. Change its arguments, use another tool, or tell the user what is wrong.",
     "refused by handrail.hooks.loop_guard",
-)
+)._replace(metadata={"refused_by": "handrail.hooks.loop_guard"})
 
 
 def guarded(most: int = 2, *, except_for: tuple[str, ...] = ()) -> Executor:
     guard = loop_guard(most=most, except_for=except_for)
-    return Executor(TOOLS, before=[guard.before], after=[guard.after])
+    return Executor(TOOLS, hooks=[guard])
 
 
 async def ended(executor: Executor, *args: str) -> list[str]:
@@ -84,11 +92,17 @@ async def test_a_success_begins_the_count_anew() -> None:
 
     guard = loop_guard(most=2)
     tools = Toolset(poll)
-    async with Executor(tools, before=[guard.before], after=[guard.after]) as executor:
+    async with Executor(tools, hooks=[guard]) as executor:
         outcomes = [await executor.run(Call("poll", {}, str(n))) for n in range(5)]
 
     kinds = [one.failure and one.failure.kind for one in outcomes]
-    assert kinds == [Kind.FAILED, None, Kind.FAILED, Kind.FAILED, Kind.DENIED]
+    assert kinds == [
+        FailureKind.FAILED,
+        None,
+        FailureKind.FAILED,
+        FailureKind.FAILED,
+        FailureKind.DENIED,
+    ]
     assert answers == ["unreached"]
 
 
@@ -97,7 +111,7 @@ async def test_calls_of_one_batch_count_too() -> None:
         together = await executor.run_all(Call("find", LOST, str(n)) for n in range(3))
         after = await executor.run(Call("find", LOST, "c"))
 
-    assert {one.failure.kind for one in together if one.failure} == {Kind.FAILED}
+    assert {one.failure.kind for one in together if one.failure} == {FailureKind.FAILED}
     assert after == STOP
 
 
@@ -107,22 +121,56 @@ async def test_wrong_arguments_are_failures() -> None:
         assert await ended(executor, wrong, wrong, wrong) == ["bad_args", "bad_args", "denied"]
 
 
+async def test_a_tool_that_does_not_exist_is_a_failure_too() -> None:
+    async with guarded() as executor:
+        ended = [await executor.run(Call("fnid", {"word": "a"}, "c")) for _ in range(4)]
+
+    stop = STOP.text.replace("'find'", "'fnid'")
+    refused = Result.fail(
+        "c", FailureKind.DENIED, stop, "refused by handrail.hooks.loop_guard"
+    )._replace(metadata={"refused_by": "handrail.hooks.loop_guard"})
+    assert [one.failure and one.failure.kind for one in ended[:2]] == [FailureKind.UNKNOWN_TOOL] * 2
+    assert ended[2:] == [refused, refused]
+
+
+async def test_a_call_that_passes_the_check_in_between_begins_the_count_anew() -> None:
+    wrong = '{"wrod": "a"}'
+    async with guarded() as executor:
+        assert await ended(executor, wrong, wrong, '{"word": "a"}', wrong, LOST, LOST, wrong) == [
+            *["bad_args", "bad_args", "ok"],
+            *["bad_args", "failed", "failed", "bad_args"],
+        ]
+
+
+async def test_wrong_arguments_of_a_tool_that_is_left_alone_do_not_count() -> None:
+    wrong = '{"wrod": "a"}'
+    async with guarded(except_for=("find",)) as executor:
+        assert await ended(executor, wrong, wrong, wrong) == ["bad_args"] * 3
+
+
+async def test_a_call_that_came_too_late_is_not_the_models_failure() -> None:
+    executor = guarded(most=1)
+    async with executor:
+        pass
+    assert await ended(executor, LOST, LOST, LOST) == ["cancelled"] * 3
+
+
 async def test_a_result_of_an_earlier_call_does_not_count_for_a_later_one() -> None:
     async with guarded(most=1) as executor:
         await executor.run_all([Call("find", LOST, "c1"), Call("find", '{"word": "b"}', "c2")])
         assert await ended(executor, '{"word": "b"}', LOST) == ["ok", "failed"]
         last = await executor.run(Call("find", LOST, "c"))
 
-    assert "failed 1 time in a row;" in last.text
+    assert "failed 1 time in a row." in last.text
 
 
 async def test_a_call_that_a_later_hook_rewrites_is_still_the_same() -> None:
     guard = loop_guard(most=1)
 
-    async def second_page(call: Call) -> Call:
-        return replace(call, args={"word": "lost", "page": 2})
+    def second_page(call: CheckedCall) -> Call:
+        return call.with_args(page=2)
 
-    async with Executor(TOOLS, before=[guard.before, second_page], after=[guard.after]) as executor:
+    async with Executor(TOOLS, hooks=[guard, Hook(before=second_page)]) as executor:
         assert await ended(executor, LOST, LOST) == ["failed", "denied"]
 
 
@@ -132,5 +180,5 @@ async def test_tools_that_are_polled_may_be_left_alone() -> None:
 
 
 def test_a_guard_that_lets_nothing_through_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="at least once"):
+    with pytest.raises(ValueError, match="must be at least 1"):
         loop_guard(most=0)

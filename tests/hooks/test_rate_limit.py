@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handrail import READ, Call, Executor, Kind, Result, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, Result, Toolset, tool
 from handrail.hooks import rate_limit
 
 
@@ -33,13 +33,15 @@ def seen(call_id: str) -> Result:
 
 
 def refused(call_id: str, message: str) -> Result:
-    return Result.fail(call_id, Kind.TRANSIENT, message, "refused by handrail.hooks.rate_limit")
+    return Result.fail(
+        call_id, FailureKind.TRANSIENT, message, "refused by handrail.hooks.rate_limit"
+    )._replace(metadata={"refused_by": "handrail.hooks.rate_limit"})
 
 
 async def test_a_tool_over_its_limit_is_refused_until_the_oldest_call_is_long_enough_ago() -> None:
     clock = Clock()
     limit = rate_limit(2, seconds=10.0, clock=clock)
-    async with Executor(Toolset(look), before=[limit.before]) as executor:
+    async with Executor(Toolset(look), hooks=[limit]) as executor:
         outcomes = [await executor.run(Call("look", {}, "c1"))]
         clock.now += 4.0
         outcomes += [await executor.run(Call("look", {}, "c2"))]
@@ -50,8 +52,8 @@ async def test_a_tool_over_its_limit_is_refused_until_the_oldest_call_is_long_en
         outcomes += [await executor.run(Call("look", {}, "c5"))]
 
     busy = (
-        "The tool 'look' may be called 2 times in 10 seconds; nothing was run. "
-        "Call it again in {} seconds, and do something else first."
+        "Not run: 'look' is limited to 2 calls in 10 s. "
+        "Retry in {} s, and continue with other work until then."
     )
     assert outcomes == [
         seen("c1"),
@@ -65,23 +67,46 @@ async def test_a_tool_over_its_limit_is_refused_until_the_oldest_call_is_long_en
 async def test_each_tool_has_a_count_and_some_a_limit_of_their_own() -> None:
     limit = rate_limit(1, per_tool={"look": 2}, clock=Clock())
     names = ["look", "search", "look", "search", "look"]
-    async with Executor(Toolset(look, search), before=[limit.before]) as executor:
-        outcomes = await executor.run_all(Call(n, {}, str(i)) for i, n in enumerate(names))
+    async with Executor(Toolset(look, search), hooks=[limit]) as executor:
+        outcomes = [await executor.run(Call(n, {}, str(i))) for i, n in enumerate(names)]
 
     assert [outcome.failure is None for outcome in outcomes] == [True, True, True, False, False]
+
+
+async def test_a_tool_has_one_count_under_all_its_names_and_wrong_calls_are_none() -> None:
+    @tool(effect=READ, aliases=["peek"])
+    async def peer() -> str:
+        """Peer."""
+        return "seen"
+
+    limit = rate_limit(1, clock=Clock())
+    async with Executor(Toolset(peer), hooks=[limit]) as executor:
+        ended = [
+            await executor.run(Call(name, args, "c"))
+            for name, args in [("peer", {"x": 1}), ("peek", {}), ("peer", {})]
+        ]
+
+    assert [one.failure and one.failure.kind for one in ended] == [
+        FailureKind.BAD_ARGS,
+        None,
+        FailureKind.TRANSIENT,
+    ]
 
 
 async def test_names_that_were_not_called_lately_are_forgotten() -> None:
     clock = Clock()
     limit = rate_limit(1, clock=clock)
-    async with Executor(Toolset(look), before=[limit.before]) as executor:
-        await executor.run_all(Call(f"no_{n}", {}, str(n)) for n in range(999))
+    many = Toolset(look).map(lambda one: one)
+    for n in range(999):
+        many |= Toolset(look).renamed({"look": f"look_{n}"})
+    async with Executor(many, hooks=[limit]) as executor:
+        await executor.run_all(Call(f"look_{n}", {}, str(n)) for n in range(999))
         clock.now += 0.5
         first = await executor.run(Call("look", {}, "c1"))
         clock.now += 0.5
         again = await executor.run(Call("look", {}, "c2"))
 
-    assert (first.failure, again.failure and again.failure.kind) == (None, Kind.TRANSIENT)
+    assert (first.failure, again.failure and again.failure.kind) == (None, FailureKind.TRANSIENT)
 
 
 @pytest.mark.parametrize(
@@ -90,5 +115,5 @@ async def test_names_that_were_not_called_lately_are_forgotten() -> None:
 def test_a_limit_that_lets_nothing_through_is_a_mistake(
     calls: int, seconds: float, own: int
 ) -> None:
-    with pytest.raises(ValueError, match="at least one call, in more than zero seconds"):
+    with pytest.raises(ValueError, match="must be greater than 0"):
         rate_limit(calls, seconds=seconds, per_tool={"look": own})

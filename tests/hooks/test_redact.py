@@ -11,9 +11,9 @@ from handrail import (
     Call,
     Executor,
     Failure,
+    FailureKind,
     File,
     Image,
-    Kind,
     Result,
     Text,
     ToolFailed,
@@ -35,7 +35,7 @@ async def given(hook: Hook, value: object) -> Result:
             raise value
         return value
 
-    async with Executor(Toolset(show), after=[hook.after]) as executor:
+    async with Executor(Toolset(show), hooks=[hook]) as executor:
         return await executor.run(Call("show", {}, "c1"))
 
 
@@ -84,7 +84,7 @@ async def test_a_pattern_across_fields_leaves_data_that_is_still_json() -> None:
 
 
 async def test_data_that_another_hook_made_no_json_is_taken_away() -> None:
-    async def spoil(_call: Call, result: Result) -> Result:
+    def spoil(_call: object, result: Result) -> Result:
         return result._replace(data=f"{{{KEY}")
 
     @tool(effect=READ)
@@ -92,8 +92,8 @@ async def test_data_that_another_hook_made_no_json_is_taken_away() -> None:
         """Show."""
         return 1
 
-    hooks = [spoil, redact(values=[KEY]).after]
-    async with Executor(Toolset(show), after=hooks) as executor:
+    hooks = [redact(values=[KEY]), Hook(after=spoil)]
+    async with Executor(Toolset(show), hooks=hooks) as executor:
         assert await executor.run(Call("show", {}, "c1")) == Result("c1", "1")
 
 
@@ -120,7 +120,7 @@ async def test_a_failure_is_cleaned_and_so_is_its_detail() -> None:
     broken = await given(redact(values=[KEY]), OSError(KEY))
 
     message = "[redacted] was not accepted."
-    assert outcome == Result("c1", message, failure=Failure(Kind.FAILED, message))
+    assert outcome == Result("c1", message, failure=Failure(FailureKind.FAILED, message))
     assert broken.failure is not None
     assert "OSError: [redacted]" in broken.failure.detail
     assert KEY not in repr(broken)
@@ -138,5 +138,5 @@ async def test_without_anything_to_look_for_nothing_is_changed() -> None:
 
 @pytest.mark.parametrize("what", [{"values": [""]}, {"patterns": ["x*"]}])
 def test_what_matches_everything_is_a_mistake(what: dict[str, list[str]]) -> None:
-    with pytest.raises(ValueError, match="matches the empty text"):
+    with pytest.raises(ValueError, match="matches the empty string"):
         redact(**what)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A provider on the loopback: it answers what a test says, and keeps what it was asked."""
+"""A provider on the loopback: it sends the answers of a test, and records the requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ nothing shows whether that was all; or not before the client hangs up."""
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the provider says to one request."""
+    """The provider's answer to one request."""
 
     status: int = 200
     body: bytes = b""
@@ -30,7 +30,7 @@ class Answer:
 
     @staticmethod
     def stream(*events: Mapping[str, Any] | str, ending: Ending = "complete") -> Answer:
-        """Server-sent events, each with its type as its name, where it has one."""
+        """Server-sent events, each named by its type if it has one."""
         return Answer(body=b"".join(map(_sent, events)), kind="text/event-stream", ending=ending)
 
 
@@ -42,7 +42,7 @@ def _sent(event: Mapping[str, Any] | str) -> bytes:
 
 
 class Asked(NamedTuple):
-    """One request, as it came in."""
+    """One received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -51,18 +51,18 @@ class Asked(NamedTuple):
 
 @dataclass
 class Stage:
-    """The provider, while it is there."""
+    """The running provider."""
 
     url: str
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
-    """Set when a client hangs up on an open response."""
+    """Set when a client closes the connection of an open response."""
 
 
 @contextmanager
 def provider(*answers: Answer) -> Iterator[Stage]:
-    """Answers requests in this order; the last answer is given again and again."""
+    """Answers requests in this order. The last answer is repeated."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -93,7 +93,7 @@ def provider(*answers: Answer) -> Iterator[Stage]:
                 stage.gone.set()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     stage = Stage(f"http://127.0.0.1:{server.server_port}", list(answers))

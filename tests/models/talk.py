@@ -1,4 +1,4 @@
-"""What each of the four wires says in the tests: the same reply, in its own form."""
+"""The same reply in the format of each of the four APIs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handrail import Call, Text
-from handrail.messages import Delta, Model, Piece, Reply, Usage
+from handrail.messages import Delta, Model, Reply, StreamItem, Usage
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, Ending
 
@@ -15,18 +15,18 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wire:
-    """One wire: how its client is made, what its provider says, and what that means."""
+class Api:
+    """One API: how to create its client, the provider's events, and the expected items."""
 
     name: str
     make: Callable[..., Model]
     root: str
-    """What a base_url has after the host."""
+    """The path of a base_url."""
     path: str
     whole_path: str
     key_header: str
     events: tuple[Any, ...]
-    """Of a reply in words, with a call."""
+    """Of a reply with text and a call."""
     whole: dict[str, Any]
     reply: Reply
 
@@ -37,12 +37,12 @@ class Wire:
         return Answer.stream(*self.events[:most], ending=ending)
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[StreamItem]:
         return [Delta("Let me "), Delta("see."), *self.reply.calls, self.reply]
 
 
 _PARTS = (Text("Let me see."), Call("add", '{"a":1,"b":2}', "c1"))
-_USAGE = Usage(sent=12, received=7, cached=4)
+_USAGE = Usage(input_tokens=12, output_tokens=7, cached_tokens=4)
 _REPLY = Reply(_PARTS, "calls", _USAGE, "m-1-full")
 
 
@@ -53,7 +53,7 @@ def _block(index: int, delta: dict[str, Any]) -> dict[str, Any]:
 _ANTHROPIC_HEAD = {"id": "r1", "type": "message", "role": "assistant", "model": "m-1-full"}
 _ANTHROPIC_USAGE = {"input_tokens": 8, "cache_read_input_tokens": 4}
 
-ANTHROPIC = Wire(
+ANTHROPIC = Api(
     name="anthropic",
     make=anthropic,
     root="",
@@ -122,7 +122,7 @@ _CHAT_USAGE = {
     "prompt_tokens_details": {"cached_tokens": 4},
 }
 
-CHAT = Wire(
+CHAT = Api(
     name="openai_chat",
     make=openai_chat,
     root="/v1",
@@ -200,7 +200,7 @@ _RESPONSE = response(
 )
 
 
-def _words(text: str) -> dict[str, Any]:
+def _text_delta(text: str) -> dict[str, Any]:
     at = {"item_id": "i1", "output_index": 0, "content_index": 0, "sequence_number": 2}
     return {"type": "response.output_text.delta", "delta": text, "logprobs": [], **at}
 
@@ -210,7 +210,7 @@ def _item(kind: str, index: int, item: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"response.output_item.{kind}", "item": item, **at}
 
 
-RESPONSES = Wire(
+RESPONSES = Api(
     name="openai_responses",
     make=openai_responses,
     root="/v1",
@@ -220,8 +220,8 @@ RESPONSES = Wire(
     events=(
         {"type": "response.created", "sequence_number": 0, "response": response("in_progress")},
         _item("added", 0, {**_MESSAGE, "content": [], "status": "in_progress"}),
-        _words("Let me "),
-        _words("see."),
+        _text_delta("Let me "),
+        _text_delta("see."),
         _item("done", 0, _MESSAGE),
         _item("added", 1, {**_FUNCTION_CALL, "arguments": "", "status": "in_progress"}),
         {
@@ -254,7 +254,7 @@ _GEMINI_END = {
 }
 _GEMINI_CALL = {"functionCall": {"id": "c1", "name": "add", "args": {"a": 1, "b": 2}}}
 
-GEMINI = Wire(
+GEMINI = Api(
     name="gemini",
     make=gemini,
     root="",
@@ -274,4 +274,4 @@ GEMINI = Wire(
     reply=_REPLY,
 )
 
-WIRES = (ANTHROPIC, CHAT, RESPONSES, GEMINI)
+APIS = (ANTHROPIC, CHAT, RESPONSES, GEMINI)

@@ -1,4 +1,4 @@
-"""Clients of models: what they send, what they make of what comes, and what they leave open."""
+"""Clients of models: what they send, how they read replies, and which connections stay open."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from google.genai import Client
 from openai import AsyncOpenAI
 
 from handrail import READ, HandrailError, Toolset, tool
-from handrail.messages import Model, Piece, Prompt, Reply, Request, wire_name
+from handrail.messages import Model, Prompt, Reply, Request, StreamItem, api_name
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, provider
-from models.talk import ANTHROPIC, CHAT, GEMINI, KEY, RESPONSES, WIRES, Wire
+from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api
 
-# what SDKs leave to the collector, trio speaks of; what we leave fails the test
+# trio warns about what SDKs leave to the garbage collector; what handrail leaves fails the test
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Async generator '(anthropic|google|httpcore2|httpx2|openai):ResourceWarning"
 )
 
-every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 
 @tool(effect=READ)
@@ -39,29 +39,29 @@ REQUEST = Request((Prompt.of("What is 1 + 2?"),), Toolset(add), "Be brief.", 99)
 SHORT = Request((Prompt.of("What is 1 + 2?"),))
 
 
-async def heard(model: Model, request: Request = REQUEST) -> list[Piece]:
-    return [piece async for piece in cast("AsyncIterator[Piece]", model(request))]
+async def collected(model: Model, request: Request = REQUEST) -> list[StreamItem]:
+    return [piece async for piece in cast("AsyncIterator[StreamItem]", model(request))]
 
 
 async def answered(model: Model, request: Request = REQUEST) -> Reply:
     return await cast("Awaitable[Reply]", model(request))
 
 
-@every_wire
-async def test_a_reply_comes_piece_by_piece(wire: Wire) -> None:
-    with provider(wire.streamed()) as stage:
-        pieces = await heard(wire.model(stage.url))
+@every_api
+async def test_a_reply_is_streamed(api: Api) -> None:
+    with provider(api.streamed()) as stage:
+        pieces = await collected(api.model(stage.url))
 
-    assert pieces == wire.pieces
+    assert pieces == api.pieces
 
 
-@every_wire
-async def test_a_reply_comes_as_a_whole(wire: Wire) -> None:
-    with provider(Answer.plain(wire.whole)) as stage:
-        reply = await answered(wire.model(stage.url, stream=False))
+@every_api
+async def test_a_reply_without_streaming(api: Api) -> None:
+    with provider(Answer.plain(api.whole)) as stage:
+        reply = await answered(api.model(stage.url, stream=False))
 
-    assert reply == wire.reply
-    assert [one.path for one in stage.asked] == [wire.whole_path]
+    assert reply == api.reply
+    assert [one.path for one in stage.asked] == [api.whole_path]
 
 
 SCHEMA = {
@@ -122,15 +122,15 @@ SENT: dict[str, dict[str, Any]] = {
 }
 
 
-@every_wire
-async def test_a_request_goes_out_as_its_provider_wants_it_with_the_options_as_they_are(
-    wire: Wire,
+@every_api
+async def test_a_request_has_the_providers_format_and_the_options(
+    api: Api,
 ) -> None:
-    with provider(wire.streamed()) as stage:
-        model = wire.model(stage.url, options={"temperature": 0, "novelty": {"x": 1}})
-        await heard(model)
+    with provider(api.streamed()) as stage:
+        model = api.model(stage.url, options={"temperature": 0, "novelty": {"x": 1}})
+        await collected(model)
 
-    assert [(one.path, one.body) for one in stage.asked] == [(wire.path, SENT[wire.name])]
+    assert [(one.path, one.body) for one in stage.asked] == [(api.path, SENT[api.name])]
 
 
 LEAST: dict[str, dict[str, Any]] = {
@@ -145,14 +145,14 @@ LEAST: dict[str, dict[str, Any]] = {
 }
 
 
-@every_wire
-async def test_a_request_says_nothing_that_nobody_asked_for(wire: Wire) -> None:
-    with provider(wire.streamed()) as stage:
-        await heard(wire.model(stage.url), SHORT)
+@every_api
+async def test_a_request_has_no_extra_fields(api: Api) -> None:
+    with provider(api.streamed()) as stage:
+        await collected(api.model(stage.url), SHORT)
 
     [asked] = stage.asked
     messages = {"messages", "input", "contents"}
-    assert {key: one for key, one in asked.body.items() if key not in messages} == LEAST[wire.name]
+    assert {key: one for key, one in asked.body.items() if key not in messages} == LEAST[api.name]
 
 
 LIMITS = {
@@ -163,26 +163,26 @@ LIMITS = {
 }
 
 
-@every_wire
-async def test_a_model_has_a_limit_for_requests_without_one(wire: Wire) -> None:
-    with provider(wire.streamed()) as stage:
-        model = wire.model(stage.url, max_tokens=5)
-        await heard(model, SHORT)
-        await heard(model)
+@every_api
+async def test_a_model_has_a_limit_for_requests_without_one(api: Api) -> None:
+    with provider(api.streamed()) as stage:
+        model = api.model(stage.url, max_tokens=5)
+        await collected(model, SHORT)
+        await collected(model)
 
     found = [one.body for one in stage.asked]
-    for key in LIMITS[wire.name]:
+    for key in LIMITS[api.name]:
         found = [one[key] for one in found]
     assert found == [5, 99]
 
 
-@every_wire
-async def test_names_that_the_wire_cannot_carry_come_back_as_they_were(wire: Wire) -> None:
+@every_api
+async def test_names_that_an_api_rejects_are_restored(api: Api) -> None:
     dotted = tool(effect=READ, name="sums.add")(add.__wrapped__)
-    named = f'"{wire_name("sums.add")}"'.encode()
-    answer = replace(wire.streamed(), body=wire.streamed().body.replace(b'"add"', named))
+    named = f'"{api_name("sums.add")}"'.encode()
+    answer = replace(api.streamed(), body=api.streamed().body.replace(b'"add"', named))
     with provider(answer) as stage:
-        pieces = await heard(wire.model(stage.url), REQUEST._replace(tools=Toolset(dotted)))
+        pieces = await collected(api.model(stage.url), REQUEST._replace(tools=Toolset(dotted)))
 
     names = stage.asked[0].body["tools"]
     assert "sums.add" not in str(names)
@@ -192,42 +192,42 @@ async def test_names_that_the_wire_cannot_carry_come_back_as_they_were(wire: Wir
 VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY")
 
 
-@every_wire
+@every_api
 async def test_a_key_of_the_environment_is_not_sent_to_another_server(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in VARIABLES:
         monkeypatch.setenv(name, KEY)
-    with provider(wire.streamed()) as stage:
-        await heard(wire.model(stage.url))
-        await heard(wire.model(stage.url, key="k-of-this-server"))
+    with provider(api.streamed()) as stage:
+        await collected(api.model(stage.url))
+        await collected(api.model(stage.url, key="k-of-this-server"))
 
     assert KEY not in str(stage.asked)
-    shown = [one.headers[wire.key_header].removeprefix("Bearer ") for one in stage.asked]
+    shown = [one.headers[api.key_header].removeprefix("Bearer ") for one in stage.asked]
     assert shown == ["none", "k-of-this-server"]
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, CHAT, RESPONSES], ids=lambda wire: wire.name)
+@pytest.mark.parametrize("api", [ANTHROPIC, CHAT, RESPONSES], ids=lambda api: api.name)
 async def test_headers_of_the_environment_are_not_sent_to_another_server(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     custom = f"X-Gateway: {KEY}\nauthorization: Bearer {KEY}\n no header\nx-api-key : {KEY}"
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", custom)
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", custom)
     monkeypatch.setenv("OPENAI_ORG_ID", KEY)
     monkeypatch.setenv("OPENAI_PROJECT_ID", KEY)
-    with provider(wire.streamed()) as stage:
-        await heard(wire.model(stage.url, key="k-of-this-server"))
+    with provider(api.streamed()) as stage:
+        await collected(api.model(stage.url, key="k-of-this-server"))
 
     [asked] = stage.asked
     assert KEY not in str(asked)
-    assert asked.headers[wire.key_header] == "Bearer k-of-this-server"
+    assert asked.headers[api.key_header] == "Bearer k-of-this-server"
     named = ("x-gateway", "openai-organization", "openai-project")
     assert not any(name in asked.headers for name in named)
 
 
 @pytest.mark.parametrize(
-    ("wire", "address", "named"),
+    ("api", "address", "named"),
     [
         (ANTHROPIC, "ANTHROPIC_BASE_URL", {"x-gateway": "ours"}),
         (
@@ -238,38 +238,38 @@ async def test_headers_of_the_environment_are_not_sent_to_another_server(
     ],
     ids=["anthropic", "openai_chat"],
 )
-async def test_headers_of_the_environment_are_sent_where_it_leads(
-    wire: Wire, address: str, named: dict[str, str], monkeypatch: pytest.MonkeyPatch
+async def test_headers_of_the_environment_are_sent_to_its_own_address(
+    api: Api, address: str, named: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for one in ("ANTHROPIC", "OPENAI"):
         monkeypatch.setenv(f"{one}_API_KEY", KEY)
         monkeypatch.setenv(f"{one}_CUSTOM_HEADERS", "x-gateway: ours")
     monkeypatch.setenv("OPENAI_ORG_ID", "o-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "p-1")
-    with provider(wire.streamed()) as stage:
-        monkeypatch.setenv(address, stage.url + wire.root)
-        await heard(wire.make("m-1"))
+    with provider(api.streamed()) as stage:
+        monkeypatch.setenv(address, stage.url + api.root)
+        await collected(api.make("m-1"))
 
     [asked] = stage.asked
     assert asked.headers == {**asked.headers, **named}
 
 
-@every_wire
-async def test_a_generator_that_is_closed_hangs_up(wire: Wire) -> None:
-    with provider(wire.streamed("open", 3)) as stage:
-        said = cast("Any", wire.model(stage.url)(REQUEST))
-        async with aclosing(said):
-            first = await anext(said)
+@every_api
+async def test_closing_the_generator_closes_the_connection(api: Api) -> None:
+    with provider(api.streamed("open", 3)) as stage:
+        stream = cast("Any", api.model(stage.url)(REQUEST))
+        async with aclosing(stream):
+            first = await anext(stream)
         await anyio.to_thread.run_sync(stage.gone.wait, 20)
 
-    assert first == wire.pieces[0]
+    assert first == api.pieces[0]
     assert stage.gone.is_set()
 
 
-@every_wire
-async def test_a_run_that_is_cancelled_hangs_up(wire: Wire) -> None:
-    with provider(wire.streamed("open", 3)) as stage, anyio.CancelScope() as scope:
-        async for _ in cast("AsyncIterator[Piece]", wire.model(stage.url)(REQUEST)):
+@every_api
+async def test_cancelling_a_run_closes_the_connection(api: Api) -> None:
+    with provider(api.streamed("open", 3)) as stage, anyio.CancelScope() as scope:
+        async for _ in cast("AsyncIterator[StreamItem]", api.model(stage.url)(REQUEST)):
             scope.cancel()
     with anyio.fail_after(20):
         await anyio.to_thread.run_sync(stage.gone.wait, 20)
@@ -277,26 +277,26 @@ async def test_a_run_that_is_cancelled_hangs_up(wire: Wire) -> None:
     assert stage.gone.is_set()
 
 
-@every_wire
-async def test_the_reply_comes_when_nothing_is_open_any_more(wire: Wire) -> None:
-    """Whoever takes the reply and goes away leaves nothing behind."""
-    with provider(wire.streamed("unframed")) as stage:
-        said = cast("Any", wire.model(stage.url)(REQUEST))
-        async with aclosing(said):
-            while not isinstance(await anext(said), Reply):
+@every_api
+async def test_the_connection_is_closed_before_the_reply(api: Api) -> None:
+    """A caller that stops after the reply leaves nothing open."""
+    with provider(api.streamed("unframed")) as stage:
+        stream = cast("Any", api.model(stage.url)(REQUEST))
+        async with aclosing(stream):
+            while not isinstance(await anext(stream), Reply):
                 pass
-            assert said.ag_frame.f_locals["pieces"].ag_frame is None
+            assert stream.ag_frame.f_locals["pieces"].ag_frame is None
 
 
-async def test_a_client_of_ones_own_is_used_and_stays_open() -> None:
+async def test_a_passed_client_is_used_and_stays_open() -> None:
     with provider(ANTHROPIC.streamed(), CHAT.streamed(), RESPONSES.streamed()) as stage:
         claude = AsyncAnthropic(base_url=stage.url, api_key="own")
         gpt = AsyncOpenAI(base_url=stage.url + "/v1", api_key="own")
         async with claude, gpt:
             replies = [
-                (await heard(anthropic("m-1", client=claude)))[-1],
-                (await heard(openai_chat("m-1", client=gpt)))[-1],
-                (await heard(openai_responses("m-1", client=gpt)))[-1],
+                (await collected(anthropic("m-1", client=claude)))[-1],
+                (await collected(openai_chat("m-1", client=gpt)))[-1],
+                (await collected(openai_responses("m-1", client=gpt)))[-1],
             ]
             closed = [claude.is_closed(), gpt.is_closed()]
 
@@ -305,11 +305,11 @@ async def test_a_client_of_ones_own_is_used_and_stays_open() -> None:
     assert [one.headers["authorization"] for one in stage.asked] == ["Bearer own"] * 3
 
 
-async def test_a_client_of_googles_is_used_and_stays_open() -> None:
+async def test_a_passed_google_client_is_used_and_stays_open() -> None:
     with provider(GEMINI.streamed()) as stage:
         client = Client(api_key="own", http_options={"base_url": stage.url})
         model = gemini("m-1", client=client)
-        replies = [(await heard(model))[-1], (await heard(model))[-1]]
+        replies = [(await collected(model))[-1], (await collected(model))[-1]]
         await client.aio.aclose()
 
     assert replies == [GEMINI.reply] * 2
@@ -317,22 +317,22 @@ async def test_a_client_of_googles_is_used_and_stays_open() -> None:
 
 
 @pytest.mark.parametrize("more", [{"base_url": "http://x"}, {"key": "k"}])
-def test_a_client_goes_with_no_address_and_no_key(more: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="a client has its own base_url and key"):
+def test_a_client_excludes_an_address_and_a_key(more: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="Pass either a client, or base_url and key"):
         openai_chat("m-1", client=AsyncOpenAI(api_key="own"), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("make", "package", "extra"),
+    ("make", "package", "name"),
     [
-        (anthropic, "anthropic", "anthropic"),
-        (openai_chat, "openai", "openai"),
-        (openai_responses, "openai", "openai"),
-        (gemini, "google", "google"),
+        (anthropic, "anthropic", "Anthropic"),
+        (openai_chat, "openai", "OpenAI"),
+        (openai_responses, "openai", "OpenAI"),
+        (gemini, "google", "Gemini"),
     ],
 )
-def test_a_missing_extra_says_what_installs_it(
-    make: Any, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_sdk_names_the_extra(
+    make: Any, package: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
 
@@ -340,7 +340,7 @@ def test_a_missing_extra_says_what_installs_it(
         make("m-1")
 
     assert str(failure.value) == (
-        f"this model needs the package of its provider: pip install 'handrail[{extra}]'"
+        f"The SDK for {name} is not installed. Run: pip install 'handrail[{package}]'"
     )
 
 

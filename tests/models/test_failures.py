@@ -1,8 +1,10 @@
-"""When there is no reply: what kind of trouble it is, in words that give no secret away."""
+"""When a model gives no reply: the kind of the error, and its message without secrets."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import traceback
 from collections.abc import AsyncIterator, Awaitable
@@ -13,157 +15,242 @@ from typing import Any, cast
 import pytest
 from anthropic import AsyncAnthropic
 from google.genai import Client
+from httpx2 import AsyncBaseTransport
 from inline_snapshot import snapshot
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from handrail.messages import Model, ModelFailed, Prompt, Request
+from handrail.messages import Model, ModelError, Prompt, Request
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, provider
-from models.talk import ANTHROPIC, CHAT, GEMINI, KEY, RESPONSES, WIRES, Wire, response
+from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api, response
 
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The loops differ in what is left open, which test_clients.py looks at, and not in words."""
+    """The loops differ in what stays open, which test_clients.py checks, not in messages."""
     return "asyncio"
 
 
-every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 REQUEST = Request((Prompt.of("Hello."),))
 
 
 @asynccontextmanager
-async def once(wire: Wire, url: str, *, stream: bool = True) -> AsyncIterator[Model]:
-    """A model whose client tries only once, and has the key."""
-    if wire is ANTHROPIC:
+async def once(api: Api, url: str, *, stream: bool = True) -> AsyncIterator[Model]:
+    """A model whose client does not retry, and has the key."""
+    if api is ANTHROPIC:
         async with AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0) as claude:
             yield anthropic("m-1", client=claude, stream=stream)
-    elif wire is GEMINI:
+    elif api is GEMINI:
         google = Client(api_key=KEY, http_options={"base_url": url})
         yield gemini("m-1", client=google, stream=stream)
         await google.aio.aclose()
     else:
-        make = openai_chat if wire is CHAT else openai_responses
+        make = openai_chat if api is CHAT else openai_responses
         async with AsyncOpenAI(base_url=url + "/v1", api_key=KEY, max_retries=0) as gpt:
             yield make("m-1", client=gpt, stream=stream)
 
 
 async def finish(model: Model) -> None:
-    said = model(REQUEST)
-    if isinstance(said, Awaitable):
-        await said
+    answer = model(REQUEST)
+    if isinstance(answer, Awaitable):
+        await answer
     else:
-        async for _ in said:
+        async for _ in answer:
             pass
 
 
 async def failure(model: Model) -> tuple[str, str]:
-    """Why a model failed, and how it says so; nothing of it has the key."""
-    with pytest.raises(ModelFailed) as found:
+    """The kind and the message of a failure; neither it nor its traceback has the key."""
+    with pytest.raises(ModelError) as raised:
         await finish(model)
-    assert KEY not in "".join(traceback.format_exception(found.value))
-    return found.value.trouble, str(found.value)
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+    return raised.value.kind, str(raised.value)
 
 
-async def trouble_of(wire: Wire, url: str, *, stream: bool = True) -> tuple[str, str]:
-    async with once(wire, url, stream=stream) as model:
+async def failure_at(api: Api, url: str, *, stream: bool = True) -> tuple[str, str]:
+    async with once(api, url, stream=stream) as model:
         return await failure(model)
 
 
-def error(wire: Wire, status: int, code: str = "some_code") -> dict[str, Any]:
-    """How a provider says that something is wrong, with a secret among its words."""
-    words = f"It does not  work with {KEY},\nnor with sk-proj-abc***xyz. "
-    if wire is ANTHROPIC:
-        return {"type": "error", "error": {"type": code, "message": words}}
-    if wire is GEMINI:
-        return {"error": {"code": status, "message": words, "status": code}}
-    return {"error": {"message": words, "type": "some_type", "param": None, "code": code}}
+def error(api: Api, status: int, code: str = "some_code") -> dict[str, Any]:
+    """An error of a provider, with secrets in its message."""
+    message = f"It does not  work with {KEY},\nnor with sk-proj-abc***xyz. "
+    if api is ANTHROPIC:
+        return {"type": "error", "error": {"type": code, "message": message}}
+    if api is GEMINI:
+        return {"error": {"code": status, "message": message, "status": code}}
+    return {"error": {"message": message, "type": "some_type", "param": None, "code": code}}
 
 
 STATUSES = {400: "other", 401: "refused", 403: "refused", 429: "busy", 500: "other", 529: "busy"}
 
 
-@every_wire
+@every_api
 @pytest.mark.parametrize("stream", [True, False])
-async def test_what_a_status_means(wire: Wire, *, stream: bool) -> None:
-    answers = [Answer.plain(error(wire, status), status) for status in STATUSES]
+async def test_what_a_status_means(api: Api, *, stream: bool) -> None:
+    answers = [Answer.plain(error(api, status), status) for status in STATUSES]
     with provider(*answers) as stage:
-        async with once(wire, stage.url, stream=stream) as model:
-            found = [await failure(model) for _ in STATUSES]
+        async with once(api, stage.url, stream=stream) as model:
+            failures = [await failure(model) for _ in STATUSES]
 
-    assert [trouble for trouble, _ in found] == list(STATUSES.values())
-    for status, (_, words) in zip(STATUSES, found, strict=True):
-        assert words.startswith(f"the model 'm-1' answered with status {status} (some_code)")
+    assert [kind for kind, _ in failures] == list(STATUSES.values())
+    for status, (_, message) in zip(STATUSES, failures, strict=True):
+        assert message.startswith(f"Model 'm-1' failed with status {status} (some_code)")
 
 
-@every_wire
-async def test_the_words_of_a_provider_are_shown_without_secrets(wire: Wire) -> None:
-    answers = [Answer.plain(error(wire, status), status) for status in (400, 401, 429)]
+@every_api
+async def test_the_message_of_a_provider_is_shown_without_secrets(api: Api) -> None:
+    answers = [Answer.plain(error(api, status), status) for status in (400, 401, 404, 429)]
     with provider(*answers) as stage:
-        async with once(wire, stage.url) as model:
-            said = [(await failure(model))[1] for _ in answers]
+        async with once(api, stage.url) as model:
+            messages = [(await failure(model))[1] for _ in answers]
 
-    assert said == snapshot(
+    assert messages == snapshot(
         [
-            "the model 'm-1' answered with status 400 (some_code): It does not work with [secret], nor with [secret]",
-            "the model 'm-1' answered with status 401 (some_code); check the key, and what it may be used for",
-            "the model 'm-1' answered with status 429 (some_code): It does not work with [secret], nor with [secret]; try again later",
+            "Model 'm-1' failed with status 400 (some_code): It does not work with [secret], nor with [secret].",
+            "Model 'm-1' failed with status 401 (some_code). Check the API key.",
+            "Model 'm-1' failed with status 404 (some_code): It does not work with [secret], nor with [secret]. Check the model name and the base URL.",
+            "Model 'm-1' failed with status 429 (some_code): It does not work with [secret], nor with [secret]. Retry later.",
         ]
     )
 
 
-async def test_what_no_waiting_helps_against_is_refused() -> None:
+async def test_an_error_that_retrying_cannot_fix_is_refused() -> None:
     body = {"error": {"message": "You have no money.", "code": "insufficient_quota"}}
     with provider(Answer.plain(body, 429)) as stage:
-        found = await trouble_of(CHAT, stage.url)
+        reason = await failure_at(CHAT, stage.url)
 
-    assert found == snapshot(
+    assert reason == snapshot(
         (
             "refused",
-            "the model 'm-1' answered with status 429 (insufficient_quota): You have no money; check the key, and what it may be used for",
+            "Model 'm-1' failed with status 429 (insufficient_quota): You have no money. Check billing and quota.",
         )
     )
 
 
-@every_wire
-async def test_words_without_end_are_cut(wire: Wire) -> None:
+@every_api
+async def test_a_long_message_is_truncated(api: Api) -> None:
     with provider(Answer(status=500, body=b"<p>" * 9_999, kind="text/html")) as stage:
-        _, words = await trouble_of(wire, stage.url)
+        _, message = await failure_at(api, stage.url)
 
-    assert words.startswith("the model 'm-1' answered with status 500")
-    assert len(words) < 600
+    assert message.startswith("Model 'm-1' failed with status 500")
+    assert len(message) < 600
 
 
-@every_wire
+@every_api
 @pytest.mark.parametrize("stream", [True, False])
-async def test_nobody_is_there(wire: Wire, *, stream: bool) -> None:
+async def test_a_refused_connection_names_the_address(api: Api, *, stream: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    found = await trouble_of(wire, f"http://127.0.0.1:{free}", stream=stream)
+    reason = await failure_at(api, f"http://127.0.0.1:{free}", stream=stream)
 
-    assert found == (
+    assert reason == (
         "unreachable",
-        "the model 'm-1' could not be reached; check the address and the network",
+        f"Cannot connect to 127.0.0.1:{free}: connection refused. Is the server running?",
     )
 
 
-@every_wire
+@every_api
+async def test_an_unknown_host_is_named(api: Api) -> None:
+    assert await failure_at(api, "http://nowhere.invalid") == (
+        "unreachable",
+        "Cannot connect to nowhere.invalid: the host name was not found. Check the base URL and your network.",
+    )
+
+
+@every_api
+async def test_a_server_without_tls_is_named(api: Api) -> None:
+    with provider() as stage:
+        kind, message = await failure_at(api, stage.url.replace("http:", "https:"))
+
+    address = stage.url.removeprefix("http://")
+    assert kind == "unreachable"
+    assert re.fullmatch(
+        rf"Cannot connect to {address}: TLS error \([A-Z_]+\). Check the base URL and the certificate.",
+        message,
+    )
+
+
+@every_api
+async def test_an_address_that_cannot_be_used_is_named(api: Api) -> None:
+    kind, message = await failure_at(api, "http://255.255.255.255:9")
+
+    assert kind == "unreachable"
+    assert re.fullmatch(
+        r"Cannot connect to 255\.255\.255\.255:9: [a-z ]+. Check the base URL and your network.",
+        message,
+    )
+
+
+@every_api
+async def test_a_base_url_without_a_scheme_is_explained(api: Api) -> None:
+    kind, message = await failure_at(api, "127.0.0.1:9")
+
+    assert kind == "unreachable"
+    assert message.endswith(
+        "failed: Request URL is missing an 'http://' or 'https://' protocol. "
+        "Check the base URL and the server."
+    )
+
+
+async def test_a_server_that_does_not_answer_times_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:{1}".format(*silent.getsockname())
+        async with AsyncOpenAI(
+            base_url=f"http://{address}", api_key=KEY, max_retries=0, timeout=0.01
+        ) as client:
+            reason = await failure(openai_chat("m-1", client=client))
+
+    assert reason == (
+        "unreachable",
+        f"The request to {address} failed: timed out. Check the base URL and the server.",
+    )
+
+
+class TwoAddresses(AsyncBaseTransport):
+    """Refuses connections as anyio does for a name with two addresses, such as localhost."""
+
+    async def handle_async_request(self, _request: Any) -> Any:
+        number = errno.ECONNREFUSED
+        refused = [ConnectionRefusedError(number, at) for at in ("::1", "127.0.0.1")]
+        raise OSError("All connection attempts failed") from ExceptionGroup("two", refused)
+
+
+async def test_a_host_with_several_addresses_names_one_cause() -> None:
+    http = DefaultAsyncHttpxClient(transport=TwoAddresses())
+    async with AsyncOpenAI(api_key=KEY, max_retries=0, http_client=http) as client:
+        reason = await failure(openai_chat("m-1", client=client))
+
+    assert reason == (
+        "unreachable",
+        "Cannot connect to model 'm-1': connection refused. Is the server running?",
+    )
+
+
+@every_api
 @pytest.mark.parametrize("ending", ["cut", "unframed"])
-async def test_a_stream_that_breaks_off_is_no_reply(wire: Wire, ending: Any) -> None:
-    with provider(wire.streamed(ending, 3)) as stage:
-        found = await trouble_of(wire, stage.url)
+async def test_an_incomplete_stream_is_not_a_reply(api: Api, ending: Any) -> None:
+    with provider(api.streamed(ending, 3)) as stage:
+        reason = await failure_at(api, stage.url)
 
-    assert found == ("unreachable", "the reply of the model 'm-1' broke off before its end")
+    assert reason == (
+        "unreachable",
+        "The connection to model 'm-1' closed before the reply was complete. Retry later.",
+    )
 
 
-@every_wire
-async def test_a_stream_of_something_else_is_no_reply(wire: Wire) -> None:
-    name = b"event: message_stop\n" if wire is ANTHROPIC else b""
-    with provider(replace(wire.streamed(), body=name + b"data: {]\n\n")) as stage:
-        found = await trouble_of(wire, stage.url)
+@every_api
+async def test_a_stream_of_invalid_json_is_not_a_reply(api: Api) -> None:
+    name = b"event: message_stop\n" if api is ANTHROPIC else b""
+    with provider(replace(api.streamed(), body=name + b"data: {]\n\n")) as stage:
+        reason = await failure_at(api, stage.url)
 
-    assert found == ("other", "the model 'm-1' sent what is no reply")
+    assert reason == (
+        "other",
+        "Model 'm-1' sent a response that is not valid JSON. Check the base URL.",
+    )
 
 
 MIDWAY: dict[str, Any] = {
@@ -174,55 +261,59 @@ MIDWAY: dict[str, Any] = {
 }
 
 
-@every_wire
-async def test_a_provider_may_change_its_mind_in_the_middle(wire: Wire) -> None:
-    with provider(Answer.stream(*wire.events[:2], MIDWAY[wire.name])) as stage:
-        found = await trouble_of(wire, stage.url)
+@every_api
+async def test_a_provider_can_fail_in_the_middle_of_a_stream(api: Api) -> None:
+    with provider(Answer.stream(*api.events[:2], MIDWAY[api.name])) as stage:
+        kind, message = await failure_at(api, stage.url)
 
-    assert found[0] == "busy"
-    assert found[1].endswith("Full; try again later")
+    assert kind == "busy"
+    assert message.endswith(": Full. Retry later.")
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_response_that_failed_is_no_reply(*, stream: bool) -> None:
-    told = response("failed", error={"code": "server_error", "message": "It fell over."})
-    event = {"type": "response.failed", "sequence_number": 1, "response": told}
-    answer = Answer.stream(event) if stream else Answer.plain(told)
+async def test_a_response_that_failed_is_not_a_reply(*, stream: bool) -> None:
+    failed = response("failed", error={"code": "server_error", "message": "It fell over."})
+    event = {"type": "response.failed", "sequence_number": 1, "response": failed}
+    answer = Answer.stream(event) if stream else Answer.plain(failed)
     with provider(answer) as stage:
-        found = await trouble_of(RESPONSES, stage.url, stream=stream)
+        reason = await failure_at(RESPONSES, stage.url, stream=stream)
 
-    assert found == snapshot(
-        ("other", "the model 'm-1' answered with an error (server_error): It fell over")
-    )
+    assert reason == snapshot(("other", "Model 'm-1' failed (server_error): It fell over."))
 
 
-@pytest.mark.parametrize("make", [anthropic, gemini, openai_chat, openai_responses])
-async def test_a_provider_without_a_key_says_so(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [one for one in os.environ if one.startswith(("ANTHR", "GEM", "GOOG", "OPENAI"))]:
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (anthropic, "No API key for Anthropic. Set ANTHROPIC_API_KEY."),
+        (gemini, "No API key for Gemini. Set GEMINI_API_KEY or GOOGLE_API_KEY."),
+        (openai_chat, "No API key for OpenAI. Set OPENAI_API_KEY."),
+        (openai_responses, "No API key for OpenAI. Set OPENAI_API_KEY."),
+    ],
+)
+async def test_a_missing_key_names_the_variable(
+    make: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefixes = ("ANTHR", "GEM", "GOOG", "OPENAI")
+    for name in [name for name in os.environ if name.startswith(prefixes)]:
         monkeypatch.delenv(name)
 
-    assert await failure(make("m-1")) == snapshot(
-        (
-            "refused",
-            "the model 'm-1' needs a key, and none was found; give one, or set the variable of its provider",
-        )
-    )
+    assert await failure(make("m-1")) == ("refused", message)
 
 
-@every_wire
+@every_api
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_mistake_in_somebodys_code_stays_what_it_is(wire: Wire, *, stream: bool) -> None:
-    with provider(wire.streamed()) as stage:
-        model = wire.model(stage.url, options={"x": object()}, stream=stream)
+async def test_an_error_in_other_code_is_unchanged(api: Api, *, stream: bool) -> None:
+    with provider(api.streamed()) as stage:
+        model = api.model(stage.url, options={"x": object()}, stream=stream)
         with pytest.raises(TypeError, match="object"):
             await finish(model)
 
 
-@every_wire
-async def test_an_sdk_tries_again_by_itself(wire: Wire) -> None:
-    """A client of ours is made to, whatever its SDK does by default."""
-    with provider(Answer.plain(error(wire, 503), 503), wire.streamed()) as stage:
-        said = [one async for one in cast("Any", wire.model(stage.url)(REQUEST))]
+@every_api
+async def test_an_sdk_retries(api: Api) -> None:
+    """Clients that handrail creates retry, whatever the default of the SDK is."""
+    with provider(Answer.plain(error(api, 503), 503), api.streamed()) as stage:
+        items = [item async for item in cast("Any", api.model(stage.url)(REQUEST))]
 
-    assert said == wire.pieces
+    assert items == api.pieces
     assert len(stage.asked) == 2

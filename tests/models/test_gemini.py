@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from handrail import READ, Call, Image, Toolset, tool
 from handrail.agent import Agent
-from handrail.messages import Piece, Prompt, Reply, Request, Thought
+from handrail.messages import Prompt, Reasoning, Reply, Request, StreamItem
 from handrail.models import gemini
 from models.stage import Answer, Asked, provider
 
@@ -38,7 +38,7 @@ def look() -> Image:
 
 
 class Body(BaseModel):
-    """The body of a request, by the types of the SDK: what they do not know is refused."""
+    """The body of a request, validated by the types of the SDK. Unknown keys are rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
 
@@ -54,13 +54,13 @@ def read(asked: Asked) -> Body:
     return Body.model_validate_json(json.dumps(asked.body))
 
 
-def said(*responses: types.GenerateContentResponse) -> Answer:
+def answer_of(*responses: types.GenerateContentResponse) -> Answer:
     """A stream of responses, each as the SDK writes it."""
     plain = (one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in responses)
     return Answer.stream(*plain)
 
 
-def spoken(*parts: types.Part, end: bool = False) -> types.GenerateContentResponse:
+def response_of(*parts: types.Part, end: bool = False) -> types.GenerateContentResponse:
     finish = types.FinishReason.STOP if end else None
     content = types.Content(role="model", parts=list(parts))
     candidate = types.Candidate(content=content, finish_reason=finish)
@@ -83,16 +83,18 @@ SEAL = b"\xfb\xff sealed"
 
 
 @pytest.mark.parametrize("ids", [("c1", "c2"), (None, None), ("same", "same")])
-async def test_a_run_with_calls_that_have_ids_or_have_none(ids: tuple[str | None, ...]) -> None:
+async def test_a_run_with_calls_with_and_without_ids(ids: tuple[str | None, ...]) -> None:
     first = types.Part(text="Hm.", thought=True)
     signed = called("add", ids[0], a=2, b=3).model_copy(update={"thought_signature": SEAL})
     turns = (
-        said(
-            spoken(first),
-            spoken(signed, called("look", ids[1])),
-            spoken(end=True),
+        answer_of(
+            response_of(first),
+            response_of(signed, called("look", ids[1])),
+            response_of(end=True),
         ),
-        said(spoken(types.Part(text="It is ")), spoken(types.Part(text="5."), end=True)),
+        answer_of(
+            response_of(types.Part(text="It is ")), response_of(types.Part(text="5."), end=True)
+        ),
     )
     with provider(*turns) as stage:
         model = gemini("gemini-x", base_url=stage.url, options={"toolConfig": {}})
@@ -100,8 +102,12 @@ async def test_a_run_with_calls_that_have_ids_or_have_none(ids: tuple[str | None
         done = await agent.run("What is 2 plus 3?")
 
     one, two = map(read, stage.asked)
-    assert (done.stop, done.text, done.state.calls) == ("answer", "It is 5.", 2)
-    assert (done.state.usage.sent, done.state.usage.received, done.state.usage.cached) == (
+    assert (done.stop_reason, done.text, done.state.calls) == ("answer", "It is 5.", 2)
+    assert (
+        done.state.usage.input_tokens,
+        done.state.usage.output_tokens,
+        done.state.usage.cached_tokens,
+    ) == (
         40,
         14,
         10,
@@ -126,37 +132,40 @@ async def test_a_run_with_calls_that_have_ids_or_have_none(ids: tuple[str | None
     assert answers[1].parts
 
 
-async def test_a_seal_comes_back_as_it_was() -> None:
+async def test_a_signature_is_returned_unchanged() -> None:
     signed = called("add", "c1", a=2, b=3).model_copy(update={"thought_signature": SEAL})
-    turns = (said(spoken(signed, end=True)), said(spoken(types.Part(text="5."), end=True)))
+    turns = (
+        answer_of(response_of(signed, end=True)),
+        answer_of(response_of(types.Part(text="5."), end=True)),
+    )
     with provider(*turns) as stage:
         done = await Agent(gemini("gemini-x", base_url=stage.url), Toolset(add)).run("2 + 3?")
 
     sent = stage.asked[1].body["contents"][1]["parts"]
     reply = cast("Reply", done.state.messages[1])
-    assert [type(part) for part in reply.parts] == [Thought, Call]
+    assert [type(part) for part in reply.parts] == [Reasoning, Call]
     assert [urlsafe_b64decode(part["thoughtSignature"]) for part in sent] == [SEAL]
 
 
-async def test_a_request_that_is_blocked_is_a_refusal() -> None:
+async def test_a_blocked_request_is_a_refusal() -> None:
     blocked = types.GenerateContentResponse(
         prompt_feedback=types.GenerateContentResponsePromptFeedback(
             block_reason=types.BlockedReason.SAFETY
         )
     )
-    with provider(said(blocked)) as stage:
+    with provider(answer_of(blocked)) as stage:
         model = gemini("gemini-x", base_url=stage.url)
-        said_of = cast("AsyncIterator[Piece]", model(Request((Prompt.of("Something bad."),))))
-        pieces = [piece async for piece in said_of]
+        stream = cast("AsyncIterator[StreamItem]", model(Request((Prompt.of("Something bad."),))))
+        pieces = [piece async for piece in stream]
 
     assert pieces == [Reply((), "refused")]
 
 
-async def test_pictures_go_over_as_they_are() -> None:
-    with provider(said(spoken(types.Part(text="A dot."), end=True))) as stage:
+async def test_images_are_sent_unchanged() -> None:
+    with provider(answer_of(response_of(types.Part(text="A dot."), end=True))) as stage:
         model = gemini("gemini-x", base_url=stage.url)
         history = (Prompt.of("What is this?", Image(DOT, "image/png")),)
-        async for _ in cast("AsyncIterator[Piece]", model(Request(history))):
+        async for _ in cast("AsyncIterator[StreamItem]", model(Request(history))):
             pass
 
     sent = stage.asked[0].body["contents"][0]["parts"][1]["inlineData"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.net import public
+from handrail.net import is_public
 
 VECTORS = json.loads(
     (Path(__file__).parents[1] / "data" / "vectors-ssrf.json").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def _literals() -> list[str]:
 
 @pytest.mark.parametrize("address", _literals())
 def test_an_internal_address_is_not_public(address: str) -> None:
-    assert not public(address)
+    assert not is_public(address)
 
 
 def test_what_the_standard_library_takes_for_global_may_be_internal() -> None:
@@ -57,8 +57,8 @@ def test_what_the_standard_library_takes_for_global_may_be_internal() -> None:
     ],
 )
 def test_a_public_address_is_public(address: str) -> None:
-    assert public(address)
-    assert public(ip_address(address))
+    assert is_public(address)
+    assert is_public(ip_address(address))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_public_address_is_public(address: str) -> None:
     ],
 )
 def test_what_is_wrapped_or_no_address_at_all_is_not_public(address: str) -> None:
-    assert not public(address)
+    assert not is_public(address)
 
 
 @given(st.integers(0, 2**32 - 1).map(IPv4Address) | st.integers(0, 2**128 - 1).map(IPv6Address))
 def test_a_public_address_is_public_for_the_standard_library_too(
     address: IPv4Address | IPv6Address,
 ) -> None:
-    if public(address):
+    if is_public(address):
         assert address.is_global
         assert not any((address.is_multicast, address.is_reserved, address.is_private))

@@ -133,7 +133,7 @@ def test_a_filter_that_the_kernel_does_not_take_is_an_error() -> None:
 
 def test_a_proxy_that_does_not_answer_ends_a_connection(tmp_path: Path) -> None:
     one, other = socket.socketpair()
-    _bridge.both(one, str(tmp_path))
+    _bridge.carry_both_ways(one, str(tmp_path))
 
     with other:
         assert other.recv(9) == b""

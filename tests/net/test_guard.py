@@ -64,9 +64,9 @@ async def test_what_cannot_be_looked_up_is_no_host_or_not_now() -> None:
 
     assert told == snapshot(
         [
-            "ToolFailed: There is no host 'unknown.test'. Check how it is spelled.",
-            "Transient: 'unknown.test' cannot be looked up now.",
-            "ToolFailed: There is no host 'unknown.test'. Check how it is spelled.",
+            "ToolFailed: The host 'unknown.test' was not found. Check the spelling; there may be no network.",
+            "Transient: 'unknown.test' cannot be resolved now.",
+            "ToolFailed: The host 'unknown.test' was not found. Check the spelling; there may be no network.",
         ]
     )
 
@@ -101,7 +101,7 @@ def test_a_network_must_be_one() -> None:
 
 @pytest.mark.parametrize("name", ["Wiki", "10.0.0.1"])
 def test_a_name_must_be_one(name: str) -> None:
-    with pytest.raises(ValueError, match="addresses go into networks"):
+    with pytest.raises(ValueError, match="Pass addresses as networks"):
         Guard(names=(name,))
 
 

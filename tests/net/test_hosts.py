@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import ToolFailed
-from handrail.net import canonical
+from handrail.net import normalize_host
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from handrail.net import canonical
     ],
 )
 def test_a_host_has_one_spelling(host: str, made: str) -> None:
-    assert canonical(host) == made
+    assert normalize_host(host) == made
 
 
 REFUSED = [
@@ -77,23 +77,23 @@ REFUSED = [
 @pytest.mark.parametrize("host", REFUSED)
 def test_what_can_be_read_in_two_ways_is_refused(host: str) -> None:
     with pytest.raises(ToolFailed):
-        canonical(host)
+        normalize_host(host)
 
 
 def test_a_refusal_says_what_to_write() -> None:
     told: list[str] = []
     for host in ("example.org.", "127.1", "[fe80::1%lo]", "①.example", "a\u202e.b", "é" * 400):
         with pytest.raises(ToolFailed) as caught:
-            canonical(host)
+            normalize_host(host)
         told.append(str(caught.value)[:90])
 
     assert told == snapshot(
         [
-            "'example.org.' is no host name: write one without a dot at its end.",
-            "'127.1' is no address: write four numbers, as 192.0.2.1.",
-            "'[fe80::1%lo]' names a network interface; write the address alone.",
-            "'\\u2460' in a host name can be read in two ways.",
-            "'a\\u202e' in a host name can be read in two ways.",
+            "'example.org.' is not a host name: remove the dot at the end.",
+            "'127.1' is not an address: write four numbers, such as 192.0.2.1.",
+            "'[fe80::1%lo]' names a network interface. Use the address without it.",
+            "'\\u2460' is ambiguous in a host name.",
+            "'a\\u202e' is ambiguous in a host name.",
             "'\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\xe9\\",
         ]
     )
@@ -102,6 +102,6 @@ def test_a_refusal_says_what_to_write() -> None:
 @given(st.text(max_size=30) | st.from_regex(r"[a-z0-9.\-\[\]:xn]{1,30}", fullmatch=True))
 def test_the_spelling_of_a_spelling_is_itself(host: str) -> None:
     with contextlib.suppress(ToolFailed):
-        made = canonical(host)
+        made = normalize_host(host)
         assert made.isascii()
-        assert canonical(f"[{made}]" if ":" in made else made) == made
+        assert normalize_host(f"[{made}]" if ":" in made else made) == made

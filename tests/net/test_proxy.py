@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import HandrailError
-from handrail.net import Guard, Proxy, _proxy, variables
+from handrail.net import Guard, Proxy, _proxy, proxy_variables
 from net.web_stage import OTHER, PUBLIC, Site, names, reply
 
 LISTED = ["pub.test", "int.test", "gone.test", "*.sub.test", PUBLIC]
@@ -126,25 +126,25 @@ def test_what_is_not_listed_or_odd_is_refused(tmp_path: Path, site: Site) -> Non
 
     assert told == snapshot(
         {
-            "CONNECT evil.test:443": "403 Forbidden: handrail: 'evil.test' is not among the hosts that may be reached.",
-            "CONNECT pub.test.evil.test:443": "403 Forbidden: handrail: 'pub.test.evil.test' is not among the hosts that may be reached.",
-            "CONNECT sub.test:443": "403 Forbidden: handrail: 'sub.test' is not among the hosts that may be reached.",
-            "CONNECT evilsub.test:443": "403 Forbidden: handrail: 'evilsub.test' is not among the hosts that may be reached.",
-            "CONNECT pub.test:22": "403 Forbidden: handrail: Port 22 is not open to this tool; only 80 and 443 can be used.",
+            "CONNECT evil.test:443": "403 Forbidden: handrail: 'evil.test' is not an allowed host.",
+            "CONNECT pub.test.evil.test:443": "403 Forbidden: handrail: 'pub.test.evil.test' is not an allowed host.",
+            "CONNECT sub.test:443": "403 Forbidden: handrail: 'sub.test' is not an allowed host.",
+            "CONNECT evilsub.test:443": "403 Forbidden: handrail: 'evilsub.test' is not an allowed host.",
+            "CONNECT pub.test:22": "403 Forbidden: handrail: Not run: port 22 is not allowed, only 80 and 443.",
             "CONNECT pub.test": "400 Bad Request: handrail: CONNECT takes a host and a port.",
-            "CONNECT pub.test.:443": "400 Bad Request: handrail: 'pub.test.' is no host name: write one without a dot at its end.",
-            "CONNECT pub.test\x00.evil.test:443": "400 Bad Request: handrail: not a request that a proxy understands.",
-            "CONNECT 127.0.0.1:443": "403 Forbidden: handrail: '127.0.0.1' is not among the hosts that may be reached.",
-            "CONNECT 2130706433:443": "400 Bad Request: handrail: '2130706433' is no address: write four numbers, as 192.0.2.1.",
-            "CONNECT [2606:4700::6810:84e5]:443": "403 Forbidden: handrail: '2606:4700::6810:84e5' is not among the hosts that may be reached.",
-            "CONNECT int.test:443": "403 Forbidden: handrail: 'int.test' is not on the public internet, and this tool does not reach into internal networks. Ask the user for what is there.",
-            "CONNECT gone.test:443": "502 Bad Gateway: handrail: There is no host 'gone.test'. Check how it is spelled.",
-            "GET http://evil.test/": "403 Forbidden: handrail: 'evil.test' is not among the hosts that may be reached.",
-            "GET http://pub.test@evil.test/": "400 Bad Request: handrail: The URL has a user name in it (before @). Leave it out.",
-            "GET https://pub.test/": "400 Bad Request: handrail: https goes through CONNECT.",
-            "GET /": "400 Bad Request: handrail: Only a full URL that begins with http:// or https:// can be used.",
-            "GET file:///etc/passwd": "400 Bad Request: handrail: Only a full URL that begins with http:// or https:// can be used.",
-            "get http://pub.test/": "400 Bad Request: handrail: not a request that a proxy understands.",
+            "CONNECT pub.test.:443": "400 Bad Request: handrail: 'pub.test.' is not a host name: remove the dot at the end.",
+            "CONNECT pub.test\x00.evil.test:443": "400 Bad Request: handrail: this is not a request for a proxy.",
+            "CONNECT 127.0.0.1:443": "403 Forbidden: handrail: '127.0.0.1' is not an allowed host.",
+            "CONNECT 2130706433:443": "400 Bad Request: handrail: '2130706433' is not an address: write four numbers, such as 192.0.2.1.",
+            "CONNECT [2606:4700::6810:84e5]:443": "403 Forbidden: handrail: '2606:4700::6810:84e5' is not an allowed host.",
+            "CONNECT int.test:443": "403 Forbidden: handrail: Not run: 'int.test' is not on the public internet, and only public hosts are allowed. Do not work around this. Continue without it, or ask the user.",
+            "CONNECT gone.test:443": "502 Bad Gateway: handrail: The host 'gone.test' was not found. Check the spelling; there may be no network.",
+            "GET http://evil.test/": "403 Forbidden: handrail: 'evil.test' is not an allowed host.",
+            "GET http://pub.test@evil.test/": "400 Bad Request: handrail: Not run: the URL contains a user name (before @). Remove it.",
+            "GET https://pub.test/": "400 Bad Request: handrail: https requires CONNECT.",
+            "GET /": "400 Bad Request: handrail: The URL must start with http:// or https://.",
+            "GET file:///etc/passwd": "400 Bad Request: handrail: The URL must start with http:// or https://.",
+            "get http://pub.test/": "400 Bad Request: handrail: this is not a request for a proxy.",
         }
     )
     assert site.connections == 0
@@ -241,11 +241,11 @@ def test_a_host_that_does_not_answer_is_said_to(tmp_path: Path) -> None:
     with Proxy(LISTED, directory=tmp_path / "p", guard=guard, connect=nobody) as proxy:
         told = short(said(proxy, "CONNECT pub.test:443 HTTP/1.1\r\n\r\n"))
 
-    assert told == snapshot("502 Bad Gateway: handrail: 'pub.test' does not answer.")
+    assert told == snapshot("502 Bad Gateway: handrail: 'pub.test' does not respond.")
 
 
 def test_a_tunnel_that_is_silent_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_proxy, "_IDLE", 0.05)
+    monkeypatch.setattr(_proxy, "_IDLE_SECONDS", 0.05)
     site = Site({"*": lambda _: None})
     with proxied(tmp_path, site) as proxy:
         answer = said(proxy, "CONNECT pub.test:443 HTTP/1.1\r\n\r\n")
@@ -257,7 +257,7 @@ def test_a_tunnel_that_is_silent_ends(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_tunnel_that_is_used_in_one_way_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_proxy, "_IDLE", 1.0)
+    monkeypatch.setattr(_proxy, "_IDLE_SECONDS", 1.0)
 
     def drips(client: socket.socket) -> None:
         for _ in range(13):
@@ -337,7 +337,7 @@ def test_the_socket_is_for_its_owner_alone(tmp_path: Path, site: Site) -> None:
 
         assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     tmp_path.chmod(0o755)
-    with pytest.raises(HandrailError, match="nobody else may enter"):
+    with pytest.raises(HandrailError, match="must belong to this user, with mode 0700"):
         Proxy([], directory=tmp_path)
 
 
@@ -362,7 +362,7 @@ def test_a_list_has_exact_names_or_a_star_before_one(host: str, tmp_path: Path) 
 
 
 def test_programs_are_told_where_it_is() -> None:
-    assert variables(8080) == snapshot(
+    assert proxy_variables(8080) == snapshot(
         {
             "http_proxy": "http://127.0.0.1:8080",
             "HTTP_PROXY": "http://127.0.0.1:8080",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import WRITE, Access, Refused, ToolFailed
-from handrail.net import Url, read_url
+from handrail.net import Url, parse_url
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ from handrail.net import Url, read_url
     ],
 )
 def test_a_url_has_one_spelling(text: str, made: str) -> None:
-    assert str(read_url(text)) == made
+    assert str(parse_url(text)) == made
 
 
 def test_a_url_has_parts() -> None:
-    url = read_url("https://[2606:4700::1]:8443/a?b")
+    url = parse_url("https://[2606:4700::1]:8443/a?b")
 
     assert url == Url("https", "2606:4700::1", 8443, "/a", "?b")
     assert (url.authority, url.target) == ("[2606:4700::1]:8443", "/a?b")
@@ -62,29 +62,29 @@ def test_what_is_refused_says_why() -> None:
         "https://example.org/" + "a" * 9_000,
     ):
         with pytest.raises((ToolFailed, Refused)) as caught:
-            read_url(text)
+            parse_url(text)
         told[text[:40]] = str(caught.value)
 
     assert told == snapshot(
         {
-            "example.org": "Only a full URL that begins with http:// or https:// can be used.",
-            "//example.org/": "Only a full URL that begins with http:// or https:// can be used.",
-            "file:///etc/passwd": "Only a full URL that begins with http:// or https:// can be used.",
+            "example.org": "The URL must start with http:// or https://.",
+            "//example.org/": "The URL must start with http:// or https://.",
+            "file:///etc/passwd": "The URL must start with http:// or https://.",
             """\
 ht
 tp://example.org\
-""": "The URL has '\\n' in it. Percent-encode it, or leave it out.",
-            "http://example.org/a b": "The URL has ' ' in it. Percent-encode it, or leave it out.",
-            "http://example.org\\@evil.test/": "The URL has '\\\\' in it. Percent-encode it, or leave it out.",
-            "http://user:word@example.org/": "The URL has a user name in it (before @). Leave it out.",
-            "http://example.org:0/": "'example.org:0' is no host with a port.",
-            "http://example.org:65536/": "'example.org:65536' is no host with a port.",
-            "http://example.org:80:80/": "'example.org:80:80' is no host with a port.",
-            "http://exa[mple.org/": "'exa[mple.org' is no host with a port.",
-            "https://example.org/a/..%2fb": "The path of the URL has '..' in it, encoded. Write the path as it is.",
-            "https://example.org/a/%252e%252e/b": "The path of the URL has '..' in it, encoded. Write the path as it is.",
-            "https://example.org/a/..%5cb": "The path of the URL has '..' in it, encoded. Write the path as it is.",
-            "https://example.org/aaaaaaaaaaaaaaaaaaaa": "The URL is too long: at most 8192 characters can be used.",
+""": "The URL contains '\\n'. Percent-encode or remove it.",
+            "http://example.org/a b": "The URL contains ' '. Percent-encode or remove it.",
+            "http://example.org\\@evil.test/": "The URL contains '\\\\'. Percent-encode or remove it.",
+            "http://user:word@example.org/": "Not run: the URL contains a user name (before @). Remove it.",
+            "http://example.org:0/": "'example.org:0' is not a valid host and port.",
+            "http://example.org:65536/": "'example.org:65536' is not a valid host and port.",
+            "http://example.org:80:80/": "'example.org:80:80' is not a valid host and port.",
+            "http://exa[mple.org/": "'exa[mple.org' is not a valid host and port.",
+            "https://example.org/a/..%2fb": "Not run: the path of the URL contains an encoded '..'. Remove it.",
+            "https://example.org/a/%252e%252e/b": "Not run: the path of the URL contains an encoded '..'. Remove it.",
+            "https://example.org/a/..%5cb": "Not run: the path of the URL contains an encoded '..'. Remove it.",
+            "https://example.org/aaaaaaaaaaaaaaaaaaaa": "The URL is longer than 8192 characters.",
         }
     )
 
@@ -92,7 +92,7 @@ tp://example.org\
 @given(st.text(alphabet="ab./%2eE25fF\\?#@:é~", max_size=40))
 def test_reading_again_changes_nothing(rest: str) -> None:
     with contextlib.suppress(ToolFailed, Refused):
-        url = read_url(f"https://example.org/{rest}")
-        assert read_url(str(url)) == url
+        url = parse_url(f"https://example.org/{rest}")
+        assert parse_url(str(url)) == url
         assert str(url).isascii()
         assert not {".", ".."} & set(url.path.split("/"))

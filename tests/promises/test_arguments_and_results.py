@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from handrail import READ, Call, Executor, Kind, Refused, Result, ToolFailed, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, Refused, Result, ToolFailed, Toolset, tool
 
 
 class Color(enum.Enum):
@@ -46,7 +46,7 @@ async def test_arguments_that_were_encoded_twice_are_read_and_the_model_is_told(
 
     assert given == [(["a", "b"], '["c"]')] * 2, "a text that holds JSON stays a text"
     assert [one.text for one in outcomes] == [
-        "saved\n[Note: lines: the string was read as the JSON of a list.]"
+        "saved\n[Note: lines: the string was read as a JSON list.]"
     ] * 2
 
 
@@ -70,8 +70,8 @@ async def test_truncated_json_is_never_executed(cut: int) -> None:
     assert ran == ["the whole of a long text"]
     for outcome in (alone, together):
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.BAD_ARGS
-        assert "nothing was run" in outcome.text
+        assert outcome.failure.kind is FailureKind.BAD_ARGS
+        assert "Not run: " in outcome.text
 
 
 async def test_an_alias_is_dispatched_and_reported() -> None:
@@ -146,7 +146,7 @@ async def test_a_result_that_breaks_its_declared_type_is_withheld() -> None:
 
     for outcome in outcomes:
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.BUG
+        assert outcome.failure.kind is FailureKind.BUG
         assert "secret" not in outcome.text
         assert outcome.data is None
         assert "check before you call it again" in outcome.text
@@ -163,7 +163,7 @@ async def test_a_result_that_json_cannot_say_is_withheld() -> None:
 
     for outcome in outcomes:
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.BUG
+        assert outcome.failure.kind is FailureKind.BUG
         assert "object at" not in outcome.text
 
 
@@ -209,10 +209,8 @@ async def test_what_a_tool_says_on_purpose_reaches_the_model_word_for_word() -> 
             for name in ("no", "secret", "no", "secret")
         ]
 
-    failed = Result.fail("c", Kind.FAILED, "there is no such file: no")
-    refused = Result.fail(
-        "c", Kind.DENIED, "that is private. The tool refuses this: go about it another way."
-    )
+    failed = Result.fail("c", FailureKind.FAILED, "there is no such file: no")
+    refused = Result.fail("c", FailureKind.DENIED, "that is private.")
     assert outcomes == [failed, refused] * 2
 
 
@@ -272,4 +270,4 @@ async def test_a_tool_that_cancels_itself_or_exits_does_not_end_the_batch(name: 
         assert [outcomes[0].text, outcomes[2].text] == ["well", "well"]
     for outcome in [batches[0][1], batches[1][1], alone]:
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.BUG
+        assert outcome.failure.kind is FailureKind.BUG

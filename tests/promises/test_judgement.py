@@ -3,7 +3,18 @@
 import anyio
 import pytest
 
-from handrail import Ask, Call, Executor, Kind, Result, Toolset, tool
+from handrail import (
+    Ask,
+    Call,
+    CallLimits,
+    CheckedCall,
+    Executor,
+    FailureKind,
+    Hook,
+    Result,
+    Toolset,
+    tool,
+)
 
 
 def eraser() -> tuple[list[str], Toolset]:
@@ -42,23 +53,27 @@ async def test_a_hook_that_crashes_hangs_or_talks_nonsense_denies(hook: object) 
     ran, tools = eraser()
     strict: list[object] = []
 
-    async def sometimes(call: Call) -> Call:
+    async def sometimes(call: CheckedCall) -> Call:
         return await strict[0](call) if strict else call
 
-    async with Executor(tools, before=[sometimes], hook_timeout=0.3) as executor:
+    async with Executor(
+        tools, hooks=[Hook(before=sometimes)], limits=CallLimits(hook_timeout=0.3)
+    ) as executor:
         first = await executor.run(ERASE)
         strict.append(hook)
         alone = await executor.run(ERASE)
         batch = await executor.run_all([ERASE, ERASE])
-    async with Executor(tools, before=[hook], hook_timeout=0.3) as executor:
+    async with Executor(
+        tools, hooks=[Hook(before=hook)], limits=CallLimits(hook_timeout=0.3)
+    ) as executor:
         fresh = await executor.run(ERASE)
 
     assert first.text == "gone"
     assert ran == ["a"]
     for outcome in [alone, *batch, fresh]:
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.DENIED
-        assert outcome.text.startswith("A check before the call ")
+        assert outcome.failure.kind is FailureKind.DENIED
+        assert outcome.text.startswith("Not run: a check before the call ")
         assert "hunter2" not in outcome.text
 
 
@@ -70,11 +85,17 @@ async def test_a_policy_that_crashes_or_gives_no_decision_denies() -> None:
         odd = await executor.run(ERASE)
 
     expected = Result.fail(
-        "c1", Kind.DENIED, "The policy failed (ZeroDivisionError), and so nothing was run."
+        "c1",
+        FailureKind.DENIED,
+        "Not run: the permission check failed (ZeroDivisionError). Calling again will not help; tell the user.",
+        "ZeroDivisionError('division by zero')",
     )
     assert crashed == [expected, expected]
     assert odd == Result.fail(
-        "c1", Kind.DENIED, "The policy gave no decision, and so nothing was run."
+        "c1",
+        FailureKind.DENIED,
+        "Not run: the permission check gave no decision. Calling again will not help; tell the user.",
+        "it returned True",
     )
     assert ran == []
 
@@ -86,7 +107,9 @@ async def test_nobody_to_ask_means_denied_at_once() -> None:
             outcome = await executor.run(ERASE)
 
     assert outcome == Result.fail(
-        "c1", Kind.DENIED, "Erase a? Nobody is here to answer that, and so nothing was run."
+        "c1",
+        FailureKind.DENIED,
+        "Not run: this needs the user's approval, and no one is available to give it. Do what you can without it, and report it at the end. Request: Erase a?",
     )
     assert ran == []
 
@@ -103,14 +126,16 @@ async def test_a_check_after_the_call_that_crashes_or_hangs_withholds_the_result
 
     outcomes: list[Result] = []
     for hook in (crash_after, hang_after):
-        async with Executor(tools, after=[hook], hook_timeout=0.3) as executor:
+        async with Executor(
+            tools, hooks=[Hook(after=hook)], limits=CallLimits(hook_timeout=0.3)
+        ) as executor:
             outcomes += [await executor.run(ERASE), await executor.run(ERASE)]
             outcomes += await executor.run_all([ERASE])
 
     assert ran == ["a"] * 6
     for outcome in outcomes:
         assert outcome.failure is not None
-        assert outcome.failure.kind is Kind.BUG
+        assert outcome.failure.kind is FailureKind.BUG
         assert "gone" not in outcome.text
         assert "hunter2" not in outcome.text
         assert "withheld" in outcome.text

@@ -12,19 +12,20 @@ from handrail import (
     READ,
     WRITE,
     Call,
+    CallLimits,
     Context,
     Executor,
-    Kind,
+    FailureKind,
     Result,
     Retry,
     Toolset,
     Transient,
     tool,
-    write_file,
+    writes_file,
 )
 
 
-def kinds(outcomes: list[Result]) -> list[Kind | None]:
+def kinds(outcomes: list[Result]) -> list[FailureKind | None]:
     return [one.failure.kind if one.failure else None for one in outcomes]
 
 
@@ -50,31 +51,24 @@ async def test_cancel_leaves_every_call_with_exactly_one_result() -> None:
         return "never"
 
     names = ["quick", "look", "work", "work", "missing"]
-    outcomes: list[Result] = []
-
     async with Executor(Toolset(quick, look, work)) as executor:
-
-        async def turn() -> None:
-            outcomes.extend(
-                await executor.run_all(Call(name, {}, f"c{n}") for n, name in enumerate(names))
-            )
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(turn)
-            await anyio.wait_all_tasks_blocked()
-            executor.cancel("c1")
-            await begun.wait()
-            executor.cancel()
+        turn = executor.turn()
+        turn.add(*(Call(name, {}, f"c{n}") for n, name in enumerate(names)))
+        await anyio.wait_all_tasks_blocked()
+        turn.cancel("c1")
+        await begun.wait()
+        turn.cancel()
+        outcomes = await turn.results()
 
     assert [one.call_id for one in outcomes] == ["c0", "c1", "c2", "c3", "c4"]
     assert kinds(outcomes) == [
         None,
-        Kind.CANCELLED,
-        Kind.UNKNOWN,
-        Kind.CANCELLED,
-        Kind.UNKNOWN_TOOL,
+        FailureKind.CANCELLED,
+        FailureKind.UNKNOWN,
+        FailureKind.CANCELLED,
+        FailureKind.UNKNOWN_TOOL,
     ]
-    assert outcomes[3].text == "The call was cancelled before it started. Nothing was run."
+    assert outcomes[3].text == "Not run: the call was cancelled before it started."
 
 
 async def test_a_sync_tool_that_blocks_two_seconds_misses_no_heartbeat() -> None:
@@ -166,10 +160,9 @@ async def test_a_timed_out_write_says_that_nobody_knows_and_not_to_try_again() -
         paid = await executor.run(Call("pay", {"amount": 5}, "c1"))
         looked = await executor.run(Call("look", {}, "c2"))
 
-    assert kinds([paid, looked]) == [Kind.UNKNOWN, Kind.TIMEOUT]
+    assert kinds([paid, looked]) == [FailureKind.UNKNOWN, FailureKind.TIMEOUT]
     assert paid.text == (
-        "The tool 'pay' did not finish within 0.05 seconds and was stopped. It is not known whether "
-        "it had its effect: check that first, and do not simply call it again."
+        "Timed out after 0.05 s and was stopped. It may have taken effect: check before you call it again."
     )
     assert "not known" not in looked.text
 
@@ -178,14 +171,14 @@ async def test_a_timed_out_thread_is_said_to_run_on_and_keeps_its_resource_until
     go = threading.Event()
     log: list[str] = []
 
-    @tool(effect=WRITE, timeout=0.5, touches=write_file)
+    @tool(effect=WRITE, timeout=0.5, touches=writes_file)
     def save(path: str) -> str:
         """Save slowly."""
         go.wait(5)
         log.append("the thread ended")
         return "late"
 
-    @tool(effect=WRITE, touches=write_file)
+    @tool(effect=WRITE, touches=writes_file)
     async def touch(path: str) -> str:
         """Touch a file."""
         log.append(f"touched {path}")
@@ -206,8 +199,8 @@ async def test_a_timed_out_thread_is_said_to_run_on_and_keeps_its_resource_until
             log.append("waited")
             go.set()
 
-    assert kinds([saved, other]) == [Kind.UNKNOWN, None]
-    assert "It is still running; what touches the same waits until it ends." in saved.text
+    assert kinds([saved, other]) == [FailureKind.UNKNOWN, None]
+    assert "but is still running: calls that conflict with it wait until it ends." in saved.text
     assert log == ["touched b", "waited", "the thread ended", "touched a", "touched"]
 
 
@@ -237,15 +230,18 @@ async def test_only_what_may_be_repeated_is_tried_again_and_always_with_the_same
         return ""
 
     retry = Retry(attempts=3, base=0.001, cap=0.001)
-    async with Executor(Toolset(read, write, safe_write), retry=retry, run_id="r") as executor:
-        outcomes = await executor.run_all(Call(name, {}, name) for name in seen)
+    async with Executor(
+        Toolset(read, write, safe_write), limits=CallLimits(retry=retry)
+    ) as executor:
+        turn = executor.turn("t", run="r")
+        outcomes = await executor.run_all((Call(name, {}, name) for name in seen), turn=turn)
 
     assert seen == {
-        "read": [("r/read", 1), ("r/read", 2), ("r/read", 3)],
-        "write": [("r/write", 1)],
-        "safe_write": [("r/safe_write", 1), ("r/safe_write", 2), ("r/safe_write", 3)],
+        "read": [("r/t/read", 1), ("r/t/read", 2), ("r/t/read", 3)],
+        "write": [("r/t/write", 1)],
+        "safe_write": [("r/t/safe_write", 1), ("r/t/safe_write", 2), ("r/t/safe_write", 3)],
     }
-    assert kinds(outcomes) == [Kind.TRANSIENT] * 3
+    assert kinds(outcomes) == [FailureKind.TRANSIENT] * 3
 
 
 async def test_nothing_is_tried_again_unless_somebody_asked_for_it() -> None:
@@ -262,7 +258,7 @@ async def test_nothing_is_tried_again_unless_somebody_asked_for_it() -> None:
 
     assert tries == [1]
     assert outcome.text == (
-        "the line is busy. It may work later: wait, or do something else first."
+        "the line is busy. This may be temporary: retry later, or continue with other work."
     )
 
 
@@ -328,5 +324,5 @@ async def test_one_failing_sibling_does_not_cancel_the_others() -> None:
             [Call("wait", {}, "c1"), Call("fail", {}, "c2"), Call("wait", {}, "c3")]
         )
 
-    assert kinds(outcomes) == [None, Kind.BUG, None]
+    assert kinds(outcomes) == [None, FailureKind.BUG, None]
     assert [outcomes[0].text, outcomes[2].text] == ["unharmed"] * 2

@@ -1,4 +1,4 @@
-"""Requests checked against the official SDKs' own types, with unknown keys refused."""
+"""Check requests against the types of the official SDKs. Unknown keys are rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing_extensions import is_typeddict
 
 
 def closed(kind: Any, seen: set[Any]) -> None:
-    """Make every TypedDict that a type reaches refuse keys that it does not name."""
+    """Make every TypedDict in a type reject unknown keys."""
     if is_typeddict(kind) and kind not in seen:
         seen.add(kind)
         kind.__pydantic_config__ = {**getattr(kind, "__pydantic_config__", {}), "extra": "forbid"}
@@ -38,7 +38,7 @@ ADAPTERS = {
 
 
 def consumed(value: Any) -> None:
-    """Walk through what pydantic validates only when it is looked at."""
+    """Visit values that pydantic validates only on access."""
     if isinstance(value, dict):
         for one in value.values():
             consumed(one)
@@ -53,7 +53,7 @@ def check_anthropic(body: dict[str, Any]) -> None:
 
 
 def check_openai_chat(body: dict[str, Any]) -> None:
-    """All keys are OpenAI's own, but for one that other servers give and take."""
+    """All keys are OpenAI's, apart from one that other servers use."""
     [messages] = body.values()
     plain = [{k: v for k, v in one.items() if k != "reasoning_content"} for one in messages]
     consumed(ADAPTERS["openai_chat"].validate_python(plain))
@@ -78,9 +78,9 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-def accepts(wire: str, body: dict[str, Any]) -> bool:
+def accepts(api: str, body: dict[str, Any]) -> bool:
     try:
-        CHECKS[wire](body)
+        CHECKS[api](body)
     except ValidationError:
         return False
     return True

@@ -1,16 +1,17 @@
-"""The tools of a request: the same bytes for the same tools, however they came together."""
+"""The tools of a request: the same bytes for the same tools in any order."""
 
 from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from handrail import READ, Exposure, Registry, Spec, Tool, Toolset, tool
-from handrail.providers import Compiled
-from providers.wires import WIRES
+from handrail.providers import CompiledTool
+from providers.apis import APIS
 
 
 def made(name: str, *, exposure: Exposure = Exposure.DIRECT) -> Tool[..., Any]:
@@ -31,14 +32,14 @@ def made(name: str, *, exposure: Exposure = Exposure.DIRECT) -> Tool[..., Any]:
 TOOLS = tuple(made(name) for name in ("zoo", "add", "fs.read", "größe", "x" * 80))
 
 
-def block(wire: str, tools: Toolset | list[Spec]) -> bytes:
-    return json.dumps(WIRES[wire].encode_tools(tools)).encode()
+def block(api: str, tools: Toolset | list[Spec]) -> bytes:
+    return json.dumps(APIS[api].encode_tools(tools)).encode()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("at", range(len(TOOLS)))
-def test_a_tool_block_is_the_same_bytes_whatever_the_order(wire: str, at: int) -> None:
-    first = block(wire, Toolset(*TOOLS))
+def test_a_tool_block_has_the_same_bytes_in_any_order(api: str, at: int) -> None:
+    first = block(api, Toolset(*TOOLS))
     tools = random.Random(at).sample(TOOLS, len(TOOLS))  # noqa: S311  an order, no secret
     registry = Registry()
     registry.add(Toolset(*tools[:at]), name="near")
@@ -46,24 +47,32 @@ def test_a_tool_block_is_the_same_bytes_whatever_the_order(wire: str, at: int) -
     registry.remove("near")
     registry.add(Toolset(*tools[:at]), name="near again")
 
-    assert block(wire, Toolset(*tools)) == first
-    assert block(wire, [one.spec for one in tools]) == first
-    assert block(wire, registry.snapshot()) == first
+    assert block(api, Toolset(*tools)) == first
+    assert block(api, [one.spec for one in tools]) == first
+    assert block(api, registry.snapshot()) == first
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_hidden_tools_are_not_sent_and_names_fit_the_wire(wire: str) -> None:
+@pytest.mark.parametrize("api", APIS)
+def test_hidden_tools_are_not_sent_and_names_fit_the_api(api: str) -> None:
     hidden = made("hidden", exposure=Exposure.HIDDEN)
     tools = Toolset(*TOOLS, hidden)
-    names = [one.get("name") or one["function"]["name"] for one in WIRES[wire].encode_tools(tools)]
+    names = [one.get("name") or one["function"]["name"] for one in APIS[api].encode_tools(tools)]
 
-    assert [tools.wire_names[name] for name in names] == sorted(one.spec.name for one in TOOLS)
+    assert [tools.api_names[name] for name in names] == sorted(one.spec.name for one in TOOLS)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_tool_and_its_spec_compile_alike(wire: str) -> None:
-    compiled = WIRES[wire].compile(TOOLS[0])
+@pytest.mark.parametrize("api", APIS)
+def test_a_tool_and_its_spec_compile_alike(api: str) -> None:
+    compiled = APIS[api].compile(TOOLS[0])
 
-    assert isinstance(compiled, Compiled)
-    assert compiled == WIRES[wire].compile(TOOLS[0].spec)
-    assert [compiled.wire] == WIRES[wire].encode_tools([TOOLS[0].spec])
+    assert isinstance(compiled, CompiledTool)
+    assert compiled == APIS[api].compile(TOOLS[0].spec)
+    assert [compiled.definition] == APIS[api].encode_tools([TOOLS[0].spec])
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_application_data_is_never_sent_to_a_model(api: str) -> None:
+    spec = Spec(name="pay", description="Pay.", input_schema={"type": "object"})
+    marked = replace(spec, needs_approval=True, exclusive=True, metadata={"team": "money"})
+
+    assert APIS[api].encode_tools([marked]) == APIS[api].encode_tools([spec])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from handrail.sandbox import Running, Sandbox
+from handrail.sandbox import Process, Sandbox
 
 
 class Ended(NamedTuple):
@@ -15,7 +15,7 @@ class Ended(NamedTuple):
     notes: str
 
 
-async def ended(running: Running) -> Ended:
+async def ended(running: Process) -> Ended:
     """Read to the end, wait, and clear up."""
     said = b""
     try:
@@ -24,7 +24,7 @@ async def ended(running: Running) -> Ended:
         code = await running.wait()
         return Ended(code, said.decode(), running.notes().decode())
     finally:
-        await running.end()
+        await running.kill()
 
 
 async def run(sandbox: Sandbox, command: str, **options: Any) -> Ended:

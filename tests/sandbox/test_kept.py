@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.sandbox import Sandbox, Unavailable
+from handrail.sandbox import Sandbox, SandboxUnavailable
 from sandbox.commands import run
 
 CHANGES = (
@@ -50,8 +50,10 @@ async def test_no_command_changes_what_is_kept(root: Path, command: str, masked:
     before = inodes(root)
     kept = ["conf/app", str(root / "tools.py")]
 
-    done = await run(Sandbox(root, kept=kept, masked=masked), f"{command}; echo ended")
-    free = await run(Sandbox(root, kept=kept), "echo x > conf/other && cat conf/app/a tools.py")
+    done = await run(Sandbox(root, read_only=kept, masked=masked), f"{command}; echo ended")
+    free = await run(
+        Sandbox(root, read_only=kept), "echo x > conf/other && cat conf/app/a tools.py"
+    )
 
     assert "ended" in done.text
     assert inodes(root) == before
@@ -82,11 +84,11 @@ async def test_a_link_that_a_command_could_replace_is_refused(
 ) -> None:
     (root / link).symlink_to(to)
 
-    with pytest.raises(Unavailable) as refused:
-        Sandbox(root, kept=[kept]).start("true")
+    with pytest.raises(SandboxUnavailable) as refused:
+        Sandbox(root, read_only=[kept]).start("true")
 
     assert str(refused.value) == (
-        f"{root / kept} cannot be kept: {root / link} is a symbolic link in the workspace, which "
+        f"{root / kept} cannot be protected: {root / link} is a symbolic link in the workspace, which "
         "a command could replace."
     )
 
@@ -98,29 +100,29 @@ async def test_a_link_to_a_link_is_seen_and_one_from_outside_is_followed(
     (root / "conf/app/inner").symlink_to("../../tools.py")
     outside = [str(tmp_path / "outer/app"), str(tmp_path / "outer/app/inner")]
     before = inodes(root)
-    await run(Sandbox(root, kept=outside), "; ".join(CHANGES))
+    await run(Sandbox(root, read_only=outside), "; ".join(CHANGES))
     (tmp_path / "outer").unlink()
     (root / "by").symlink_to("conf")
     (tmp_path / "outer").symlink_to(root / "by")
 
     assert inodes(root) == before
-    with pytest.raises(Unavailable, match="/by is a symbolic link in the workspace"):
-        Sandbox(root, kept=outside).start("true")
+    with pytest.raises(SandboxUnavailable, match="/by is a symbolic link in the workspace"):
+        Sandbox(root, read_only=outside).start("true")
 
 
 def test_what_is_not_there_or_holds_the_workspace_cannot_be_kept(root: Path) -> None:
     for kept, words in {
-        "conf/none": "cannot be kept: it is not there, and a command could make it",
-        ".": "The workspace lies in .*, where no command may write",
-        "..": "The workspace lies in .*, where no command may write",
+        "conf/none": "cannot be protected: it does not exist, and a command could create it",
+        ".": "The workspace is inside .*, which read_only protects",
+        "..": "The workspace is inside .*, which read_only protects",
     }.items():
-        with pytest.raises(Unavailable, match=words):
-            Sandbox(root, kept=[kept]).start("true")
+        with pytest.raises(SandboxUnavailable, match=words):
+            Sandbox(root, read_only=[kept]).start("true")
 
 
 async def test_landlock_cannot_keep_anything_and_is_refused(root: Path) -> None:
-    with pytest.raises(Unavailable, match=r"tools\.py can be kept as it is with bubblewrap only"):
-        Sandbox(root, tier="landlock", kept=["tools.py"])
+    with pytest.raises(SandboxUnavailable, match=r"Protecting .*tools\.py requires bubblewrap"):
+        Sandbox(root, tier="landlock", read_only=["tools.py"])
 
-    elsewhere = Sandbox(root, tier="landlock", kept=["/etc/hostname", "/nowhere/at/all"])
+    elsewhere = Sandbox(root, tier="landlock", read_only=["/etc/hostname", "/nowhere/at/all"])
     assert (await run(elsewhere, "echo x > tools.py")).code == 0

@@ -20,8 +20,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import HandrailError, Refused, ToolFailed
-from handrail.sandbox import Limits, Sandbox, Unavailable, harmless
-from handrail.sandbox._targets import Targets
+from handrail.sandbox import ResourceLimits, Sandbox, SandboxUnavailable, safe_variables
 from sandbox.commands import ended, run
 
 both = pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
@@ -156,7 +155,7 @@ def test_what_a_command_hands_on_is_harmless() -> None:
         "GOFLAGS": "-toolexec=x",
     }
 
-    assert harmless(given) == {"NAME": "value", "NODE_ENV": "test", "VIRTUAL_ENV": "/x"}
+    assert safe_variables(given) == {"NAME": "value", "NODE_ENV": "test", "VIRTUAL_ENV": "/x"}
 
 
 @both
@@ -187,10 +186,10 @@ async def test_a_folder_to_start_in_is_in_the_workspace(tmp_path: Path, tier: An
     for cwd in ("..", "/", "link", "link/etc"):
         with pytest.raises(Refused) as refused:
             sandbox.start("pwd", cwd=cwd)
-        assert (
-            str(refused.value) == f"'{cwd}' is outside the workspace. Give a folder that is in it."
+        assert str(refused.value) == (
+            f"Not run: '{cwd}' is outside the workspace. Use a folder inside it."
         )
-    with pytest.raises(ToolFailed, match="There is no folder 'missing' in the workspace"):
+    with pytest.raises(ToolFailed, match="The folder 'missing' does not exist in the workspace"):
         sandbox.start("pwd", cwd="missing")
     with pytest.raises(ToolFailed, match="NUL"):
         sandbox.start("pwd", cwd="a\0b")
@@ -205,22 +204,21 @@ async def test_a_command_that_cannot_be_passed_on_is_refused(tmp_path: Path, tie
     with pytest.raises(ToolFailed) as long:
         sandbox.start(":" * 200_000)
 
-    assert str(nul.value) == "The command has a NUL character in it. Send it without."
+    assert str(nul.value) == "Not run: the command contains a NUL character. Remove it."
     assert str(long.value) == snapshot(
-        "The command is too long for one line of arguments. "
-        "Write it to a file of the workspace and run that."
+        "Not run: the command is longer than 120,000 bytes. Write it to a file and run that."
     )
     assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["A=B", "", "1A", "A\nB"])
 def test_a_variable_needs_a_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(HandrailError, match="cannot be the name"):
+    with pytest.raises(HandrailError, match="is not a valid environment variable name"):
         Sandbox(tmp_path, variables={name: "x"})
 
 
 def test_a_variable_has_no_nul(tmp_path: Path) -> None:
-    with pytest.raises(HandrailError, match="MINE has a NUL character in it"):
+    with pytest.raises(HandrailError, match="MINE contains a NUL character"):
         Sandbox(tmp_path, variables={"MINE": "a\0b"})
 
 
@@ -299,12 +297,11 @@ async def test_a_name_can_be_left_open(tmp_path: Path) -> None:
 async def test_a_held_name_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".claude").symlink_to("/nowhere")
 
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(SandboxUnavailable) as refused:
         Sandbox(tmp_path).start("true")
 
     assert str(refused.value) == snapshot(
-        ".claude in the workspace is a symbolic link, which a command could replace. "
-        "Make it a file or folder of its own, or pass writable=('.claude',) to leave it open."
+        ".claude in the workspace is a symbolic link, which a command could replace. Replace it by a file or folder, or pass writable=('.claude',) to leave it unprotected."
     )
     assert not lock_of(tmp_path).exists()
 
@@ -316,7 +313,7 @@ async def test_a_link_on_the_way_to_what_is_held_is_refused(tmp_path: Path, link
     sandbox = Sandbox(root)
 
     planted = await run(sandbox, command)
-    with pytest.raises(Unavailable, match=f"{link} in the workspace is a symbolic link"):
+    with pytest.raises(SandboxUnavailable, match=f"{link} in the workspace is a symbolic link"):
         await run(sandbox, f"touch {link}/planted")
     left_open = await run(Sandbox(root, writable=[".git/modules"]), f"touch {link}/planted")
 
@@ -341,7 +338,7 @@ async def test_places_for_missing_names_go_with_the_last_command(tmp_path: Path)
     second = await run(Sandbox(tmp_path), "touch .vscode/x")
     between = (tmp_path / ".vscode").is_dir()
     third = await run(sandbox, "touch .vscode/x")
-    await first.end()
+    await first.kill()
 
     assert (second.code, third.code, between) == (1, 1, True)
     assert names(tmp_path) == []
@@ -352,7 +349,7 @@ async def test_what_came_into_a_place_meanwhile_stays(tmp_path: Path) -> None:
     running = Sandbox(tmp_path).start("echo go; sleep 60")
     await running.read()
     (tmp_path / ".vscode/settings.json").write_text("{}", encoding="utf-8")
-    await running.end()
+    await running.kill()
 
     assert names(tmp_path) == [".vscode"]
 
@@ -382,7 +379,7 @@ def test_locks_are_kept_where_nobody_else_can_reach(
         folder.mkdir(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     try:
-        with pytest.raises(Unavailable, match="a folder that this user alone can enter"):
+        with pytest.raises(SandboxUnavailable, match="a folder that only this user can enter"):
             Sandbox(tmp_path / "ws").start("true")
     finally:
         (folder.rmdir if weak == "open to others" else folder.unlink)()
@@ -419,7 +416,7 @@ async def test_a_workspace_in_a_secret_place_can_be_used(home: Path, tier: Any) 
 
 @both
 async def test_limits_are_hard(tmp_path: Path, tier: Any) -> None:
-    limits = Limits(memory=1 << 30, file_bytes=1 << 20, files=99, processes=77)
+    limits = ResourceLimits(memory=1 << 30, file_bytes=1 << 20, files=99, processes=77)
     line = "ulimit -Hc; ulimit -Hd; ulimit -Hf; ulimit -Hn; ulimit -Hu; ulimit -c 1 2>/dev/null || echo no"
 
     made = await run(Sandbox(tmp_path, tier=tier, limits=limits), line)
@@ -447,8 +444,8 @@ async def test_what_was_said_last_can_be_read_after_the_end(tmp_path: Path, tier
     first = await running.read(2)
     while running.notes() != b"noted\n":
         await anyio.lowlevel.checkpoint()
-    await running.end()
-    await running.end()
+    await running.kill()
+    await running.kill()
 
     assert (first, await running.read(), await running.read()) == (b"sa", b"id\n", b"")
     assert (await running.wait(), running.notes()) == (-9, b"noted\n")
@@ -460,7 +457,7 @@ async def test_a_long_note_holds_nobody_up(tmp_path: Path, tier: Any) -> None:
     running = sandbox.start("head -c 1M /dev/zero >&3; exec 3>&-; sleep 0.1", notes=True)
 
     assert await running.wait() == 0
-    await running.end()
+    await running.kill()
     assert len(running.notes()) == 1 << 18
 
 
@@ -480,7 +477,7 @@ async def test_several_may_wait_and_read_while_one_ends_it(tmp_path: Path, tier:
         for one in (wait, wait, read, read):
             tasks.start_soon(one)
         await anyio.wait_all_tasks_blocked()
-        await running.end()
+        await running.kill()
 
     assert sorted(codes, key=str) == [-9, -9, b"", b""]
 
@@ -490,9 +487,9 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_exit_code(tmp_path: Path) -
     running = Sandbox(tmp_path, variables=many).start("true")
 
     assert await running.read() == b"bwrap: Exceeded maximum number of arguments 9000\n"
-    with pytest.raises(Unavailable, match="could not be set up"):
+    with pytest.raises(SandboxUnavailable, match="could not be set up"):
         await running.wait()
-    await running.end()
+    await running.kill()
 
 
 async def test_a_workspace_that_has_gone_is_no_exit_code(tmp_path: Path) -> None:
@@ -500,34 +497,34 @@ async def test_a_workspace_that_has_gone_is_no_exit_code(tmp_path: Path) -> None
     sandbox = Sandbox(tmp_path / "ws", writable=[str(tmp_path / "gone")])
 
     running = sandbox.start("true")
-    with pytest.raises(Unavailable, match="could not be set up"):
+    with pytest.raises(SandboxUnavailable, match="could not be set up"):
         await running.wait()
-    await running.end()
+    await running.kill()
 
 
-def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    first = Targets(str(tmp_path))
-    first.note([".idea"])
-    (tmp_path / ".idea").mkdir()
+async def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path, tier="bubblewrap")
+    first = sandbox.start("echo; exec sleep 100")
+    await first.read()
     lock = lock_of(tmp_path)
     held = os.open(lock, os.O_RDONLY)
     lock.unlink()
-    first.release()  # somebody else was last, and has seen to it
+    await first.kill()  # somebody else was last, and has seen to it
     os.close(held)
     left = (tmp_path / ".idea").is_dir()
 
-    Targets(str(tmp_path)).release()
+    await run(sandbox, "true")
     alone = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(alone, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(Targets, str(tmp_path))
+        waiting = pool.submit(sandbox.start, "true")
         while f":{os.fstat(alone).st_ino} " not in _blocked():
             os.sched_yield()
         lock.unlink()
         os.close(alone)
         second = waiting.result()
     again = lock.exists()
-    second.release()
+    await ended(second)
 
     assert (left, again, lock.exists()) == (True, True, False)
 
@@ -542,41 +539,52 @@ def test_a_report_says_what_is_on_and_what_is_open(tmp_path: Path) -> None:
     assert Sandbox(tmp_path).report().tier == "bubblewrap"
     assert str(Sandbox(tmp_path).report()) == snapshot("""\
 sandbox: bubblewrap
-  on: writes end at the workspace and private folders for temporary files (mounts)
-  on: names that other programs act on (.git/hooks, .vscode, ...) are read-only (mounts)
-  on: secrets in the home folder, and what is masked, cannot be read (mounts)
-  on: other processes cannot be seen, and end with the command (namespace for processes)
-  on: no sockets but those of the command's own loopback (namespace for networks, filter)
-  on: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
-  on: an environment of its own; no input, no terminal; limits on memory, files and core dumps
-  open: other files of this machine can be read
-  open: what the host mounts while a command runs may be seen and written by it
-  open: named pipes of other programs can be written, where the user may
-  open: a command that is quick while another starts may have an empty file or folder made outside
-  open: repositories that a command makes or finds below the workspace are not protected
-  open: the kernel itself, and what processors leak: for hostile code, take a virtual machine\
+  enforced: commands can write only the workspace and private temporary folders (mounts)
+  enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
+  enforced: secrets in the home folder and masked files cannot be read (mounts)
+  enforced: other processes are invisible; those of a command end with it (process namespace)
+  enforced: no sockets except on the command's own loopback (network namespace, filter)
+  enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
+  enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
+  not enforced: other files of this system can be read
+  not enforced: file systems mounted while a command runs may be visible and writable to it
+  not enforced: named pipes of other programs can be written, if the user may
+  not enforced: a command can cause an empty file or folder outside while another command starts
+  not enforced: other repositories inside the workspace are not protected
+  not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code\
 """)
     assert str(Sandbox(tmp_path, tier="landlock").report()) == snapshot("""\
 sandbox: landlock
-  on: writes end at the workspace and a private folder for temporary files (Landlock)
-  on: contents of secrets in the home folder, and of what is masked, cannot be read (Landlock)
-  on: no network and no sockets at all (filter for system calls)
-  on: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring
-  on: an environment of its own; no input, no terminal; limits on memory, files and core dumps
-  on: all that a command starts ends with it
-  open: modes, times and extended attributes of files outside can be changed, where the user may
-  open: where the user is root, that makes any program setuid
-  open: names that other programs act on (.git/hooks, .vscode, ...) can be written
-  open: other processes, and the temporary files of others, can be seen
-  open: the names of masked files can be listed
-  open: commands go on if this process is killed
-  open: no hosts can be allowed\
+  enforced: commands can write only the workspace and a private temporary folder (Landlock)
+  enforced: secrets in the home folder and masked files cannot be read (Landlock)
+  enforced: no network and no sockets, not even localhost (system call filter)
+  enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring
+  enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
+  enforced: every process of a command ends with it
+  not enforced: modes, times and attributes of files outside can be changed, if the user may change them
+  not enforced: as root, this includes making programs setuid
+  not enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) can be written
+  not enforced: other processes and their temporary files can be seen
+  not enforced: the names of masked files can be listed
+  not enforced: commands keep running if this process is killed
+  not enforced: hosts cannot be allowed\
 """)
+
+
+def test_a_sandbox_says_what_commands_can_reach_and_write(tmp_path: Path) -> None:
+    plain = Sandbox(tmp_path)
+    open_one = Sandbox(tmp_path, network=["example.org"], writable=["/var/cache", ".venv", ".git"])
+    other = Sandbox(tmp_path, tier="landlock", writable=["/var/cache"])
+
+    assert (plain.network, plain.writable) == ((), ())
+    assert (open_one.network, open_one.writable) == (("example.org",), ("/var/cache",))
+    assert (other.network, other.writable, other.protected) == ((), ("/var/cache",), ())
+    assert set(plain.protected) - set(open_one.protected) == {".git/config", ".git/hooks", ".venv"}
 
 
 def test_a_workspace_is_a_folder_and_not_everything(tmp_path: Path) -> None:
     for root in ("/", tmp_path / "missing"):
-        with pytest.raises(Unavailable, match="cannot be a workspace"):
+        with pytest.raises(SandboxUnavailable, match="cannot be a workspace"):
             Sandbox(root)
 
 
@@ -587,5 +595,5 @@ async def test_a_workspace_that_is_gone_runs_nothing(tier: Any, tmp_path: Path) 
     sandbox = Sandbox(root, tier=tier)
     shutil.rmtree(root)
 
-    with pytest.raises(Unavailable, match="is not there any more"):
+    with pytest.raises(SandboxUnavailable, match="no longer exists"):
         sandbox.start("true")

@@ -32,11 +32,26 @@ async def test_a_step_is_words_a_call_both_a_reply_or_a_function() -> None:
     assert model.requests == [REQUEST] * 6
 
 
+async def test_arguments_are_sent_as_json_text_as_models_send_them() -> None:
+    given = Call("add", {"a": 1, "b": ["é"]}, "1")
+    sent = Call("add", '{"a": 1, "b": ["é"]}', "1")
+    whole = Reply((Text("w"), given), "calls")
+    with ScriptedModel(given, ["b", given], whole, lambda _: whole) as model:
+        replies = [await model(REQUEST) for _ in range(4)]
+
+    assert replies == [
+        Reply((sent,), "calls"),
+        Reply((Text("b"), sent), "calls"),
+        Reply((Text("w"), sent), "calls"),
+        Reply((Text("w"), sent), "calls"),
+    ]
+
+
 async def test_a_run_that_asks_for_more_than_the_script_has_fails() -> None:
     model = ScriptedModel("a")
     await model(REQUEST)
 
-    with pytest.raises(OffScript, match="the script has 1 steps, and the run asks for one more"):
+    with pytest.raises(OffScript, match="The run needs step 2, but the script has only 1"):
         await model(REQUEST)
     assert model.requests == [REQUEST]
 

@@ -7,19 +7,20 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
-from handrail import Call, Executor, Kind, Result, Toolset
+from handrail import Call, Executor, FailureKind, Result, Toolset
 from handrail.tools import Workspace, edit, read, write
-from handrail.tools._beneath import by_kernel, by_walk
 
 HERE = Path(__file__).parent
-OPENERS = (by_kernel, by_walk)
+NAMES = os.O_PATH | os.O_CLOEXEC
+"""How an opener opens: the descriptor names something, and cannot read it."""
+Opener: TypeAlias = Callable[[int, str], int]
 PROFILE = os.environ.get("HANDRAIL_PROFILE", "quick")
 
 
@@ -46,7 +47,7 @@ def results(tools: Toolset, *calls: tuple[str, dict[str, Any]], **options: Any) 
     return anyio.run(turn)
 
 
-def kind(result: Result) -> Kind | None:
+def kind(result: Result) -> FailureKind | None:
     """What kind of failure it is, if it is one."""
     return result.failure.kind if result.failure else None
 

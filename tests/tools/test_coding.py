@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
+from handrail.net import Guard
+from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
-from handrail.tools import Workspace, coding
+from handrail.tools import Jobs, Shell, Workspace, bash, coding_tools, web_fetch
+
+MAX_BLOCK_TOKENS = 2_500
+"""What the tools may cost in every request, at four characters per token."""
 
 ALL = ["bash", "edit", "glob", "grep", "read", "read_job", "stop_job", "web_fetch", "write"]
 
 
 def names(tmp_path: Path, *without: str) -> list[str]:
-    return [one.name for one in coding(Workspace(tmp_path), without=without).specs]
+    return [one.name for one in coding_tools(Workspace(tmp_path), without=without).specs]
 
 
 def test_a_coding_agent_has_nine_tools(tmp_path: Path) -> None:
@@ -21,7 +29,7 @@ def test_a_coding_agent_has_nine_tools(tmp_path: Path) -> None:
 
 
 def test_commands_run_in_a_sandbox_that_is_given(tmp_path: Path) -> None:
-    made = coding(Workspace(tmp_path), sandbox=Sandbox(tmp_path))
+    made = coding_tools(Workspace(tmp_path), sandbox=Sandbox(tmp_path))
 
     assert [one.name for one in made.specs] == ALL
 
@@ -35,3 +43,67 @@ def test_without_bash_there_are_no_jobs_either(tmp_path: Path) -> None:
     assert names(tmp_path, "bash") == [
         one for one in ALL if one not in {"bash", "read_job", "stop_job"}
     ]
+
+
+def test_all_tools_together_cost_little_in_every_request(tmp_path: Path) -> None:
+    block = anthropic.encode_tools(coding_tools(Workspace(tmp_path)))
+    text = json.dumps(block, separators=(",", ":"), ensure_ascii=False)
+
+    assert len(text) / 4 <= MAX_BLOCK_TOKENS
+
+
+def test_no_description_breaks_a_line_within_a_sentence(tmp_path: Path) -> None:
+    for spec in coding_tools(Workspace(tmp_path)).specs:
+        first, blank, rest = spec.description.split("\n")
+        assert (first[-1], blank, rest[-1]) == (".", "", "."), spec.name
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "hosts": {"network": ["a.org", "*.b.org"]},
+    "many hosts": {"network": [f"h{n}.org" for n in range(12)]},
+    "writable": {"writable": ["/var/cache", ".venv", ".git"]},
+    "landlock": {"tier": "landlock"},
+}
+
+
+def test_the_description_of_bash_says_what_the_sandbox_allows(tmp_path: Path) -> None:
+    usual = bash(Sandbox(tmp_path)).spec.description.split(". ")
+    described = {
+        name: bash(Sandbox(tmp_path, **options)).spec.description.split(". ")
+        for name, options in SETTINGS.items()
+    }
+
+    assert {
+        name: [part for part in parts if part not in usual] for name, parts in described.items()
+    } == snapshot(
+        {
+            "hosts": ["Network access only to a.org and *.b.org"],
+            "many hosts": [
+                "Network access only to h0.org, h1.org, h2.org, h3.org, h4.org, h5.org, h6.org, h7.org, h8.org, h9.org and 2 more"
+            ],
+            "writable": ["Only the workspace, /var/cache and $TMPDIR are writable"],
+            "landlock": [
+                "No network, not even localhost",
+                "Only the workspace and $TMPDIR are writable",
+            ],
+        }
+    )
+
+
+def test_the_description_of_bash_says_what_lasts_and_what_can_run_on(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    usual = bash(sandbox).spec.description
+
+    assert "cd does not last" in usual
+    assert "cd does not last" not in bash(sandbox, shell=Shell()).spec.description
+    assert "background" not in usual
+    assert "use background to keep one running" in bash(sandbox, jobs=Jobs()).spec.description
+
+
+def test_the_description_of_web_fetch_says_what_the_guard_allows() -> None:
+    guard = Guard(networks=("10.1.0.0/16",), names=("wiki.internal",), ports=frozenset({8080}))
+    described = web_fetch(guard=guard).spec.description
+
+    assert [part for part in described.split(". ") if "reaches" in part] == snapshot(
+        ["It reaches only public hosts, 10.1.0.0/16 and wiki.internal, on port 8080"]
+    )

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from handrail.tools import Outline, Workspace, coding, outline
+from handrail.tools import ToolSummary, Workspace, coding_tools, outline
 
 
 @pytest.mark.parametrize("without", [[], ["bash"], ["web_fetch", "read"], ["stop_job"], ["none"]])
 def test_the_outline_is_what_the_tools_are(tmp_path: Path, without: list[str]) -> None:
-    made = coding(Workspace(tmp_path), without=without)
+    made = coding_tools(Workspace(tmp_path), without=without)
 
     assert outline(without=without) == tuple(
-        Outline(one.name, one.effect, one.description, one.exposure) for one in made.specs
+        ToolSummary(one.name, one.effect, one.description, one.exposure) for one in made.specs
     )
 
 
@@ -25,7 +25,7 @@ def test_web_fetch_is_left_out_where_its_extra_is_not_there(
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
 
-    made = coding(Workspace(tmp_path), without=["bash"])
+    made = coding_tools(Workspace(tmp_path), without=["bash"])
 
     assert [one.name for one in outline()] == [
         "bash",

@@ -7,26 +7,32 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import cycle
+from pathlib import Path
 
-from handrail.tools import Workspace
-from handrail.tools._change import changing
+import anyio
+
+from handrail import Call, Executor, Toolset
+from handrail.tools import Workspace, edit
 
 CONTENTS = (b"a" * 300_000, b"b" * 500_000)
 
 
-def write(workspace: Workspace) -> None:
-    for content in cycle(CONTENTS):
-        with changing(workspace, "f") as change:
-            change.write(content)
+async def write(folder: str, one: str, other: str) -> None:
+    """Turn each content into the other one."""
+    async with Executor(Toolset(edit(Workspace(folder)))) as executor:
+        while True:
+            args = {"file_path": "f", "old_string": one, "new_string": other}
+            done = await executor.run(Call("edit", args, "c1"))
+            assert done.failure is None, done.text
+            one, other = other, one
 
 
 def main(folder: str) -> None:
-    workspace = Workspace(folder)
     for _ in sys.stdin:
         child = os.fork()
         if not child:
-            write(workspace)
+            contents = sorted(CONTENTS, key=Path(folder, "f").read_bytes().__ne__)
+            anyio.run(write, folder, *(content.decode() for content in contents))
         print(child, flush=True)  # noqa: T201
         os.waitpid(child, 0)
         print("ended", flush=True)  # noqa: T201

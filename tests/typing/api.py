@@ -10,13 +10,14 @@ from handrail import (
     Access,
     Args,
     Context,
+    Effect,
     Failure,
     Json,
     Registry,
     Spec,
     Tool,
     Toolset,
-    read_file,
+    reads_file,
     tool,
 )
 
@@ -28,7 +29,7 @@ def add(a: int, b: int = 2) -> int:
 
 
 def touched(path: str, **_: object) -> Access:
-    return read_file(path)
+    return reads_file(path)
 
 
 @tool(effect=READ, touches=touched, aliases=["cat"], timeout=3.0)
@@ -47,6 +48,10 @@ class Notes:
         self.kept.append(text)
         return len(self.kept)
 
+
+assert_type(Access("write", "order:o1").verb, Effect)
+assert_type(Access(READ, "order:o1").verb, Effect)
+Access("delete", "order:o1")  # type: ignore[arg-type]
 
 assert_type(add(1), int)
 assert_type(add(a=1, b=2), int)
@@ -67,7 +72,7 @@ async def send(args: dict[str, Json], context: Context) -> str:
 remote = Tool.remote(Spec(name="far", description="Far away.", input_schema={}), send)
 assert_type(remote, Tool[..., Any])
 
-tools = Toolset(add, show, remote, Notes().note) | Toolset.of(Notes())
+tools = Toolset(add, show, remote, Notes().note) | Toolset.from_object(Notes())
 assert_type(tools["add"], Tool[..., Any])
 assert_type(tools.specs, tuple[Spec, ...])
 assert_type(tools.only("add").map(lambda one: one), Toolset)

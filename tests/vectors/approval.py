@@ -21,20 +21,32 @@ from rich.console import Console
 from approvals.person import person
 from handrail import (
     READ,
+    Approvals,
     Call,
+    CheckedCall,
     Executor,
-    Kind,
+    FailureKind,
+    Hook,
     Registry,
     Result,
     Retry,
     Toolset,
     Transient,
     tool,
-    write_file,
+    writes_file,
 )
-from handrail.approvals import FileLedger, Tampered, callback, defer, seal, terminal, unseal
-from handrail.judgement import Allow, Answer, Approver, Deny, Edit, Pending, Policy
-from handrail.policy import Memory, Places, Rulebook
+from handrail.approvals import (
+    FileLedger,
+    Tampered,
+    callback,
+    defer,
+    sign_pending,
+    terminal,
+    verify_pending,
+)
+from handrail.permissions import Allow, Answer, Approver, Deny, Edit, Pending, Policy
+from handrail.policy import RememberedApprovals, Rulebook, RulePaths
+from resuming import resume
 from vectors.stage import TOOLS, ran, rules, save
 
 KEY = b"k" * 32
@@ -84,8 +96,17 @@ async def asked(executor: Executor, *calls: Call) -> list[Pending]:
 
 
 async def resumed(executor: Executor, pending: Pending, answer: Any = None) -> Result:
-    [result] = await executor.resume([pending], {pending.id: answer or Allow()})
+    [result] = await handed_in(executor, [pending], {pending.id: answer or Allow()})
     return result
+
+
+async def handed_in(
+    executor: Executor, pending: Iterable[Pending], answers: Mapping[str, Answer]
+) -> list[Result]:
+    """What becomes of calls that waited, once their answers are there."""
+    if isinstance(executor, ByName):
+        return await executor.resume(pending, answers)
+    return await resume(executor, pending, answers)
 
 
 def is_open(result: Result) -> bool:
@@ -113,10 +134,10 @@ async def _what_ran_was_shown(host: Host) -> bool:
     approving = Approving(mutates)
     policy = Rulebook()
     tools = TOOLS | Toolset(note)
-    async with host.executor(tools, policy=policy, approver=approving.approver) as executor:
+    async with host.executor(tools, policy=policy, approvals=approving.approver) as executor:
         await executor.run(Call("bash", args, "1"))
         await executor.run(Call("note", nested, "2"))
-    async with host.executor(tools, policy=policy, approver=defer) as executor:
+    async with host.executor(tools, policy=policy, approvals=defer) as executor:
         args["command"] = "ls"
         [pending] = await asked(executor, Call("bash", args, "1"))
         args["command"] = "rm"
@@ -128,20 +149,20 @@ async def _no_hook_comes_after_a_yes(host: Host) -> bool:
     """002: what a hook makes of a call is there before it is shown, after an edit too."""
     said: list[bool] = []
 
-    async def later(call: Call) -> Call:
-        return replace(call, args={"command": "rm"}) if said else call
+    async def later(call: CheckedCall) -> CheckedCall | Call:
+        return call.with_args(command="rm") if said else call
 
     def answers(_pending: Pending) -> Any:
         said.append(True)
         return Edit({"command": "pwd"}) if len(said) == 2 else True
 
     approving = Approving(answers)
-    options: dict[str, Any] = {"policy": Rulebook(), "before": [later]}
-    async with host.executor(TOOLS, approver=approving.approver, **options) as executor:
+    options: dict[str, Any] = {"policy": Rulebook(), "hooks": [Hook(before=later)]}
+    async with host.executor(TOOLS, approvals=approving.approver, **options) as executor:
         await executor.run(bash("ls"))  # allowed as it is; then the hook would have another
         await executor.run(bash("date"))  # edited: the hook makes it rm, which is shown
     said.clear()
-    async with host.executor(TOOLS, approver=defer, **options) as executor:
+    async with host.executor(TOOLS, approvals=defer, **options) as executor:
         [pending] = await asked(executor, bash("cal"))
         said.append(True)
         await resumed(executor, pending)
@@ -152,25 +173,25 @@ async def _no_hook_comes_after_a_yes(host: Host) -> bool:
 async def _a_changed_tool_is_asked_about(host: Host) -> bool:
     """003: another description is another tool."""
 
-    @tool(name="save", touches=lambda path, **_: write_file(path))
+    @tool(name="save", touches=lambda path, **_: writes_file(path))
     async def changed(path: str, text: str = "") -> None:
         """Save, and tell everybody."""
         ran.append("changed")
 
     registry = Registry()
     registry.add(Toolset(save), name="files")
-    async with host.executor(registry, policy=Rulebook(), approver=defer) as executor:
+    async with host.executor(registry, policy=Rulebook(), approvals=defer) as executor:
         [pending] = await asked(executor, put("a"))
         registry.remove("files")
         registry.add(Toolset(changed), name="files")
         stale = await resumed(executor, pending)
     registry.remove("files")
     registry.add(Toolset(save), name="files")
-    async with host.executor(registry, policy=Rulebook(), approver=defer) as executor:
+    async with host.executor(registry, policy=Rulebook(), approvals=defer) as executor:
         [pending] = await asked(executor, put("a"))
         registry.remove("files")
         registry.add(Toolset(changed), name="files")
-        executor.advertise()
+        executor.refresh_tools()
         again = await resumed(executor, pending)
     return not ran and stale.failure is not None and is_open(again)
 
@@ -178,44 +199,64 @@ async def _a_changed_tool_is_asked_about(host: Host) -> bool:
 async def _a_yes_counts_once(host: Host) -> bool:
     """004: in one process, in two that share a ledger, and however the question was kept."""
     with tempfile.TemporaryDirectory() as folder:
-        options = {"policy": Rulebook(), "approver": defer}
-        async with host.executor(TOOLS, ledger=FileLedger(folder), **options) as executor:
+        options = {"policy": Rulebook()}
+        async with host.executor(
+            TOOLS, approvals=Approvals(approver=defer, ledger=FileLedger(folder)), **options
+        ) as executor:
             [pending] = await asked(executor, put("a"))
-            kept = seal(pending, KEY)
+            kept = sign_pending(pending, KEY)
             await resumed(executor, pending)
             again = await resumed(executor, pending)
-            other = await resumed(executor, unseal(kept, KEY))
-        async with host.executor(TOOLS, ledger=FileLedger(folder), **options) as executor:
-            elsewhere = await resumed(executor, unseal(kept, KEY))
+            other = await resumed(executor, verify_pending(kept, KEY))
+        async with host.executor(
+            TOOLS, approvals=Approvals(approver=defer, ledger=FileLedger(folder)), **options
+        ) as executor:
+            elsewhere = await resumed(executor, verify_pending(kept, KEY))
     refused = [one.failure and one.failure.kind for one in (again, other, elsewhere)]
-    return ran == ["save a"] and refused == [Kind.UNKNOWN] * 3
+    return ran == ["save a"] and refused == [FailureKind.UNKNOWN] * 3
 
 
 async def _a_yes_is_for_one_call(host: Host) -> bool:
     """005: ids, calls and fingerprints that were swapped between two questions."""
-    async with host.executor(TOOLS, policy=Rulebook(), approver=defer) as executor:
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=defer) as executor:
         results: list[Result] = []
         for change in (
-            lambda _one, two: {"call": two.call},
-            lambda one, _two: {"call": replace(one.call, id="2")},
+            lambda one, two: {"call": replace(two.call, id=one.call.id)},
             lambda _one, two: {"fingerprint": two.fingerprint},
-            lambda _one, two: {"call": two.call, "id": two.id},
-            lambda _one, two: {"call": two.call, "accesses": two.accesses, "question": "Is it?"},
+            lambda _one, two: {"call": two.call, "key": two.key},
+            lambda one, two: {
+                "call": replace(two.call, id=one.call.id),
+                "accesses": two.accesses,
+                "question": "Is it?",
+            },
         ):
             one, two = await asked(executor, put("a", "1"), put("b", "2"))
             results.append(await resumed(executor, replace(one, **change(one, two))))
-    return not ran and all(map(is_open, results))
+        refused = await _is_refused(executor)
+    return not ran and refused and all(map(is_open, results))
+
+
+async def _is_refused(executor: Executor) -> bool:
+    """Whether a question that names another call than its own is no question at all."""
+    one, two = await asked(executor, put("a", "1"), put("b", "2"))
+    for call in (two.call, replace(one.call, id="2")):
+        try:
+            await resumed(executor, replace(one, call=call))
+        except ValueError:
+            continue
+        return False
+    return True
 
 
 async def _another_mode_is_asked_about(host: Host) -> bool:
     """006: looser or stricter, the yes was given under another."""
     looser, stricter = Rulebook(), Rulebook()
-    approving = Approving(lambda _: looser.switch("edits") is None)
-    async with host.executor(TOOLS, policy=looser, approver=approving.approver) as executor:
+    approving = Approving(lambda _: looser.set_mode("edits") is None)
+    async with host.executor(TOOLS, policy=looser, approvals=approving.approver) as executor:
         await executor.run(put("a"))
     asked_again = len(approving.shown) == 2 and ran == ["save a"]
-    approving = Approving(lambda _: stricter.switch("plan") is None)
-    async with host.executor(TOOLS, policy=stricter, approver=approving.approver) as executor:
+    approving = Approving(lambda _: stricter.set_mode("plan") is None)
+    async with host.executor(TOOLS, policy=stricter, approvals=approving.approver) as executor:
         result = await executor.run(put("b"))
     return asked_again and ran == ["save a"] and result.failure is not None
 
@@ -228,13 +269,14 @@ async def _a_late_yes_is_none(host: Host) -> bool:
         await anyio.sleep_forever()
         raise AssertionError
 
-    options = {"policy": Rulebook(), "clock": lambda: now[0], "answer_within": 10.0}
-    async with host.executor(TOOLS, approver=defer, **options) as executor:
+    approvals = Approvals(approver=defer, timeout=10.0)
+    options = {"policy": Rulebook(), "clock": lambda: now[0]}
+    async with host.executor(TOOLS, approvals=approvals, **options) as executor:
         [pending] = await asked(executor, put("a"))
         now[0] = 10.0
         late = await resumed(executor, pending)
     async with host.executor(
-        TOOLS, policy=Rulebook(), approver=never, answer_within=0.05
+        TOOLS, policy=Rulebook(), approvals=Approvals(approver=never, timeout=0.05)
     ) as executor:
         silent = await executor.run(put("b"))
     return not ran and late.failure is not None and silent.failure is not None
@@ -243,7 +285,7 @@ async def _a_late_yes_is_none(host: Host) -> bool:
 class Binding(NamedTuple):
     """What a host binds a yes to, for a call, and what becomes of that."""
 
-    to: Callable[[Path], Callable[[Call], str]]
+    to: Callable[[Path], Callable[[CheckedCall], str]]
     call: Call
     change: Callable[[Path], object]
 
@@ -261,8 +303,8 @@ def _bound(binding: Binding) -> Check:
 
 
 async def _changed_later(host: Host, binding: Binding, root: Path) -> bool:
-    options = {"policy": Rulebook(), "bound_to": binding.to(root)}
-    async with host.executor(TOOLS, approver=defer, **options) as executor:
+    approvals = Approvals(approver=defer, context=binding.to(root))
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=approvals) as executor:
         [pending] = await asked(executor, binding.call)
         same = await resumed(executor, pending)
         [pending] = await asked(executor, binding.call)
@@ -277,8 +319,8 @@ async def _changed_meanwhile(host: Host, binding: Binding, root: Path) -> bool:
         return True
 
     approving = Approving(person)
-    options = {"policy": Rulebook(), "bound_to": binding.to(root)}
-    async with host.executor(TOOLS, approver=approving.approver, **options) as executor:
+    approvals = Approvals(approver=approving.approver, context=binding.to(root))
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=approvals) as executor:
         await executor.run(binding.call)
     return len(approving.shown) == 2 and len(ran) == 1
 
@@ -294,21 +336,21 @@ def _prepared(folder: str) -> Path:
 FOLDER, VARIABLES = ["/work"], {"PATH": "/bin"}
 
 
-def _by_folder(_root: Path) -> Callable[[Call], str]:
+def _by_folder(_root: Path) -> Callable[[CheckedCall], str]:
     FOLDER[0] = "/work"
     return lambda _: FOLDER[0]
 
 
-def _by_variables(_root: Path) -> Callable[[Call], str]:
+def _by_variables(_root: Path) -> Callable[[CheckedCall], str]:
     VARIABLES.clear()
     return lambda _: hashlib.sha256(repr(sorted(VARIABLES.items())).encode()).hexdigest()
 
 
-def _by_content(name: str) -> Callable[[Path], Callable[[Call], str]]:
+def _by_content(name: str) -> Callable[[Path], Callable[[CheckedCall], str]]:
     """Where a file really is, and what is in it."""
 
-    def bound(root: Path) -> Callable[[Call], str]:
-        def told(_call: Call) -> str:
+    def bound(root: Path) -> Callable[[CheckedCall], str]:
+        def told(_call: CheckedCall) -> str:
             file = (root / name).resolve()
             return f"{file} {hashlib.sha256(file.read_bytes()).hexdigest()}"
 
@@ -338,7 +380,7 @@ async def _always_is_for_that_command(host: Host) -> bool:
     """013: what was stored allows the command, and neither its other flags nor what follows it."""
     with tempfile.TemporaryDirectory() as folder:
         book = Rulebook()
-        memory = Memory(book, Places.of(Path(folder), config=Path(folder)))
+        memory = RememberedApprovals(book, RulePaths.of(Path(folder), config=Path(folder)))
 
         def stores(pending: Pending) -> bool:
             proposals = memory.propose(pending)
@@ -348,7 +390,7 @@ async def _always_is_for_that_command(host: Host) -> bool:
             return False
 
         approving = Approving(stores)
-        async with host.executor(TOOLS, policy=book, approver=approving.approver) as executor:
+        async with host.executor(TOOLS, policy=book, approvals=approving.approver) as executor:
             await executor.run(bash("git log", "always"))
             await executor.run(bash("git log"))
             for command in ("git log --output=x", "git log; rm x", "git logout", "git push"):
@@ -380,8 +422,8 @@ async def _nothing_broad_is_proposed(host: Host) -> bool:
     """014: nor for what runs anything, destroys or reaches anywhere."""
     with tempfile.TemporaryDirectory() as folder:
         book = Rulebook()
-        memory = Memory(book, Places.of(Path(folder), config=Path(folder)))
-        async with host.executor(TOOLS, policy=book, approver=defer) as executor:
+        memory = RememberedApprovals(book, RulePaths.of(Path(folder), config=Path(folder)))
+        async with host.executor(TOOLS, policy=book, approvals=defer) as executor:
             proposed = [
                 memory.propose(one)
                 for command in TOO_BROAD
@@ -410,16 +452,16 @@ async def _offers(host: Host, command: str) -> bool:
     """Whether a person at a terminal is offered a rule."""
     with tempfile.TemporaryDirectory() as folder, person() as who:
         book = Rulebook()
-        memory = Memory(book, Places.of(Path(folder), config=Path(folder)))
+        memory = RememberedApprovals(book, RulePaths.of(Path(folder), config=Path(folder)))
         ask = host.terminal(stdin=who.stdin, console=who.console, remember=memory)
         shown: list[str] = []
         async with (
-            host.executor(TOOLS, policy=book, approver=ask) as executor,
+            host.executor(TOOLS, policy=book, approvals=ask) as executor,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(executor.run, bash(command))
             shown.append(await who.sees("your answer: "))
-            await _typed(who, "n\n", "(or Enter): ", "\n")
+            await _typed(who, "n\n", "(optional): ", "\n")
     return "a this run" in shown[0]
 
 
@@ -441,12 +483,12 @@ def _distinct(*values: str) -> Check:
             got.append(value)
 
         calls = [Call("note", f'{{"value":{value}}}', "1") for value in values]
-        async with host.executor(Toolset(note), policy=Rulebook(), approver=defer) as executor:
+        async with host.executor(Toolset(note), policy=Rulebook(), approvals=defer) as executor:
             pendings = [(await asked(executor, call))[0] for call in calls]
             swapped = [
-                await resumed(executor, replace(one, call=two.call, id=f"{one.id}-{two.call.args}"))
+                await resumed(executor, replace(one, call=two.call, round=place))
                 for one in pendings
-                for two in pendings
+                for place, two in enumerate(pendings)
                 if one is not two
             ]
         prints = {one.fingerprint for one in pendings}
@@ -459,10 +501,10 @@ async def _two_of_one_name_are_none(host: Host) -> bool:
     """017: nobody is asked about a call of which there are two readings."""
     texts = ['{"command":"ls","command":"rm"}', '{"command":"ls", "comm\\u0061nd":"rm"}']
     approving = Approving()
-    async with host.executor(TOOLS, policy=Rulebook(), approver=approving.approver) as executor:
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=approving.approver) as executor:
         results = [await executor.run(Call("bash", text, "1")) for text in texts]
     kinds = [one.failure and one.failure.kind for one in results]
-    return not ran and not approving.shown and kinds == [Kind.BAD_ARGS] * 2
+    return not ran and not approving.shown and kinds == [FailureKind.BAD_ARGS] * 2
 
 
 async def _typed_ahead_is_no_answer(host: Host) -> bool:
@@ -471,12 +513,12 @@ async def _typed_ahead_is_no_answer(host: Host) -> bool:
         who.types("y\nyes\ny\n")
         ask = host.terminal(stdin=who.stdin, console=who.console)
         async with (
-            host.executor(TOOLS, policy=Rulebook(), approver=ask) as executor,
+            host.executor(TOOLS, policy=Rulebook(), approvals=ask) as executor,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(executor.run, put("a"))
             await who.sees("your answer: ")
-            await _typed(who, "n\n", "(or Enter): ", "\n")
+            await _typed(who, "n\n", "(optional): ", "\n")
     return not ran
 
 
@@ -486,7 +528,7 @@ async def _a_pipe_is_nobody(host: Host) -> bool:
     os.write(outside, b"y\ny\nyes\n")
     with os.fdopen(inside, encoding="utf-8") as pipe, os.fdopen(outside, "wb"):
         ask = host.terminal(stdin=pipe, console=Console(file=io.StringIO(), force_terminal=True))
-        async with host.executor(TOOLS, policy=Rulebook(), approver=ask) as executor:
+        async with host.executor(TOOLS, policy=Rulebook(), approvals=ask) as executor:
             result = await executor.run(put("a"))
     return not ran and result.failure is not None
 
@@ -497,7 +539,7 @@ async def _raw_keys_are_no_answer(host: Host) -> bool:
         tty.setraw(who.stdin)
         who.types("y\nyes\n")
         ask = host.terminal(stdin=who.stdin, console=who.console)
-        async with host.executor(TOOLS, policy=Rulebook(), approver=ask) as executor:
+        async with host.executor(TOOLS, policy=Rulebook(), approvals=ask) as executor:
             result = await executor.run(put("a"))
     return not ran and result.failure is not None
 
@@ -520,7 +562,7 @@ async def _words_are_no_yes(host: Host) -> bool:
 
     approving = Approving(lambda _: False)
     tools = Toolset(page, save)
-    async with host.executor(tools, policy=Rulebook(), approver=approving.approver) as executor:
+    async with host.executor(tools, policy=Rulebook(), approvals=approving.approver) as executor:
         for said in APPROVED:
             await executor.run(Call("page", {}, "1"))
             await executor.run_all([Call("save", {"path": "a", "text": said}, said)])
@@ -537,16 +579,16 @@ async def _another_session_says_nothing(host: Host) -> bool:
         return "approved"
 
     tools = Toolset(inbox, save)
-    async with host.executor(tools, policy=Rulebook(), approver=approving.approver) as executor:
+    async with host.executor(tools, policy=Rulebook(), approvals=approving.approver) as executor:
         await executor.run(Call("inbox", {}, "0"))
         await executor.run(put("a"))
-    async with host.executor(TOOLS, policy=Rulebook(), approver=defer) as loose:
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=defer) as loose:
         [pending] = await asked(loose, put("a"))
-    async with host.executor(TOOLS, policy=Rulebook(mode="plan"), approver=defer) as strict:
+    async with host.executor(TOOLS, policy=Rulebook(mode="plan"), approvals=defer) as strict:
         relayed = await resumed(strict, pending)
-    forged = seal(replace(pending, question=""), secrets.token_bytes())
+    forged = sign_pending(replace(pending, question=""), secrets.token_bytes())
     try:
-        unseal(forged, KEY)
+        verify_pending(forged, KEY)
     except Tampered:
         return not ran and len(approving.shown) == 1 and relayed.failure is not None
     return False
@@ -556,11 +598,11 @@ async def _siblings_are_asked_about_too(host: Host) -> bool:
     """024: one yes for three calls at once."""
     calls = [put("a", "1"), put("b", "2"), put("c", "3")]
     approving = Approving(lambda one: one.call.id == "2")
-    async with host.executor(TOOLS, policy=Rulebook(), approver=approving.approver) as executor:
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=approving.approver) as executor:
         await executor.run_all(calls)
-    async with host.executor(TOOLS, policy=Rulebook(), approver=defer) as executor:
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=defer) as executor:
         pendings = await asked(executor, *calls)
-        results = await executor.resume(pendings, {pendings[0].id: Allow()})
+        results = await handed_in(executor, pendings, {pendings[0].id: Allow()})
     again = [is_open(one) for one in results]
     return ran == ["save b", "save a"] and again == [False, True, True]
 
@@ -575,19 +617,15 @@ async def _interrupted_is_no_yes(host: Host) -> bool:
             await answer.wait()
         return Allow()
 
-    results: list[Result] = []
-    async with host.executor(TOOLS, policy=Rulebook(), approver=slow) as executor:
-
-        async def turn() -> None:
-            results.append(await executor.run(put("a")))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(turn)
-            await asked_now.wait()
-            executor.cancel("1")
-            answer.set()
+    async with host.executor(TOOLS, policy=Rulebook(), approvals=slow) as executor:
+        turn = executor.turn()
+        turn.add(put("a"))
+        await asked_now.wait()
+        turn.cancel("1")
+        answer.set()
+        results = await turn.results()
     kinds = [one.failure and one.failure.kind for one in results]
-    return not ran and kinds == [Kind.CANCELLED]
+    return not ran and kinds == [FailureKind.CANCELLED]
 
 
 async def _a_retry_is_the_same_call(host: Host) -> bool:
@@ -606,7 +644,7 @@ async def _a_retry_is_the_same_call(host: Host) -> bool:
     approving = Approving(lambda one: "b" not in str(one.call.args))
     policy = Rulebook(rules('[[rule]]\ndecide = "ask"\ntools = "look"'))
     tools = Toolset(look)
-    async with host.executor(tools, policy=policy, approver=approving.approver) as executor:
+    async with host.executor(tools, policy=policy, approvals=approving.approver) as executor:
         first = await executor.run(Call("look", {"at": ["a"]}, "1"))
         await executor.run(Call("look", {"at": ["b"]}, "1"))
     return got == ['["a"]'] * 2 and len(approving.shown) == 2 and first.failure is None
@@ -617,7 +655,7 @@ async def _a_flood_is_cut_off(host: Host) -> bool:
     with person() as who:
         ask = host.terminal(stdin=who.stdin, console=who.console, most_waiting=5)
         results: list[Result] = []
-        async with host.executor(TOOLS, policy=Rulebook(), approver=ask) as executor:
+        async with host.executor(TOOLS, policy=Rulebook(), approvals=ask) as executor:
 
             async def turn() -> None:
                 calls = [put(f"f{n}", str(n)) for n in range(200)]
@@ -628,7 +666,7 @@ async def _a_flood_is_cut_off(host: Host) -> bool:
                 await who.sees("your answer: ")
                 await anyio.wait_all_tasks_blocked()
                 executor.cancel()
-    denied = [one for one in results if one.failure and one.failure.kind is Kind.DENIED]
+    denied = [one for one in results if one.failure and one.failure.kind is FailureKind.DENIED]
     return not ran and len(denied) == 194
 
 
@@ -677,21 +715,26 @@ def holds(vector: dict[str, Any], host: Host = Host()) -> bool:  # noqa: B008  a
 class ByName(Executor):
     """The control: a yes is remembered by the name of the tool, and a resumed call just runs."""
 
-    def __init__(self, tools: Any, *, policy: Policy, approver: Approver, **options: Any) -> None:
+    def __init__(
+        self, tools: Any, *, policy: Policy, approvals: Approvals | Approver, **options: Any
+    ) -> None:
         names: set[str] = set()
+        given = approvals if isinstance(approvals, Approvals) else Approvals(approver=approvals)
 
-        def judge(call: Call, spec: Any, accesses: Any) -> Any:
-            return Allow() if spec.name in names else policy(call, spec, accesses)
+        def judge(call: CheckedCall) -> Any:
+            return Allow() if call.name in names else policy(call)
 
         async def noting(pending: Pending) -> Any:
-            answer = await approver(pending)
+            assert given.approver is not None
+            answer = await given.approver(pending)
             if isinstance(answer, Allow):
                 names.add(pending.call.name)
             return answer
 
         self._names = names
-        kept = {name: options[name] for name in ("before", "answer_within") if name in options}
-        super().__init__(tools, policy=judge, approver=noting, **kept)
+        kept = {name: options[name] for name in ("hooks",) if name in options}
+        weak = Approvals(approver=noting, timeout=given.timeout)
+        super().__init__(tools, policy=judge, approvals=weak, **kept)
 
     async def resume(
         self, pending: Iterable[Pending], answers: Mapping[str, Answer]

@@ -13,27 +13,28 @@ from handrail import (
     Access,
     Ask,
     Call,
+    CheckedCall,
     Context,
     Decision,
     Spec,
     Tool,
     Toolset,
-    read_file,
+    reads_file,
     tool,
-    write_file,
+    writes_file,
 )
-from handrail.approvals import callback, prompt
-from handrail.judgement import Pending
-from handrail.policy import Rulebook, shipped
+from handrail.approvals import callback, render_request
+from handrail.permissions import Pending
+from handrail.policy import Rulebook, builtin_rules
 from vectors.stage import bash, line, ran, rules, save, tried
 
-READING = shipped("read_only")
-DEVELOPING = shipped("read_only", "development")
+READING = builtin_rules("read_only")
+DEVELOPING = builtin_rules("read_only", "development")
 FOR_DEVELOPERS = {"benign-031", "benign-034", "benign-035", "benign-036"}
 IN_A_SANDBOX = {"benign-032", "benign-033"}
 """Programs that stand in the line itself: free where a sandbox holds them."""
 
-Policy = Callable[[Call, Spec, tuple[Access, ...]], Decision]
+Policy = Callable[[CheckedCall], Decision]
 Make = Callable[..., Policy]
 
 
@@ -43,14 +44,14 @@ class Files:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    @tool(effect=READ, touches=lambda path, **_: read_file(path))
+    @tool(effect=READ, touches=lambda path, **_: reads_file(path))
     async def read(self, path: str, offset: int = 0, limit: int = 1_000) -> str:
         """Read lines of a file."""
         ran.append(path)
         lines = self._text(path).splitlines()
         return "\n".join(lines[offset : offset + limit])
 
-    @tool(touches=lambda path, **_: write_file(path))
+    @tool(touches=lambda path, **_: writes_file(path))
     async def write(self, path: str, content: str = "x\n") -> str:
         """Write a file."""
         ran.append(path)
@@ -58,7 +59,7 @@ class Files:
         (self.root / path).write_text(content, encoding="utf-8")
         return "written"
 
-    @tool(touches=lambda path, **_: (read_file(path), write_file(path)))
+    @tool(touches=lambda path, **_: (reads_file(path), writes_file(path)))
     async def edit(self, path: str, old: str = "one", new: str = "one") -> str:
         """Change a file."""
         ran.append(path)
@@ -68,13 +69,13 @@ class Files:
         (self.root / path).write_text(content.replace(old, new), encoding="utf-8", newline="")
         return "edited"
 
-    @tool(effect=READ, touches=lambda **_: read_file("."))
+    @tool(effect=READ, touches=lambda **_: reads_file("."))
     async def glob(self, pattern: str) -> str:
         """Find files."""
         ran.append(pattern)
         return "\n".join(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
-    @tool(effect=READ, touches=lambda **_: read_file("."))
+    @tool(effect=READ, touches=lambda **_: reads_file("."))
     async def grep(self, pattern: str) -> str:
         """Find lines."""
         ran.append(pattern)
@@ -105,7 +106,7 @@ def _file_works(vector: dict[str, Any], make: Make) -> bool:
         if vector["id"] == "benign-028":
             root = Path(folder) / "link"
         policy = make(DEVELOPING, mode="edits" if name in {"write", "edit"} else "ask")
-        outcome = tried(policy, Call(name, vector["input"], "1"), Toolset.of(Files(root)))
+        outcome = tried(policy, Call(name, vector["input"], "1"), Toolset.from_object(Files(root)))
     return outcome.allowed and not any(one.failure for one in outcome.results)
 
 
@@ -152,11 +153,11 @@ def _prompt_works(vector: dict[str, Any], make: Make) -> bool:
     text, shown = vector["input"]["text"] + " 🙂", list[str]()
 
     def person(pending: Pending) -> bool:
-        shown.append("\n".join(row.text for row in prompt(pending).lines))
-        return not prompt(pending).hidden
+        shown.append("\n".join(row.text for row in render_request(pending).lines))
+        return not render_request(pending).hidden
 
     call = Call("save", {"path": text}, "1")
-    outcome = tried(make((), mode="ask"), call, Toolset(save), approver=callback(person))
+    outcome = tried(make((), mode="ask"), call, Toolset(save), approvals=callback(person))
     return len(outcome.ran) == len(shown) == 3 and all(text in one for one in shown)
 
 

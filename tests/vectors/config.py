@@ -17,26 +17,26 @@ from typing import Any, NamedTuple
 
 from handrail import Call
 from handrail.policy import (
+    InvalidRule,
     Level,
     Mode,
-    Places,
     Rulebook,
+    RulePaths,
     Trust,
-    Unusable,
+    builtin_rules,
     digest,
     load,
     parse,
-    shipped,
 )
 from vectors.mode import environment
 from vectors.stage import Outcome, line, rules, tried
 
-SHIPPED = shipped("read_only", "development")
+SHIPPED = builtin_rules("read_only", "development")
 ALLOWS_ALL = '[[rule]]\ndecide = "allow"\ntools = "*"\n'
 ALLOWS_EVIL = '[[rule]]\ndecide = "allow"\ncommand = "./evil.sh"\noperands = "any"\n'
 LOOSE = f'mode = "edits"\n{ALLOWS_ALL}{ALLOWS_EVIL}'
 
-Load = Callable[[Places], Rulebook]
+Load = Callable[[RulePaths], Rulebook]
 
 
 class Machine(NamedTuple):
@@ -50,9 +50,9 @@ class Machine(NamedTuple):
         return self.root / "repo"
 
     @property
-    def places(self) -> Places:
+    def places(self) -> RulePaths:
         """All of them below the root; none is the real machine's."""
-        usual = Places.of(self.repo, config=self.root / "config")
+        usual = RulePaths.of(self.repo, config=self.root / "config")
         return replace(usual, managed=self.root / "etc" / "rules.toml")
 
     def project(self, content: str | bytes) -> Path:
@@ -78,7 +78,7 @@ class Machine(NamedTuple):
         """Whether rules that cannot be used stop all calls, and say why."""
         try:
             policy = self.policy
-        except Unusable:
+        except InvalidRule:
             return True
         return loaded(policy).denied and saved(policy).denied and bool(policy.problems)
 
@@ -179,7 +179,7 @@ def _links_are_refused(machine: Machine) -> bool:
     rules.symlink_to(target)
     machine.trusts(rules)
     machine.trusts(target)
-    ours = machine.is_strict and "is not read" in machine.policy.problems[0]
+    ours = machine.is_strict and machine.policy.problems[0].kind == "unreadable"
     rules.unlink()
     user = _there(machine.places.user)
     user.parent.mkdir(parents=True, exist_ok=True)
@@ -228,10 +228,10 @@ def _open_to_others_allows_nothing(machine: Machine) -> bool:
 LOADS = """
 import sys
 from pathlib import Path
-from handrail.policy import Places, load
+from handrail.policy import RulePaths, load
 sys.stderr.write("MARK\\n"); sys.stderr.flush()
 place = Path(sys.argv[1])
-policy = load(Places.of(place / "repo", config=place / "config"))
+policy = load(RulePaths.of(place / "repo", config=place / "config"))
 print(policy.mode.name, len(policy.problems))
 """
 
@@ -415,7 +415,7 @@ CHECKS: dict[str, Callable[[Machine], bool]] = {
 }
 
 
-OURS: Load = partial(load, with_shipped=())
+OURS: Load = partial(load, builtin=())
 """The rules that ship are left out, since they take their time to load."""
 
 
@@ -427,7 +427,7 @@ def holds(vector: dict[str, Any], loads: Load = OURS) -> bool:
         return CHECKS[vector["id"]](Machine(root, loads))
 
 
-def naive(places: Places) -> Rulebook:
+def naive(places: RulePaths) -> Rulebook:
     """The control: whatever files are there count, as far as they can be read."""
     found: list[Any] = []
     mode: Mode = Mode.ASK
@@ -436,7 +436,7 @@ def naive(places: Places) -> Rulebook:
             continue
         try:
             made = parse(path.read_text(encoding="utf-8"), file=str(path), level=Level.USER)
-        except (Unusable, UnicodeDecodeError):
+        except (InvalidRule, UnicodeDecodeError):
             continue
         found += made.rules
         mode = made.mode or mode

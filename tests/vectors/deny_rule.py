@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
-from handrail import Access, Allow, Call, Decision, Deny, Result, Spec
-from handrail.policy import Rule, Rulebook, shipped
+from handrail import Allow, Call, CheckedCall, Decision, Deny, Hook, Result
+from handrail.policy import Rule, Rulebook, builtin_rules
 from vectors.stage import Outcome, bash, line, rules, save
 
-SHIPPED = shipped("read_only", "development")
+SHIPPED = builtin_rules("read_only", "development")
 WRITTEN = re.compile(r"(\w+)\((.*?)\)(?: (deny|allow))?(?:, |$)")
 """A rule as the vectors write it: ``bash(git push:*)``, and what it decides if not to deny."""
 COMMANDS = {
@@ -23,7 +22,7 @@ COMMANDS = {
 }
 """Vectors that are described rather than spelled out; 030 as the rule means it."""
 
-Policy = Callable[[Call, Spec, tuple[Access, ...]], Decision]
+Policy = Callable[[CheckedCall], Decision]
 Make = Callable[[str, str], Policy]
 """From a rule as it is written, and a mode, to what judges."""
 
@@ -55,33 +54,32 @@ def by_prefix(rule: str, _mode: str) -> Policy:
     [(_, what, _), *_] = WRITTEN.findall(rule)
     start = what.removesuffix(":*")
 
-    def judge(call: Call, _spec: Spec, _accesses: tuple[Access, ...]) -> Decision:
-        args = json.loads(call.args) if isinstance(call.args, str) else call.args
-        return Deny("no") if str(args["command"]).startswith(start) else Allow()
+    def judge(call: CheckedCall) -> Decision:
+        return Deny("no") if str(call.args["command"]).startswith(start) else Allow()
 
     return judge
 
 
-Hook = Callable[[Call], Awaitable[Any]]
+Before = Callable[[CheckedCall], Awaitable[Any]]
 
 
-async def allows(_call: Call) -> Any:
+async def allows(_call: CheckedCall) -> Any:
     return Allow()
 
 
-async def passes(call: Call) -> Call:
+async def passes(call: CheckedCall) -> CheckedCall:
     return call
 
 
-async def answers(call: Call) -> Result:
+async def answers(call: CheckedCall) -> Result:
     return Result(call.id, "allowed by a hook")
 
 
-async def rewrites(call: Call) -> Call:
-    return replace(call, args={"command": "curl x"})
+async def rewrites(call: CheckedCall) -> Call:
+    return call.with_args(command="curl x")
 
 
-HOOKS: dict[str, tuple[Hook, ...]] = {
+HOOKS: dict[str, tuple[Before, ...]] = {
     "deny-rule-025": (allows, passes, answers),
     "deny-rule-026": (rewrites,),
 }
@@ -105,16 +103,16 @@ def holds(vector: dict[str, Any], make: Make = ours) -> bool:
     return line(make(rule, "ask"), command).held  # the sandbox hides the file, where there is one
 
 
-def _holds_against_hooks(policy: Policy, command: str, hooks: tuple[Hook, ...]) -> bool:
+def _holds_against_hooks(policy: Policy, command: str, hooks: tuple[Before, ...]) -> bool:
     """No hook lets run what a rule denies; what it rewrites is judged as it is then."""
-    outcomes = [line(policy, command, before=[hook]) for hook in hooks]
+    outcomes = [line(policy, command, hooks=[Hook(before=hook)]) for hook in hooks]
     return not any(one.ran for one in outcomes)
 
 
 def _is_told(rule: str) -> bool:
     """A rule for a tool that nobody has is reported."""
     book = Rulebook(translated(rule))
-    return any("'bsh'" in one for one in book.dead([bash.spec, save.spec]))
+    return any(one.kind == "unknown_tool" for one in book.unreachable_rules([bash.spec, save.spec]))
 
 
 def _is_literal(make: Make, rule: str, command: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from handrail import READ, Call, Executor, HandrailError, Kind, Result, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, HandrailError, Result, Toolset, tool
 from handrail.hooks import audit, command, redact
 from handrail.sandbox import Sandbox
 from handrail.tools import bash
@@ -115,7 +115,7 @@ def _dotenv() -> bool:
 
 def _argument() -> bool:
     result, ran = _through_the_tool({"command": "touch x", "env": {"LD_PRELOAD": "./x.so"}})
-    return not ran and result.failure is not None and result.failure.kind is Kind.BAD_ARGS
+    return not ran and result.failure is not None and result.failure.kind is FailureKind.BAD_ARGS
 
 
 def _names() -> bool:
@@ -141,8 +141,8 @@ def _redacted() -> bool:
     async def ask() -> Any:
         with tempfile.TemporaryDirectory() as ws:
             sandbox = Sandbox(ws, variables={"MINE": SECRET})
-            hooks = [redact(values=[SECRET]).after, audit(lines.append, args=True).after]
-            async with Executor(Toolset(bash(sandbox)), after=hooks) as executor:
+            hooks = [audit(lines.append, args=True), redact(values=[SECRET])]
+            async with Executor(Toolset(bash(sandbox)), hooks=hooks) as executor:
                 return await executor.run(Call("bash", {"command": "echo got $MINE"}, "1"))
 
     result = anyio.run(ask)
@@ -169,7 +169,7 @@ def _argv() -> bool:
                 assert await running.read() == b"go\n"
                 return _command_lines()
             finally:
-                await running.end()
+                await running.kill()
 
     return not _leaks(anyio.run(look))
 
@@ -193,7 +193,7 @@ def _hook() -> bool:
 
     async def ask() -> Any:
         hook = command([sys.executable, "-I", "-S", "-c", text])
-        async with Executor(Toolset(look), before=[hook.before]) as executor:
+        async with Executor(Toolset(look), hooks=[hook]) as executor:
             return await executor.run(Call("look", {}, "1"))
 
     with environment(ANTHROPIC_API_KEY=SECRET):
@@ -214,7 +214,7 @@ def _error() -> bool:
             return await executor.run(Call("fetch", {}, "1"))
 
     result = anyio.run(ask)
-    return result.failure.kind is Kind.BUG and not _leaks(result.text)
+    return result.failure.kind is FailureKind.BUG and not _leaks(result.text)
 
 
 SECRET_FILES = (".netrc", ".npmrc", ".pypirc", ".docker/config.json", ".kube/config", ".ssh/id")

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from handrail import READ, Call, Executor, Image, Kind, Result, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, Image, Result, Toolset, tool
 from handrail.tools import Workspace, read, web_fetch, write
 from net.web_stage import Web
 from tools.stage import kind, results, tree
@@ -108,7 +108,9 @@ def _endless(place: Ground) -> bool:
     first, far = place.read(), place.read(offset=10**9)
     with (place.root / "f").open("wb") as file:
         file.truncate(place.large)
-    return len(first.text) < LONG and len(far.text) < LONG and kind(place.read()) is Kind.FAILED
+    return (
+        len(first.text) < LONG and len(far.text) < LONG and kind(place.read()) is FailureKind.FAILED
+    )
 
 
 GROWS = """
@@ -143,12 +145,12 @@ def _archive(name: str, content: bytes) -> bytes:
 
 def _bomb(place: Ground) -> bool:
     place.put(_archive("1", _archive("2", b"\0" * 20_000_000) * 500))
-    return kind(place.read()) is Kind.FAILED
+    return kind(place.read()) is FailureKind.FAILED
 
 
 def _slip(place: Ground) -> bool:
     place.put(_archive("../x", b"pwned"))
-    return kind(place.read()) is Kind.FAILED
+    return kind(place.read()) is FailureKind.FAILED
 
 
 def _tape(place: Ground) -> bool:
@@ -163,7 +165,10 @@ def _tape(place: Ground) -> bool:
             archive.addfile(entry)
     place.put(made.getvalue())
     there = {one.name for one in place.root.iterdir()}
-    return kind(place.read()) is Kind.FAILED and {one.name for one in place.root.iterdir()} == there
+    return (
+        kind(place.read()) is FailureKind.FAILED
+        and {one.name for one in place.root.iterdir()} == there
+    )
 
 
 def _verbatim(text: str) -> Callable[[Ground], bool]:
@@ -249,7 +254,7 @@ def _page(place: Ground) -> bool:
 
     with Web({"/": sends}) as web:
         done = anyio.run(fetched, web)
-    return len(done.text) < LONG and kind(done) in {None, Kind.FAILED} and place.large > 0
+    return len(done.text) < LONG and kind(done) in {None, FailureKind.FAILED} and place.large > 0
 
 
 def _trojan(place: Ground) -> bool:

@@ -17,9 +17,21 @@ from typing import Any
 
 import anyio
 
-from handrail import READ, Call, Executor, HandrailError, Kind, Result, Toolset, tool
+from handrail import (
+    READ,
+    Call,
+    CallLimits,
+    CheckedCall,
+    Executor,
+    FailureKind,
+    HandrailError,
+    Hook,
+    Result,
+    Toolset,
+    tool,
+)
 from handrail.approvals import defer
-from handrail.hooks import Hook, audit, command, redact
+from handrail.hooks import audit, command, redact
 from handrail.policy import Rulebook
 from vectors.stage import rules, tried
 
@@ -42,9 +54,9 @@ def says(answer: bytes | str) -> list[str]:
 
 def refused(hook: Hook, call: Call = LS, **options: Any) -> bool:
     """Whether no body ran, and the model is told that it was denied."""
-    outcome = tried(None, call, before=[hook.before], **options)
+    outcome = tried(None, call, hooks=[hook], **options)
     kinds = {one.failure.kind if one.failure else None for one in outcome.results}
-    return not outcome.ran and kinds == {Kind.DENIED}
+    return not outcome.ran and kinds == {FailureKind.DENIED}
 
 
 class Payload:
@@ -77,7 +89,7 @@ def _markers_are_plain_data(make: Make) -> bool:
 
     rewriting = make(says(json.dumps({"args": {"value": marker}})))
     answers = [marker, {**marker, "__reduce__": 1}, {"!!python/object/apply:os.system": ["x"]}]
-    tried(None, Call("note", {"value": 1}, "1"), Toolset(note), before=[rewriting.before])
+    tried(None, Call("note", {"value": 1}, "1"), Toolset(note), hooks=[rewriting])
     return got == [marker] * 3 and all(refused(make(says(json.dumps(one)))) for one in answers)
 
 
@@ -92,7 +104,7 @@ def _silence_is_a_no(make: Make) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         late = Path(folder) / "late"
         waits = script(f"import time; time.sleep(3); open({str(late)!r},'w').close()")
-        return refused(make(waits), hook_timeout=0.3) and not late.exists()
+        return refused(make(waits), limits=CallLimits(hook_timeout=0.3)) and not late.exists()
 
 
 def _crash_is_a_no(make: Make) -> bool:
@@ -123,9 +135,9 @@ def _rewritten_is_judged_again(make: Make) -> bool:
     policy = Rulebook(rules(f'{RM}\n[[rule]]\ndecide = "allow"\ncommand = "ls"'), mode="ask")
     wrong = make(says(json.dumps({"args": {"command": 5, "sudo": True}})))
     outcomes = [
-        tried(policy, LS, before=[hook.before]),
-        tried(Rulebook(mode="ask"), LS, before=[hook.before]),
-        tried(None, LS, before=[wrong.before]),
+        tried(policy, LS, hooks=[hook]),
+        tried(Rulebook(mode="ask"), LS, hooks=[hook]),
+        tried(None, LS, hooks=[wrong]),
     ]
     return not any(one.ran for one in outcomes) and tried(policy, LS).allowed
 
@@ -136,16 +148,16 @@ def _forged_success_is_denied(_make: Make) -> bool:
     An answer to another call is none.
     """
 
-    async def forges(call: Call) -> Result:
+    async def forges(call: CheckedCall) -> Result:
         return Result(call.id, "ran rm")
 
-    async def forges_another(_call: Call) -> Result:
+    async def forges_another(_call: CheckedCall) -> Result:
         return Result("another", "ran rm")
 
     policy, call = Rulebook(rules(RM)), Call("bash", {"command": "rm x"}, "1")
-    outcomes = [tried(policy, call, before=[hook]) for hook in (forges, forges_another)]
+    outcomes = [tried(policy, call, hooks=[Hook(before=hook)]) for hook in (forges, forges_another)]
     return not any(one.ran for one in outcomes) and all(
-        result.failure is not None and result.failure.kind is Kind.DENIED
+        result.failure is not None and result.failure.kind is FailureKind.DENIED
         for one in outcomes
         for result in one.results
     )
@@ -164,7 +176,7 @@ def _args_stay_on_stdin(make: Make) -> bool:
             f"open({str(noted)!r},'w').write(repr([sys.argv,dict(os.environ)])); print('{{}}')"
         )
         call = Call("bash", {"command": text}, text)
-        outcome = tried(None, call, before=[make([*tells, "{command}", "{0}"]).before])
+        outcome = tried(None, call, hooks=[make([*tells, "{command}", "{0}"])])
         told = noted.read_text(encoding="utf-8") if noted.exists() else str(canary)
         return not canary.exists() and str(canary) not in told and outcome.ran == (text,) * 3
 
@@ -180,19 +192,19 @@ def _what_is_logged_is_clean(_make: Make) -> bool:
             raise ValueError("sk-12345 is wrong")
         return "the key is sk-12345"
 
-    async def log(_call: Call, result: Result) -> Result:
+    async def log(_call: CheckedCall | Call, result: Result) -> Result:
         seen.append(repr(result))
         return result
 
-    hooks = [redact(values=["sk-12345"]).after, log, audit(seen.append).after]
+    hooks = [audit(seen.append), Hook(after=log), redact(values=["sk-12345"])]
     for fails in (False, True):
-        tried(None, Call("show", {"fails": fails}, "1"), Toolset(show), after=hooks)
+        tried(None, Call("show", {"fails": fails}, "1"), Toolset(show), hooks=hooks)
     return len(seen) == 12 and "sk-12345" not in "".join(seen) and "[redacted]" in "".join(seen)
 
 
 RECURSION = """
 import sys, anyio
-from handrail import Call, Executor, Toolset, tool
+from handrail import Call, CallLimits, Executor, Hook, Toolset, tool
 
 @tool
 async def save() -> None:
@@ -201,11 +213,11 @@ async def save() -> None:
 async def main():
     async def same(call):
         levels.append(call)
-        return await executor.run(call)
+        return await executor.run(call.call)
 
     async def batch(call):
         levels.append(call)
-        return (await executor.run_all([call]))[0]
+        return (await executor.run_all([call.call]))[0]
 
     async def other(call):
         levels.append(call)
@@ -216,19 +228,20 @@ async def main():
     async def task(call):
         levels.append(call)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(executor.run, call)
+            tasks.start_soon(executor.run, call.call)
         return call
 
     async def after(call, result):
         levels.append(call)
-        await executor.run(call)
+        await executor.run(call.call)
         return result
 
     for side, hook in [("before", one) for one in (same, batch, other, task)] + [("after", after)]:
         levels = []
-        async with Executor(Toolset(save), **{side: [hook]}, hook_timeout=2) as executor:
+        hooks, limits = [Hook(**{side: hook})], CallLimits(hook_timeout=2)
+        async with Executor(Toolset(save), hooks=hooks, limits=limits) as executor:
             await executor.run(Call("save", {}, "1"))
-        assert 1 < len(levels) < 1_000, (hook, len(levels))
+        assert 1 < len(levels) <= 20, (hook, len(levels))
     print("bounded")
 
 anyio.run(main, backend=sys.argv[1])
@@ -258,7 +271,7 @@ def _order_is_that_of_registration(_make: Make) -> bool:
     heard: list[str] = []
 
     def before(name: str) -> Any:
-        async def hook(call: Call) -> Call:
+        async def hook(call: CheckedCall) -> CheckedCall:
             heard.append(f"before {name}")
             if name == "b":
                 await anyio.lowlevel.checkpoint()
@@ -267,17 +280,18 @@ def _order_is_that_of_registration(_make: Make) -> bool:
         return hook
 
     def after(name: str) -> Any:
-        async def hook(_call: Call, result: Result) -> Result:
+        async def hook(_call: CheckedCall, result: Result) -> Result:
             heard.append(f"after {name}")
             return result
 
         return hook
 
     names = ["c", "a", "b"]
-    expected = [f"{side} {name}" for side in ("before", "after") for name in names] * 3
+    expected = [f"before {name}" for name in names] + [f"after {name}" for name in names[::-1]]
+    expected *= 3
     for _ in range(20):
         heard.clear()
-        tried(None, LS, before=[before(one) for one in names], after=[after(one) for one in names])
+        tried(None, LS, hooks=[Hook(before=before(one), after=after(one)) for one in names])
         if heard != expected:
             return False
     return True
@@ -285,16 +299,17 @@ def _order_is_that_of_registration(_make: Make) -> bool:
 
 def _calls_are_apart(_make: Make) -> bool:
     """A hook that keeps what it saw changes nothing of another call, and cannot take its place."""
-    kept: list[Call] = []
+    kept: list[CheckedCall] = []
 
-    async def meddles(call: Call) -> Call:
-        for other in kept:
-            other.args.update(command="rm", value="rm")  # type: ignore[union-attr]
-            other.args["nested"].append("rm")  # type: ignore[index, call-overload, union-attr]
+    async def meddles(call: CheckedCall) -> CheckedCall:
+        for other in (*kept, call):
+            with suppress(TypeError):
+                other.args["command"] = "rm"  # type: ignore[index]
+            other.args["nested"].append("rm")
         kept.append(call)
         return call
 
-    async def swaps(call: Call) -> Call:
+    async def swaps(call: CheckedCall) -> CheckedCall:
         kept.append(call)
         return kept[0]
 
@@ -311,7 +326,7 @@ def _calls_are_apart(_make: Make) -> bool:
             Call("note", {"value": str(n), "nested": [str(n)], "command": str(n)}, str(n))
             for n in range(3)
         ]
-        async with Executor(Toolset(note), before=[hook]) as executor:
+        async with Executor(Toolset(note), hooks=[Hook(before=hook)]) as executor:
             return await executor.run_all(calls)
 
     anyio.run(turn, meddles)
@@ -330,15 +345,15 @@ def _templates_stay_literal(make: Make) -> bool:
     asks = f'[[rule]]\ndecide = "ask"\ntools = "save"\nreason = {json.dumps(TEMPLATE)}'
     denying = make(says(json.dumps({"deny": TEMPLATE})))
 
-    async def answers(call: Call) -> Result:
+    async def answers(call: CheckedCall) -> Result:
         return Result(call.id, TEMPLATE)
 
     outcomes = [
         tried(Rulebook(rules(denies)), call),
         tried(Rulebook(rules(asks)), call),
-        tried(Rulebook(rules(asks)), call, approver=defer),
-        tried(None, call, before=[denying.before]),
-        tried(None, call, before=[answers]),
+        tried(Rulebook(rules(asks)), call, approvals=defer),
+        tried(None, call, hooks=[denying]),
+        tried(None, call, hooks=[Hook(before=answers)]),
     ]
     told = [result.text for one in outcomes for result in one.results]
     passed = tried(None, call).ran
@@ -371,7 +386,7 @@ def holds(vector: dict[str, Any], make: Make = command) -> bool:
 def naive(argv: Sequence[str]) -> Hook:
     """The control: a shell line with the arguments in it; whatever goes wrong lets the call pass."""
 
-    async def before(call: Call) -> Call:
+    async def before(call: CheckedCall) -> CheckedCall | Call:
         text = f"{shlex.join(argv)} {call.args}"
         done = subprocess.run(text, shell=True, capture_output=True, input=b"", check=False)  # noqa: ASYNC221, S602
         try:
@@ -381,7 +396,7 @@ def naive(argv: Sequence[str]) -> Hook:
                 pickle.loads(done.stdout)  # noqa: S301
             return call
         found = isinstance(answer, dict) and "args" in answer
-        return replace(call, args=answer["args"]) if found else call
+        return replace(call.call, args=answer["args"]) if found else call
 
     return Hook(before=before)
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from handrail import READ, Call, Context, Spec, Tool, Toolset, tool
-from handrail.approvals import callback, prompt
-from handrail.judgement import Allow, Ask, Decision, Pending
-from handrail.policy import Mode, Places, Rulebook, Unusable, load, shipped, strictest
+from handrail import READ, Call, CheckedCall, Context, Spec, Tool, Toolset, tool
+from handrail.approvals import callback, render_request
+from handrail.permissions import Allow, Ask, Decision, Pending
+from handrail.policy import InvalidRule, Mode, Rulebook, RulePaths, builtin_rules, load, strictest
 from vectors.stage import Outcome, bash, line, ran, rules, tried
 
-SHIPPED = shipped("read_only", "development")
+SHIPPED = builtin_rules("read_only", "development")
 
 
 class Judge(Protocol):
@@ -112,11 +112,11 @@ def _expansion_is_shown(make: Make) -> bool:
             (Path(folder) / name).touch()
 
         def person(pending: Pending) -> bool:
-            rows = prompt(pending, workspace=folder).lines
+            rows = render_request(pending, workspace=folder).lines
             shown.append("\n".join(row.text for row in rows))
             return False
 
-        line(make(SHIPPED, mode="edits"), "rm -rf a/*.x b/*.y", approver=callback(person))
+        line(make(SHIPPED, mode="edits"), "rm -rf a/*.x b/*.y", approvals=callback(person))
     told = ["a/*.x matches 2 names: a/1.x, a/2.x", "b/*.y matches 1 name: b/3.y"]
     return len(shown) == 3 and all(one in text for one in told for text in shown) and not ran
 
@@ -152,7 +152,7 @@ def _mode_is_the_hosts(make: Make) -> bool:
     with tempfile.TemporaryDirectory() as folder, environment(**loose):
         _write(Path(folder) / "repo" / ".handrail" / "rules.toml", 'mode = "edits"\n')
         _write(Path(folder) / "repo" / "mode", "edits")
-        places = Places.of(Path(folder) / "repo", config=Path(folder) / "config")
+        places = RulePaths.of(Path(folder) / "repo", config=Path(folder) / "config")
         loaded = load(places)
         made = make(mode="ask")
         return (
@@ -179,14 +179,14 @@ def _root_is_refused(make: Make) -> bool:
     """Root has no open mode without a sandbox, from the start or later."""
     try:
         make(mode="open", root=True)
-    except Unusable:
+    except InvalidRule:
         pass
     else:
         return False
     policy: Any = make(mode="ask", root=True)
     try:
-        policy.switch("open")
-    except Unusable:
+        policy.set_mode("open")
+    except InvalidRule:
         return policy.mode is Mode.ASK and saved(policy).asked
     return False
 
@@ -195,13 +195,16 @@ def _never_without_a_sandbox(make: Make) -> bool:
     """No sandbox is no reason to run what one should have held; and the question says so."""
     policy = make(SHIPPED, mode="open", sandboxed=False, root=False)
     outcomes = [line(policy, command) for command in ("./build.sh", "python3 -c 'x'", "$(x)")]
-    return all(one.asked for one in outcomes) and "no sandbox" in outcomes[0].results[0].text
+    return (
+        all(one.asked for one in outcomes)
+        and "do not run in a sandbox" in outcomes[0].results[0].text
+    )
 
 
 CHECKS: dict[str, Callable[[Make], bool]] = {
-    "mode-001": lambda make: saved(make(mode="plan"), approver=callback(yes)).denied,
+    "mode-001": lambda make: saved(make(mode="plan"), approvals=callback(yes)).denied,
     "mode-002": lambda make: (
-        line(make(SHIPPED, mode="plan"), "touch x", approver=callback(yes)).denied
+        line(make(SHIPPED, mode="plan"), "touch x", approvals=callback(yes)).denied
     ),
     "mode-003": lambda make: (
         line(make(SHIPPED, mode="plan"), "git log").allowed
@@ -241,12 +244,12 @@ class Trusting:
     def __init__(self, _rules: Any = (), *, mode: Mode | str = Mode.OPEN, **_options: Any) -> None:
         self.mode = Mode.of(mode)
 
-    def __call__(self, call: Call, spec: Spec, _accesses: Any) -> Decision:
+    def __call__(self, call: CheckedCall) -> Decision:
         wanted = "open" if "mode" in str(call.args) else self.mode
-        loose = wanted == "open" or self.mode >= Mode.EDITS or spec.name == bash.spec.name
-        return Allow() if loose or "readOnlyHint" in spec.input_schema else Ask("?")
+        loose = wanted == "open" or self.mode >= Mode.EDITS or call.name == bash.spec.name
+        return Allow() if loose or "readOnlyHint" in call.spec.input_schema else Ask("?")
 
-    def switch(self, mode: Mode | str) -> None:
+    def set_mode(self, mode: Mode | str) -> None:
         self.mode = Mode.of(mode)
 
 

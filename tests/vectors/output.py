@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handrail import READ, Ask, Kind, Result, Tool, ToolFailed, Toolset, tool
-from handrail.approvals import defer, displayed, prompt
+from handrail import READ, Ask, FailureKind, Result, Tool, ToolFailed, Toolset, tool
+from handrail.approvals import defer, make_printable, render_request
 from handrail.hooks import redact
 from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, bash, edit, glob, read
@@ -56,7 +56,7 @@ def _escapes(place: Ground) -> bool:
     """In what a model reads, and on a terminal, where a person is asked about it."""
     text = "\x1b[2J\x1b]0;owned\x07\x9b31m"
     shown = [place.read(text).text, place.run("bash", command=f"printf '%s' '{text}'").text]
-    asked = displayed(text).text
+    asked = make_printable(text).text
     return (
         all(not CONTROLS.search(one) for one in (*shown, asked))
         and "\\x1b[2J" in shown[0]
@@ -76,13 +76,13 @@ def _too_long(place: Ground) -> bool:
         len(done.text) < 25_000
         and done.text.startswith("first\n")
         and done.text.endswith("\nlast")
-        and "of 50,000,011 characters are left out here" in done.text
+        and "of 50,000,011 characters omitted" in done.text
     )
 
 
 def _binary(place: Ground) -> bool:
     done = place.read(b"\x7fELF\x02\x01\x01\x00" + bytes(range(256)))
-    return kind(done) is Kind.FAILED and not CONTROLS.search(done.text)
+    return kind(done) is FailureKind.FAILED and not CONTROLS.search(done.text)
 
 
 def _not_utf_8(place: Ground) -> bool:
@@ -92,7 +92,7 @@ def _not_utf_8(place: Ground) -> bool:
     kept = place.edited(data, "here", "there")
     return (
         "\\xff here" in done.text
-        and "stray bytes" in done.text
+        and "invalid bytes" in done.text
         and "\ufffd" not in done.text
         and kept == data.replace(b"here", b"there")
     )
@@ -167,7 +167,7 @@ def _secrets(place: Ground) -> bool:
         "AKIAIOSFODNN7EXAMPLE\n-----BEGIN RSA PRIVATE KEY-----\n", "utf-8"
     )
     hook = redact(patterns=["AKIA[0-9A-Z]{16}", "-----BEGIN [A-Z ]*PRIVATE KEY-----"])
-    [done] = results(place.tools, ("read", {"file_path": "f"}), after=[hook.after])
+    [done] = results(place.tools, ("read", {"file_path": "f"}), hooks=[hook])
     return "AKIA" not in done.text and "BEGIN" not in done.text and "[redacted]" in done.text
 
 
@@ -210,7 +210,7 @@ def _markup(place: Ground) -> bool:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         text = f"![x]({address}/a?d=1) [b]x[/b] <img src=x>"
         shown = place.read(text).text
-        lines = [line.text for line in prompt(_asked(text)).lines]
+        lines = [line.text for line in render_request(_asked(text)).lines]
         with suppress(BlockingIOError):
             listener.accept()
             return False
@@ -223,7 +223,7 @@ def _asked(text: str) -> Any:
         TOOLS,
         ("save", {"path": "a", "text": text}),
         policy=lambda *_: Ask("Really?"),
-        approver=defer,
+        approvals=defer,
     )
     return done.pending
 

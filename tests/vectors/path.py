@@ -22,12 +22,12 @@ from glob import glob as all_like
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handrail import READ, Allow, Kind, Result, ToolFailed, Toolset, tool
-from handrail.judgement import Pending
+from handrail import READ, Allow, FailureKind, Result, ToolFailed, Toolset, tool
+from handrail.permissions import Pending
 from handrail.policy import Rulebook
-from handrail.tools import Workspace, edit, glob, grep, hidden_by, read, write
-from handrail.tools._beneath import Opener
-from tools.stage import OPENERS, kind, results, tree
+from handrail.tools import Workspace, edit, glob, grep, hide_denied, read, write
+from tools.files.test_openat import OPENERS
+from tools.stage import Opener, kind, results, tree
 from vectors.stage import rules
 
 DENIES = {
@@ -38,12 +38,12 @@ DENIES = {
 UNSEEN = {"path-079": "K=1", "path-080": ".env"}
 """What of a denied file must not be in a result: its content, its name."""
 ALSO = {
-    "path-061": {Kind.FAILED},  # whoever may not enter the folder learns no more than that
-    "path-069": {Kind.FAILED},  # to read what is not there
-    "path-070": {Kind.BAD_ARGS},  # a model has no say in where the root is
-    "path-072": {Kind.FAILED},  # there are no such patterns
-    "path-073": {Kind.FAILED},
-    "path-076": {Kind.FAILED},
+    "path-061": {FailureKind.FAILED},  # whoever may not enter the folder learns no more than that
+    "path-069": {FailureKind.FAILED},  # to read what is not there
+    "path-070": {FailureKind.BAD_ARGS},  # a model has no say in where the root is
+    "path-072": {FailureKind.FAILED},  # there are no such patterns
+    "path-073": {FailureKind.FAILED},
+    "path-076": {FailureKind.FAILED},
 }
 MORE = {
     "path-060": [{"file": "secret.env", "content": "SECRET"}],
@@ -51,7 +51,7 @@ MORE = {
 }
 """What a vector takes for granted."""
 DOCUMENTED = {"path-048", "path-062", "path-068"}
-PAGE = Path(__file__).parents[2] / "docs/tools/read.md"
+PAGE = Path(__file__).parents[2] / "docs/coding/read.md"
 
 
 class Ground(NamedTuple):
@@ -152,7 +152,7 @@ TOOLS = {"read": read, "write": write, "edit": edit, "glob": glob, "grep": grep}
 
 def real(name: str, ground: Ground, opener: Opener, policy: Rulebook | None) -> Toolset:
     """A tool of this project, and read, since what is written must have been read."""
-    hides = hidden_by(policy) if policy else None
+    hides = hide_denied(policy) if policy else None
     workspace = Workspace(ground.root, opener=opener, hides=hides)
     return Toolset(*(TOOLS[one](workspace) for one in {"read", name}))
 
@@ -195,7 +195,7 @@ def _holds(vector: dict[str, Any], name: str, opener: Opener, make: Make) -> boo
             call("read", {**vector, "input": {"path": "nothing", **vector["input"]}}, ground),
             call(name, vector, ground),
             policy=policy,
-            approver=agrees if vector["id"] in UNSEEN else None,
+            approvals=agrees if vector["id"] in UNSEEN else None,
         )
         kept = ground.canary() == before
         same = tree(ground.root) == inside
@@ -214,15 +214,15 @@ def _secrets(vector: dict[str, Any], ground: Ground) -> list[str]:
 def _as_expected(vector: dict[str, Any], name: str, done: Result, *, same: bool) -> bool:
     expected, found = vector["expected"], kind(done)
     if expected == "deny":
-        return same and found in {Kind.DENIED, *ALSO.get(vector["id"], ())}
+        return same and found in {FailureKind.DENIED, *ALSO.get(vector["id"], ())}
     if expected == "error":
-        return same and found in {Kind.FAILED, Kind.BAD_ARGS}
+        return same and found in {FailureKind.FAILED, FailureKind.BAD_ARGS}
     if expected == "allow":  # glob is for folders, and says so of a file
-        went = found is None or (name == "glob" and found is Kind.FAILED)
+        went = found is None or (name == "glob" and found is FailureKind.FAILED)
         return went and same == (name not in ("write", "edit"))
     if vector["id"] in DOCUMENTED:
-        return found in {None, Kind.DENIED, Kind.FAILED} and _documented(vector)
-    return found in {None, Kind.FAILED}
+        return found in {None, FailureKind.DENIED, FailureKind.FAILED} and _documented(vector)
+    return found in {None, FailureKind.FAILED}
 
 
 def _documented(vector: dict[str, Any]) -> bool:

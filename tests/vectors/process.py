@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ import anyio
 
 from handrail import Call, Executor, Toolset
 from handrail.events import Started
-from handrail.sandbox import Limits, Sandbox
+from handrail.sandbox import ResourceLimits, Sandbox
 from handrail.tools import Workspace, bash, read, write
 
 LIMIT = 0.4
@@ -37,7 +37,7 @@ Run: TypeAlias = Callable[[Path, str], str]
 
 def ours(root: Path, command: str, *, seconds: float = LIMIT, **limits: int) -> str:
     """The tool, through an executor."""
-    sandbox = Sandbox(root, limits=Limits(**limits))
+    sandbox = Sandbox(root, limits=ResourceLimits(**limits))
     call = Call("bash", {"command": command, "timeout_ms": int(seconds * 1000)}, "1")
     return Executor(Toolset(bash(sandbox))).run_sync(call).text
 
@@ -148,7 +148,7 @@ def _thread_ends(_vector: dict[str, Any], root: Path, run: Run) -> bool:
 
     async def end() -> None:
         await started[0].wait()
-        await started[0].end()
+        await started[0].kill()
 
     if run is naive:
         started[0].wait()
@@ -163,7 +163,7 @@ def _memory_is_limited(vector: dict[str, Any], root: Path, _run: Run) -> bool:
 
 def _files_are_limited(vector: dict[str, Any], root: Path, _run: Run) -> bool:
     text = ours(root, vector["input"]["command"], seconds=20, file_bytes=1 << 20)
-    return (root / "big").stat().st_size <= 1 << 20 and "limit on the size" in text
+    return (root / "big").stat().st_size <= 1 << 20 and "size of a file is limited" in text
 
 
 def _nobody_answers(_vector: dict[str, Any], root: Path, run: Run) -> bool:
@@ -210,11 +210,11 @@ def _writing_is_all_or_nothing(_vector: dict[str, Any], root: Path, _run: Run) -
         async with Executor(Toolset(read(workspace), write(workspace))) as executor:
             await executor.run(Call("read", {"file_path": "f"}, "0"))
             call = Call("write", {"file_path": "f", "content": new}, "1")
-            async with aclosing(executor.events()) as events, anyio.create_task_group() as tasks:
-                tasks.start_soon(executor.run, call)
+            async with executor.turn() as turn, turn.events("1") as events:
+                turn.add(call)
                 async for event in events:
                     if isinstance(event, Started):
-                        executor.cancel("1")
+                        turn.cancel("1")
                         break
 
     (root / "f").write_text(old, encoding="utf-8")

@@ -19,7 +19,7 @@ import anyio
 from handrail import Allow, Call, Executor, Toolset
 from handrail.policy import Mode, Rulebook, Trust, digest
 from handrail.sandbox import Sandbox
-from handrail.tools import Look, Workspace, bash, edit, read, write
+from handrail.tools import ScanReport, Workspace, bash, edit, read, write
 
 INIT = """
 git init -q . && git config user.email a@b.c && git config user.name n && echo x > file
@@ -85,9 +85,11 @@ def _lets(root: Path, calls: list[Call], mode: Mode, *, judged: bool) -> bool:
     return anyio.run(turn)
 
 
-def _bash(root: Path, command: str, *, judged: bool, **options: Any) -> tuple[str, list[Look]]:
+def _bash(
+    root: Path, command: str, *, judged: bool, **options: Any
+) -> tuple[str, list[ScanReport]]:
     """What a model reads of a command, and what the host is told; the control has no sandbox."""
-    looks: list[Look] = []
+    looks: list[ScanReport] = []
     if not judged:
         return _host(root, command), looks
     tool = bash(Sandbox(root, **options), found=looks.append)
@@ -107,7 +109,7 @@ def _flagged(vector: dict[str, Any], root: Path, *, judged: bool) -> bool:
     """What cannot be prevented is told to the model and to the host."""
     command = vector["input"]["command"].replace("{OUT}", str(root.parent / "out"))
     text, looks = _bash(root, command, judged=judged)
-    return "The user is told: " in text and bool(looks) and bool(looks[0].planted)
+    return "mention them to the user: " in text and bool(looks) and bool(looks[0].planted)
 
 
 def _masked(_vector: dict[str, Any], root: Path, *, judged: bool) -> bool:

@@ -24,8 +24,8 @@ import anyio
 from handrail import Call, Executor, Result, Toolset
 from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, bash, edit, glob, grep, read, write
-from handrail.tools._beneath import Opener, by_walk
-from tools.stage import HERE, OPENERS, attacked, kind, tree
+from tools.files.test_openat import OPENERS, open_by_walk
+from tools.stage import HERE, Opener, attacked, kind, tree
 
 CANARY = "CANARY-9d2e"
 Do = Callable[[str, dict[str, Any]], str]
@@ -338,7 +338,7 @@ def _moved_out(hands: Hands) -> bool:
 CHECKS: dict[str, Callable[[Hands], bool]] = {
     "race-001": _reads("l", *OPENERS),
     "race-002": _reads("r", *OPENERS),
-    "race-003": _reads("l", by_walk),
+    "race-003": _reads("l", open_by_walk),
     "race-004": _writes("a/d/w{}", "ws/a", "d", "l"),
     "race-005": _a_save_in_between_is_kept,
     "race-006": _writes("new/n{}/f", "ws", "new", "l"),

@@ -24,9 +24,9 @@ from typing import Any
 
 import anyio
 
-from handrail import Call, Executor, Kind, Refused, Toolset
+from handrail import Call, Executor, FailureKind, Refused, Toolset
 from handrail.net import Guard, Proxy
-from handrail.sandbox import Sandbox, Unavailable
+from handrail.sandbox import Sandbox, SandboxUnavailable
 from handrail.tools import bash
 from sandbox.commands import Ended, run
 
@@ -256,7 +256,7 @@ def _without_bubblewrap(ws: Path) -> bool:
     """With no bubblewrap, asking for it is refused, and "auto" says what it took instead."""
     with tempfile.TemporaryDirectory() as empty, environment(PATH=empty):
         Path(empty, "bash").symlink_to(shutil.which("bash", path=os.defpath) or "/bin/bash")
-        with suppress(Unavailable):
+        with suppress(SandboxUnavailable):
             Sandbox(ws, tier="bubblewrap")
             return False
         return Sandbox(ws).report().tier == "landlock"
@@ -336,7 +336,7 @@ def _asks_for_none(ws: Path) -> bool:
             return await executor.run(Call("bash", {"command": "touch x", "sandbox": False}, "1"))
 
     result = anyio.run(ask)
-    return result.failure.kind is Kind.BAD_ARGS and not (ws / "x").exists()
+    return result.failure.kind is FailureKind.BAD_ARGS and not (ws / "x").exists()
 
 
 def _elsewhere(ws: Path) -> bool:

@@ -1,8 +1,8 @@
 """Patterns and trees that are to make a search hang, leak or run something.
 
-Each is put to the tools with every engine there is. A canary stands on the PATH under the names of
-programs that a search could be talked into running; that it never ran is what is looked at. What
-is to end soon gets several chances, since the machine may be busy; one is enough.
+A canary stands on the PATH under the names of programs that a search could be talked into running;
+that it never ran is what is looked at. What is to end soon gets several chances, since the machine
+may be busy; one is enough.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from handrail import Call, Executor, Kind, Result, Toolset
-from handrail.tools._fallback import Walk
-from handrail.tools._glob import glob
-from handrail.tools._grep import grep
-from handrail.tools._search import Engine, best_engine
-from handrail.tools._workspace import Workspace
+from handrail import Call, Executor, FailureKind, Result, Toolset
+from handrail.tools import Workspace, glob, grep
 
 SOON = 1.0
 CHANCES = 5
@@ -76,7 +72,7 @@ class Asked(NamedTuple):
     quiet: bool
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> FailureKind | None:
         """What kind of failure it is, if it is one."""
         return self.result.failure.kind if self.result.failure else None
 
@@ -89,34 +85,26 @@ class Asked(NamedTuple):
 Fill = Callable[[Path], object]
 
 
-def asked(fill: Fill, name: str, engine: Engine, **args: Any) -> Asked:
+def asked(fill: Fill, name: str, **args: Any) -> Asked:
     """Put a question to a tool, over a workspace that was filled for it."""
     with ground() as place:
         fill(place.root)
         workspace = Workspace(place.root)
-        tools = Toolset(glob(workspace, engine=engine), grep(workspace, engine=engine))
+        tools = Toolset(glob(workspace), grep(workspace))
         started = time.perf_counter()
         result = Executor(tools).run_sync(Call(name, args, "1"))
         return Asked(result, time.perf_counter() - started, place.quiet)
 
 
-def engines() -> list[Engine]:
-    """All that can be had."""
-    return [best_engine(Workspace("/usr/share")), Walk()]
-
-
 def soon(fill: Fill, name: str, good: Callable[[Asked], bool], **args: Any) -> bool:
-    """Whether, with each engine, all goes well and ends soon."""
-    for engine in engines():
-        for _ in range(CHANCES):
-            found = asked(fill, name, engine, **args)
-            if not (found.quiet and good(found)):
-                return False
-            if found.seconds < SOON:
-                break
-        else:
+    """Whether all goes well and ends soon."""
+    for _ in range(CHANCES):
+        found = asked(fill, name, **args)
+        if not (found.quiet and good(found)):
             return False
-    return True
+        if found.seconds < SOON:
+            return True
+    return False
 
 
 def text(content: str, name: str = "a.txt") -> Fill:
@@ -135,7 +123,7 @@ def nothing(found: Asked) -> bool:
 
 def refused(found: Asked) -> bool:
     """Whether a model is told what is wrong with its question."""
-    return found.kind in (Kind.FAILED, Kind.BAD_ARGS)
+    return found.kind in (FailureKind.FAILED, FailureKind.BAD_ARGS)
 
 
 def finds(*lines: str) -> Callable[[Asked], bool]:
@@ -188,14 +176,9 @@ def _many_files() -> bool:
 
     The tool has its own deadline here, and a million files take their time.
     """
-    for engine in engines():
-        found = asked(_many, "glob", engine, pattern="**/**/**")
-        told = (
-            f"[200 of {FILES:,} files" in found.result.text or "not complete" in found.result.text
-        )
-        if not (found.quiet and len(found.lines) <= 200 and told):
-            return False
-    return True
+    found = asked(_many, "glob", pattern="**/**/**")
+    told = f"[200 of {FILES:,} files" in found.result.text or "not complete" in found.result.text
+    return found.quiet and len(found.lines) <= 200 and told
 
 
 A28 = "a" * 28

@@ -20,12 +20,12 @@ import httpcore2
 import httpx2
 import trustme
 
-from handrail import Ask, Call, Executor, Kind, Refused, Result, Tool, Toolset, tool
-from handrail.approvals import callback, prompt
-from handrail.judgement import Allow, Pending
+from handrail import Ask, Call, Executor, FailureKind, Refused, Result, Tool, Toolset, tool
+from handrail.approvals import callback, render_request
 from handrail.net import Guard
+from handrail.permissions import Allow, Pending
 from handrail.policy import Rulebook
-from handrail.tools._web_fetch import web_fetch
+from handrail.tools import web_fetch
 from net.web_stage import (
     INSIDE,
     PUBLIC,
@@ -44,7 +44,7 @@ Make = Callable[..., Tool[..., Any]]
 Check = Callable[[Make], Awaitable[bool]]
 
 TRIES = {"brief": 50, "soak": 10_000}.get(os.environ.get("HANDRAIL_PROFILE", "quick"), 300)
-FAILED = (Kind.BAD_ARGS, Kind.DENIED, Kind.FAILED)
+FAILED = (FailureKind.BAD_ARGS, FailureKind.DENIED, FailureKind.FAILED)
 
 
 async def fetched(given: Tool[..., Any], url: str, **options: Any) -> Result:
@@ -373,12 +373,12 @@ async def _all_of_it_is_shown(make: Make) -> bool:
     shown: list[str] = []
 
     def person(pending: Pending) -> bool:
-        shown.extend(row.text.lstrip("\u250a\u2502 ") for row in prompt(pending).lines)
+        shown.extend(row.text.lstrip("\u250a\u2502 ") for row in render_request(pending).lines)
         return False
 
     with Web() as web:
         given = make(**web.options())
-        result = await fetched(given, url, policy=Rulebook(), approver=callback(person))
+        result = await fetched(given, url, policy=Rulebook(), approvals=callback(person))
         return refused(result) and web.site.connections == 0 and url in "".join(shown)
 
 

@@ -20,9 +20,9 @@ from handrail import (
     Executor,
     Result,
     Toolset,
-    read_file,
+    reads_file,
     tool,
-    write_file,
+    writes_file,
 )
 from handrail.policy import Level, Rule, parse
 
@@ -37,14 +37,14 @@ async def bash(command: str) -> str:
     return f"ran {command}"
 
 
-@tool(touches=lambda path, **_: write_file(path))
+@tool(touches=lambda path, **_: writes_file(path))
 async def save(path: str, text: str = "") -> str:
     """Save a file; here it is only noted."""
     ran.append(f"save {path} {text}".rstrip())
     return f"saved {path}"
 
 
-@tool(effect=READ, touches=read_file)
+@tool(effect=READ, touches=reads_file)
 async def load(path: str) -> str:
     """Load a file; here it is only noted."""
     ran.append(f"load {path}")

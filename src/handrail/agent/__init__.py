@@ -1,34 +1,34 @@
-"""A small agent loop: a model and its tools take turns, and the whole of it is one value."""
+"""A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
 from handrail.agent._agent import Agent
-from handrail.agent._codec import Unreadable, dump, load
-from handrail.agent._files import Remark, Trusted, Untrusted
+from handrail.agent._codec import InvalidState, dump_state, load_state
+from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._limits import Limits
-from handrail.agent._plan import Done, Happening, Save, Stopped, Watch
 from handrail.agent._run import Run
-from handrail.agent._skills import Skill, Skills, find_skills
-from handrail.agent._state import State
+from handrail.agent._settings import OnEvent, RunEvent, RunResult, Save, StopReason
+from handrail.agent._skills.skills import Skill, Skills, find_skills
+from handrail.agent._state import RunState
 
 __all__ = [
     "Agent",
-    "Done",
-    "Happening",
     "Instructions",
+    "InvalidState",
+    "IsTrusted",
     "Limits",
-    "Remark",
+    "Notice",
+    "OnEvent",
     "Run",
+    "RunEvent",
+    "RunResult",
+    "RunState",
     "Save",
     "Skill",
     "Skills",
-    "State",
-    "Stopped",
-    "Trusted",
-    "Unreadable",
+    "StopReason",
     "Untrusted",
-    "Watch",
-    "dump",
+    "dump_state",
     "find_skills",
-    "load",
+    "load_state",
     "read_instructions",
 ]

@@ -1,4 +1,4 @@
-"""A state as text, and back: one version in every text, nothing but JSON, nothing that runs."""
+"""Save and load run states as JSON. Loading runs no code; each text has a version."""
 
 from __future__ import annotations
 
@@ -6,119 +6,138 @@ import base64
 import json
 from typing import Any, TypeVar, assert_never, cast, get_args
 
-from handrail import Call, Failure, File, HandrailError, Image, Kind, Result, Text
-from handrail.agent._state import State
-from handrail.approvals import pending_from_json, pending_to_json
-from handrail.messages import Content, Cut, Message, Prompt, Reply, Results, Stop, Thought, Usage
+from handrail import Call, File, HandrailError, Image, Result, Text
+from handrail.agent._state import RunState
+from handrail.messages import (
+    Content,
+    Message,
+    Prompt,
+    Reasoning,
+    Reply,
+    Stop,
+    ToolResults,
+    TruncatedCall,
+    Usage,
+)
 
 VERSION = 1
 
 
-class Unreadable(HandrailError):
-    """A text is no state, or one of a later version."""
+class InvalidState(HandrailError):
+    """A text is not a saved run state, or has an unsupported version."""
 
 
-def dump(state: State) -> str:
-    """A state as JSON text. ValueError for what JSON cannot say, such as a call's arguments."""
+def dump_state(state: RunState) -> str:
+    """Return a state as JSON text. Raises ValueError for values that JSON cannot represent."""
     plain = {
         "handrail": VERSION,
-        "messages": [_message(one) for one in state.messages],
-        "waiting": [_result(one) for one in state.waiting],
-        "inbox": [_message(one) for one in state.inbox],
-        "usage": _counts(state.usage),
+        "messages": [_encode_message(message) for message in state.messages],
+        "waiting": [_encode_result(result) for result in state.waiting],
+        "inbox": [_encode_message(prompt) for prompt in state.inbox],
+        "usage": _encode_usage(state.usage),
         "turns": state.turns,
         "calls": state.calls,
+        "run_id": state.run_id,
     }
     try:
         return json.dumps(plain, allow_nan=False)
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"this state cannot be written as JSON: {error}") from None
+        raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
 
 
-def load(text: str) -> State:
-    """The state of what ``dump`` gave; Unreadable for all else."""
+def load_state(text: str) -> RunState:
+    """Return the state that ``dump_state`` saved. Raises InvalidState for any other text."""
     try:
-        plain = _object(json.loads(text))
-        if _as(int, plain["handrail"]) != VERSION:
-            raise Unreadable(f"a state of version {plain['handrail']!r}; this reads {VERSION}")
-        return State(
-            messages=tuple(_message_of(one) for one in _list(plain["messages"])),
-            waiting=tuple(_result_of(one) for one in _list(plain["waiting"])),
-            inbox=tuple(_prompt_of(one) for one in _list(plain["inbox"])),
-            usage=_usage_of(plain["usage"]),
-            turns=_count(plain["turns"]),
-            calls=_count(plain["calls"]),
+        plain = _as_object(json.loads(text))
+        if _expect(int, plain["handrail"]) != VERSION:
+            raise InvalidState(
+                f"Unsupported version {plain['handrail']!r} of a saved run state. "
+                f"This version of handrail reads version {VERSION}."
+            )
+        return RunState(
+            messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
+            waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
+            inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
+            usage=_decode_usage(plain["usage"]),
+            turns=_as_count(plain["turns"]),
+            calls=_as_count(plain["calls"]),
+            run_id=_expect(str, plain.get("run_id", "")),
         )
+    except KeyError as error:
+        raise InvalidState(f"Not a saved run state: key {error} is missing.") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise Unreadable(f"this is no state ({type(error).__name__}: {error})") from None
+        raise InvalidState(f"Not a saved run state: {str(error).rstrip('.')}.") from None
 
 
 _T = TypeVar("_T")
 
 
-def _as(type_: type[_T], value: object) -> _T:
+def _expect(type_: type[_T], value: object) -> _T:
     if type(value) is not type_:
-        raise TypeError(f"{type(value).__name__} where {type_.__name__} is expected")
+        raise TypeError(f"expected {type_.__name__}, got {type(value).__name__}")
     return value
 
 
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", _as(cast("type[object]", dict), value))
+def _as_object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", _expect(cast("type[object]", dict), value))
 
 
-def _list(value: object) -> list[Any]:
-    return cast("list[Any]", _as(cast("type[object]", list), value))
+def _as_list(value: object) -> list[Any]:
+    return cast("list[Any]", _expect(cast("type[object]", list), value))
 
 
-def _count(value: object) -> int:
-    number = _as(int, value)
+def _as_count(value: object) -> int:
+    number = _expect(int, value)
     if number < 0:
-        raise ValueError("a count below zero")
+        raise ValueError(f"expected a number of at least 0, got {number}")
     return number
 
 
-def _counts(usage: Usage) -> list[int]:
-    return [usage.sent, usage.received, usage.cached]
+def _encode_usage(usage: Usage) -> list[int]:
+    return [usage.input_tokens, usage.output_tokens, usage.cached_tokens]
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _encode_message(message: Message) -> dict[str, Any]:
     match message:
         case Prompt(parts):
-            return {"prompt": [_part(one) for one in parts]}
-        case Results(results):
-            return {"results": [_result(one) for one in results]}
+            return {"prompt": [_encode_part(part) for part in parts]}
+        case ToolResults(results):
+            return {"results": [_encode_result(result) for result in results]}
         case Reply(parts, stop, usage, model):
-            said = [_part(one) for one in parts]
-            return {"reply": said, "stop": stop, "usage": _counts(usage), "model": model}
+            encoded = [_encode_part(part) for part in parts]
+            return {"reply": encoded, "stop": stop, "usage": _encode_usage(usage), "model": model}
         case _:
             assert_never(message)
 
 
-def _message_of(value: object) -> Message:
-    plain = _object(value)
+def _decode_message(value: object) -> Message:
+    plain = _as_object(value)
     if "prompt" in plain:
-        return _prompt_of(plain)
+        return _decode_prompt(plain)
     if "results" in plain:
-        return Results(tuple(_result_of(one) for one in _list(plain["results"])))
-    parts = tuple(_part_of(one) for one in _list(plain["reply"]))
+        return ToolResults(tuple(_decode_result(item) for item in _as_list(plain["results"])))
+    parts = tuple(_decode_part(item) for item in _as_list(plain["reply"]))
     return Reply(
-        parts, _stop_of(plain["stop"]), _usage_of(plain["usage"]), _as(str, plain["model"])
+        parts,
+        _decode_stop(plain["stop"]),
+        _decode_usage(plain["usage"]),
+        _expect(str, plain["model"]),
     )
 
 
-def _prompt_of(value: object) -> Prompt:
-    parts = _list(_object(value)["prompt"])
-    return Prompt(tuple(_content_of(one) for one in parts))
+def _decode_prompt(value: object) -> Prompt:
+    parts = _as_list(_as_object(value)["prompt"])
+    return Prompt(tuple(_decode_content(item) for item in parts))
 
 
-def _stop_of(value: object) -> Stop:
+def _decode_stop(value: object) -> Stop:
     for stop in get_args(Stop):
         if stop == value:
             return cast("Stop", stop)
-    raise ValueError("not a reason to stop")
+    raise ValueError(f"unknown stop reason {value!r}")
 
 
-def _part(part: Content | Thought | Call | Cut) -> dict[str, Any]:
+def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"text": text}
@@ -126,74 +145,52 @@ def _part(part: Content | Thought | Call | Cut) -> dict[str, Any]:
             return {"image": base64.b64encode(data).decode(), "type": media_type}
         case File(data, media_type, name):
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
-        case Thought(text, sealed, wire):
-            return {"thought": text, "sealed": sealed, "wire": wire}
+        case Reasoning(text, signature, api):
+            return {"reasoning": text, "signature": signature, "api": api}
         case Call(name, args, id_):
             return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
-        case Cut(name, id_, args):
-            return {"cut": name, "args": args, "id": id_}
+        case TruncatedCall(name, id_, args):
+            return {"truncated_call": name, "args": args, "id": id_}
         case _:
             assert_never(part)
 
 
-def _content_of(value: object) -> Content:
-    plain = _object(value)
+def _decode_content(value: object) -> Content:
+    plain = _as_object(value)
     if "text" in plain:
-        return Text(_as(str, plain["text"]))
+        return Text(_expect(str, plain["text"]))
     if "image" in plain:
-        return Image(_bytes_of(plain["image"]), _as(str, plain["type"]))
-    return File(_bytes_of(plain["file"]), _as(str, plain["type"]), _as(str, plain["name"]))
-
-
-def _bytes_of(value: object) -> bytes:
-    return base64.b64decode(_as(str, value), validate=True)
-
-
-def _part_of(value: object) -> Text | Thought | Call | Cut:
-    plain = _object(value)
-    if "text" in plain:
-        return Text(_as(str, plain["text"]))
-    if "thought" in plain:
-        return Thought(*(_as(str, plain[key]) for key in ("thought", "sealed", "wire")))
-    if "call" in plain:
-        args = plain["args"]
-        sent = args if isinstance(args, str) else _object(args)
-        return Call(_as(str, plain["call"]), sent, _as(str, plain["id"]))
-    return Cut(*(_as(str, plain[key]) for key in ("cut", "id", "args")))
-
-
-def _result(result: Result) -> dict[str, Any]:
-    failure, pending = result.failure, result.pending
-    return {
-        "id": result.call_id,
-        "text": result.text,
-        "parts": [_part(one) for one in result.parts],
-        "data": result.data,
-        "failure": failure and [failure.kind, failure.message, failure.detail],
-        "pending": pending and pending_to_json(pending),
-    }
-
-
-def _result_of(value: object) -> Result:
-    plain = _object(value)
-    data, pending = plain["data"], plain["pending"]
-    return Result(
-        _as(str, plain["id"]),
-        _as(str, plain["text"]),
-        tuple(_content_of(one) for one in _list(plain["parts"])),
-        None if data is None else _as(str, data),
-        _failure_of(plain["failure"]),
-        None if pending is None else pending_from_json(pending),
+        return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+    return File(
+        _decode_bytes(plain["file"]), _expect(str, plain["type"]), _expect(str, plain["name"])
     )
 
 
-def _failure_of(value: object) -> Failure | None:
-    if value is None:
-        return None
-    kind, message, detail = (_as(str, one) for one in _list(value))
-    return Failure(Kind(kind), message, detail)
+def _decode_bytes(value: object) -> bytes:
+    return base64.b64decode(_expect(str, value), validate=True)
 
 
-def _usage_of(value: object) -> Usage:
-    sent, received, cached = (_count(one) for one in _list(value))
-    return Usage(sent=sent, received=received, cached=cached)
+def _decode_part(value: object) -> Text | Reasoning | Call | TruncatedCall:
+    plain = _as_object(value)
+    if "text" in plain:
+        return Text(_expect(str, plain["text"]))
+    if "reasoning" in plain:
+        return Reasoning(*(_expect(str, plain[key]) for key in ("reasoning", "signature", "api")))
+    if "call" in plain:
+        args = plain["args"]
+        arguments = args if isinstance(args, str) else _as_object(args)
+        return Call(_expect(str, plain["call"]), arguments, _expect(str, plain["id"]))
+    return TruncatedCall(*(_expect(str, plain[key]) for key in ("truncated_call", "id", "args")))
+
+
+def _encode_result(result: Result) -> dict[str, Any]:
+    return _as_object(json.loads(result.to_json()))
+
+
+def _decode_result(value: object) -> Result:
+    return Result.from_json(json.dumps(value))
+
+
+def _decode_usage(value: object) -> Usage:
+    input_, output, cached = (_as_count(item) for item in _as_list(value))
+    return Usage(input_tokens=input_, output_tokens=output, cached_tokens=cached)

@@ -1,4 +1,4 @@
-"""Instructions: the ``AGENTS.md`` files of a workspace, for the head of a prompt."""
+"""Instructions: the ``AGENTS.md`` files of a workspace, for the system prompt."""
 
 from __future__ import annotations
 
@@ -7,126 +7,130 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from handrail.agent._files import (
-    MOST_PATH,
+from handrail._support.visible import list_unseen
+from handrail.agent._found_files import (
+    HAS_TAGS,
+    MAX_PATH_CHARS,
+    NOT_TRUSTED,
+    AnyPath,
     Gone,
+    IsTrusted,
+    Notice,
+    NoticeKind,
     NotRead,
-    Place,
-    Remark,
-    Rule,
-    Trusted,
     Untrusted,
-    agreed,
-    content,
-    folder,
-    nobody,
-    text_of,
+    decode_text,
+    is_trusted,
+    open_folder,
+    read_bytes,
+    trust_nothing,
 )
-from handrail.agent._wrap import has_tags, one_line, unseen, wrapped
+from handrail.agent._tagged_text import has_tags, to_one_line, wrap_in_tag
 
-MOST_BYTES = 65_536
-"""Of all files together; models pay for each of them in every turn."""
-MOST_FOLDERS = 32
-"""From the folder upwards, and the root."""
+MAX_BYTES = 65_536
+"""Bytes of all files together. Every turn sends them to the model."""
+MAX_FOLDERS = 32
+"""Folders from the current one upwards, in addition to the root."""
 
 _HEAD = (
-    "These instructions come from files of the workspace. Where two of them differ, the later one "
-    "counts, since it is closer to the work. What the user says counts more than any of them."
+    "These instructions come from files in the workspace. If two conflict, follow the later one: "
+    "it is closer to the current folder. The user's messages take precedence over all of them."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the files say, as a model is told it, and what there is to tell the user of them."""
+    """The text of instruction files for a model, and notices for the user."""
 
     text: str = ""
-    """For the head of a prompt; empty where nothing was read."""
+    """The text for the system prompt, or empty if no file was read."""
     files: tuple[str, ...] = ()
-    """Which files it comes from, the strongest last."""
+    """The files that were read. The last one takes precedence."""
     untrusted: tuple[Untrusted, ...] = ()
-    """What was found and not read, since nobody trusts it as it is now."""
-    remarks: tuple[Remark, ...] = ()
+    """Files that were ignored because the user has not trusted their current content."""
+    notices: tuple[Notice, ...] = ()
 
 
 def read_instructions(
-    root: Place,
-    within: Place = "",
+    root: AnyPath,
+    within: AnyPath = "",
     *,
-    trusted: Trusted = nobody,
+    trusted: IsTrusted = trust_nothing,
     names: Sequence[str] = ("AGENTS.md",),
-    most: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> Instructions:
-    """Read the instructions that hold in a folder of a workspace, from the root down to it.
+    """Read the instruction files of a workspace that apply to a folder.
 
     Args:
         root: The workspace.
-        within: Where the work is done, relative to the root.
-        trusted: Whether a user has looked at this content of this file. Without a yes nothing of
-            a file is read into the text.
-        names: What the files are called; in each folder the first that is there counts.
-        most: Bytes of all files together. Those closest to the work come first.
+        within: The current folder, relative to the root.
+        trusted: Whether the user trusts this content of this file. Other files are ignored.
+        names: File names to look for. In each folder, the first that exists is used.
+        max_bytes: Limit for all files together. Files closest to the current folder come first.
     """
-    search = _Search(root, trusted, most)
-    for path in _downwards(within)[::-1]:
-        search.look(path, names)
-    return search.done()
+    search = _InstructionSearch(root, trusted, max_bytes)
+    for path in _folders_down_to(within)[::-1]:
+        search.read_folder(path, names)
+    return search.result()
 
 
-class _Search:
-    """From the folder upwards: what is closest has the first claim on the room."""
+class _InstructionSearch:
+    """Reads from the current folder upwards, so that the closest files fit the limit first."""
 
-    def __init__(self, root: Place, trusted: Trusted, room: int) -> None:
+    def __init__(self, root: AnyPath, trusted: IsTrusted, bytes_left: int) -> None:
         self._root = os.path.realpath(root, strict=True)
         self._trusted = trusted
-        self._room = room
+        self._bytes_left = bytes_left
         self._texts: list[tuple[str, str]] = []
         self._untrusted: list[Untrusted] = []
-        self._remarks: list[Remark] = []
+        self._notices: list[Notice] = []
 
-    def look(self, path: str, names: Sequence[str]) -> None:
+    def read_folder(self, path: str, names: Sequence[str]) -> None:
         for name in names:
             file = f"{path}/{name}".lstrip("/")
             try:
-                with folder(self._root, path) as within:
-                    data = content(within, name, self._room)
-                self._take(file, data)
+                with open_folder(self._root, path) as within:
+                    data = read_bytes(within, name, self._bytes_left)
+                self._add(file, data)
             except Gone:
                 continue
             except NotRead as reason:
-                self._remark(file, "left out", str(reason))
+                self._notify(file, "skipped", str(reason))
             break
 
-    def done(self) -> Instructions:
+    def result(self) -> Instructions:
         texts = self._texts[::-1]
-        tagged = [wrapped("instructions", text, file=file) for file, text in texts]
+        tagged = [wrap_in_tag("instructions", text, file=file) for file, text in texts]
         return Instructions(
             text="\n\n".join([_HEAD, *tagged]) if tagged else "",
             files=tuple(file for file, _ in texts),
             untrusted=tuple(self._untrusted[::-1]),
-            remarks=tuple(self._remarks[::-1]),
+            notices=tuple(self._notices[::-1]),
         )
 
-    def _take(self, file: str, data: bytes) -> None:
-        if not agreed(self._trusted, file, data):
+    def _add(self, file: str, data: bytes) -> None:
+        if not is_trusted(self._trusted, file, data):
             self._untrusted.append(Untrusted(file, data))
-            self._remark(file, "untrusted", "it is not trusted as it is now, and was not read")
+            self._notify(file, "untrusted", NOT_TRUSTED)
             return
-        text = text_of(data).replace("\r\n", "\n").strip("\n")
-        self._room -= len(data)
+        text = decode_text(data).replace("\r\n", "\n").strip("\n")
+        self._bytes_left -= len(data)
         self._texts.append((file, text))
-        if hidden := unseen(text):
-            self._remark(file, "unseen", f"it holds characters that cannot be seen: {hidden}")
+        if hidden := list_unseen(text):
+            self._notify(file, "invisible", f"contains invisible characters: {hidden}")
         if has_tags(text):
-            self._remark(file, "escaped", "it holds tags like those around it; they are escaped")
+            self._notify(file, "escaped", HAS_TAGS)
 
-    def _remark(self, file: str, rule: Rule, message: str) -> None:
-        self._remarks.append(Remark(one_line(file, MOST_PATH), rule, message))
+    def _notify(self, file: str, kind: NoticeKind, message: str) -> None:
+        self._notices.append(Notice(to_one_line(file, MAX_PATH_CHARS), kind, message))
 
 
-def _downwards(within: Place) -> list[str]:
-    """The folders on the way down, the root first; of a long way its end, and the root."""
+def _folders_down_to(within: AnyPath) -> list[str]:
+    """Return the folders from the root down. A long path is cut to the root and its end."""
     path = PurePosixPath(os.fspath(within))
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{os.fspath(within)!r} is no path relative to the workspace")
-    ways = ["/".join(path.parts[:depth]) for depth in range(len(path.parts) + 1)]
-    return [ways[0], *ways[1:][-MOST_FOLDERS:]]
+        raise ValueError(
+            f"within={os.fspath(within)!r} must be relative to the workspace, without '..'."
+        )
+    folders = ["/".join(path.parts[:depth]) for depth in range(len(path.parts) + 1)]
+    return [folders[0], *folders[1:][-MAX_FOLDERS:]]

@@ -1,7 +1,8 @@
-"""One run: a model and its tools take turns until there is an answer, a question or a limit."""
+"""One run: a model calls tools until it answers, needs approval or reaches a limit."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -17,380 +18,383 @@ from typing import Any, Generic, TypeVar, cast
 
 import anyio
 
-from handrail import Call, Executor, Result, Text
-from handrail.agent._listen import awaited, closed, reply_in
-from handrail.agent._plan import Done, Plan, Watch
-from handrail.agent._state import State, lost, not_begun, repeatable, requests, too_many
-from handrail.judgement import Answer
+from handrail import Call, Executor, Result, Text, Turn
+from handrail.agent._limits import StoppedBy
+from handrail.agent._model_stream import await_any, close_stream, expect_reply
+from handrail.agent._resume import Resumption
+from handrail.agent._settings import OnEvent, RunResult, RunSettings
+from handrail.agent._state import (
+    AnyCall,
+    RunState,
+    is_repeatable,
+    not_started_result,
+    over_limit_result,
+    requests,
+    unknown_result,
+)
 from handrail.messages import (
-    NOTHING_USED,
+    NO_USAGE,
     Content,
-    Cut,
     Delta,
     Message,
-    ModelFailed,
-    Piece,
+    ModelError,
     Prompt,
     Reply,
     Request,
-    Results,
-    hear,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
+    collect,
 )
+from handrail.permissions import Answer
 
 T = TypeVar("T")
-_INTERRUPTED = "interrupted"
 
 
 class Run(Generic[T]):
-    """A run: await it, talk to it, interrupt it. Its state is good at any moment.
+    """A run of an agent. Await it for its RunResult. Its state can be saved at any time."""
 
-    Calls are stopped by their ids: do not interrupt a run while another one with the same ids goes
-    on in the same executor.
-    """
-
-    def __init__(  # noqa: PLR0913  by an agent alone
+    def __init__(  # noqa: PLR0913  called only by Agent
         self,
-        plan: Plan[T],
+        settings: RunSettings[T],
         executor: Executor,
-        state: State,
+        state: RunState,
         *,
         prompt: Prompt | None,
         answers: Mapping[str, Answer],
         own: bool,
-        watch: Watch | None,
+        on_event: OnEvent | None,
     ) -> None:
-        self._plan = plan
+        self._settings = settings
         self._executor = executor
         self._answers = answers
         self._own = own
-        self._watch = watch
-        self._call_off: Callable[[], None] | None = None
-        self._why = ""
+        self._on_event = on_event
+        self._cancel_model: Callable[[], None] | None = None
+        self._turn: Turn[None] | None = None
+        self._stopped_by: StoppedBy | None = None
         self._output: tuple[T] | None = None
-        self._under_way: Sequence[Call | Cut] = ()
-        # a state is made when somebody wants it: a short run makes none but its last
-        said, self._waiting, meanwhile, self._usage, self._turns, self._calls = state
-        self._messages: list[Message] = [*said] if prompt is None else [*said, prompt]
-        self._inbox: list[Prompt] = [*meanwhile]
+        self._unanswered: Sequence[AnyCall] = ()
+        # a state is built on request: a short run builds only the last one
+        messages, self._waiting, inbox, self._usage, self._turns, self._calls, run_id = state
+        self._id = run_id or uuid.uuid4().hex
+        self._messages: list[Message] = [*messages] if prompt is None else [*messages, prompt]
+        self._inbox: list[Prompt] = [*inbox]
 
     @property
-    def state(self) -> State:
-        """All that there is to know of the run, as it is now."""
-        said, meanwhile = tuple(self._messages), tuple(self._inbox)
-        return State(said, self._waiting, meanwhile, self._usage, self._turns, self._calls)
+    def state(self) -> RunState:
+        """The current state of the run. Pass it to ``Agent.resume`` to continue."""
+        messages, inbox = tuple(self._messages), tuple(self._inbox)
+        counts = self._usage, self._turns, self._calls
+        return RunState(messages, self._waiting, inbox, *counts, self._id)
 
-    def say(self, *parts: str | Content) -> None:
-        """Tell the model something; it hears it with its next turn."""
+    def send(self, *parts: str | Content) -> None:
+        """Add a message to the model's next turn."""
         self._inbox.append(Prompt.of(*parts))
 
     def interrupt(self) -> None:
-        """Stop what the model says, and the calls that run. The run then ends by itself."""
-        self._stop(_INTERRUPTED)
+        """Stop the model and the running calls. The run then ends as ``interrupted``."""
+        self._stop("interrupted")
 
-    def __await__(self) -> Generator[Any, Any, Done[T]]:
-        bounded = self._own or self._plan.limits.seconds is not None
-        return (self._bounded() if bounded else self._all_turns()).__await__()
+    def __await__(self) -> Generator[Any, Any, RunResult[T]]:
+        bounded = self._own or self._settings.limits.seconds is not None
+        return (self._run_bounded() if bounded else self._run_turns()).__await__()
 
-    async def _bounded(self) -> Done[T]:
-        """A run with an executor of its own, a limit of time, or both."""
+    async def _run_bounded(self) -> RunResult[T]:
+        """Run with an own executor, a time limit, or both."""
         if not self._own:
-            return await self._in_time()
+            return await self._run_in_time()
         async with self._executor:
-            return await self._in_time()
+            return await self._run_in_time()
 
-    async def _in_time(self) -> Done[T]:
-        seconds = self._plan.limits.seconds
+    async def _run_in_time(self) -> RunResult[T]:
+        seconds = self._settings.limits.seconds
         if seconds is None:
-            return await self._all_turns()
+            return await self._run_turns()
         failed: Exception | None = None
         async with anyio.create_task_group() as group:
-            group.start_soon(self._out_of_time, seconds)
+            group.start_soon(self._stop_after, seconds)
             try:
-                await self._all_turns()
-            except Exception as error:  # noqa: BLE001  raised below, and not as one of a group
+                await self._run_turns()
+            except Exception as error:  # noqa: BLE001  raised below, outside of the group
                 failed = error
             group.cancel_scope.cancel()
         if failed is not None:
             raise failed
-        return self._done()
+        return self._make_done()
 
-    async def _out_of_time(self, seconds: float) -> None:
+    async def _stop_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)
-        self._stop(f"the limit of {seconds:g} seconds is reached")
+        self._stop("seconds")
 
-    def _stop(self, why: str) -> None:
-        self._why = self._why or why
-        if self._call_off is not None:
-            self._call_off()
-        if self._under_way:
-            self._executor.cancel(*(one.id for one in self._under_way))
+    def _stop(self, by: StoppedBy) -> None:
+        self._stopped_by = self._stopped_by or by
+        if self._cancel_model is not None:
+            self._cancel_model()
+        if self._turn is not None:
+            self._turn.cancel()
 
-    async def _all_turns(self) -> Done[T]:
+    async def _run_turns(self) -> RunResult[T]:
         last = self._messages[-1] if self._messages else None
         if self._waiting:
-            await self._take_up()
+            await self._resume_waiting()
         elif type(last) is not Prompt:
-            await self._go_on(last)
-        while self._goes_on():
-            await self._turn()
-        return self._done()
+            await self._resume_reply(last)
+        while self._should_continue():
+            await self._take_turn()
+        return self._make_done()
 
-    def _goes_on(self) -> bool:
-        """Whether the model is to be asked once more."""
-        if self._waiting or self._output is not None or self._why or self._at_rest():
+    def _should_continue(self) -> bool:
+        """Whether to send another request to the model."""
+        over = self._waiting or self._output is not None or self._stopped_by or self._stop_reason
+        if over or self._is_at_rest():
             return False
-        self._why = self._plan.limits.over(self._turns, self._calls, self._usage)
-        return not self._why
+        self._stopped_by = self._settings.limits.over(self._turns, self._calls, self._usage)
+        return not self._stopped_by
 
-    def _at_rest(self) -> bool:
-        """Whether the model has had the last word, and nobody wants more of it."""
+    def _is_at_rest(self) -> bool:
+        """Whether the last message is the model's, and it is a final answer."""
         if self._inbox:
             self._messages += self._inbox
             self._inbox = []
         if not self._messages:
-            raise ValueError("there is nothing to go on from: give a prompt")
+            raise ValueError("The run has no messages. Pass a prompt.")
         if type(self._messages[-1]) is not Reply:
             return False
-        if self._plan.final is None:
+        if self._settings.final is None:
             return True
-        self._messages.append(Prompt.of(self._plan.final.reminder))
+        self._messages.append(Prompt.of(self._settings.final.reminder))
         return False
 
-    def _done(self) -> Done[T]:
+    @property
+    def _stop_reason(self) -> str | None:
+        """Why a hook ended the run, or None."""
+        return None if self._turn is None else self._turn.stop_reason
+
+    def _make_done(self) -> RunResult[T]:
+        output = None if self._output is None else self._output[0]
+        if self._stop_reason is not None:
+            return RunResult("stopped", self.state, output, self._stop_reason)
         if self._waiting:
-            return Done("pending", self.state)
-        if self._output is not None:
-            return Done("answer", self.state, self._output[0])
-        if not self._why:
-            return Done("answer", self.state)
-        if self._why == _INTERRUPTED:
-            return Done("interrupted", self.state)
-        return Done("limit", self.state, why=self._why)
+            return RunResult("pending", self.state)
+        stopped_by = self._stopped_by
+        if self._output is not None or stopped_by is None:
+            return RunResult("answer", self.state, output)
+        if stopped_by == "interrupted":
+            return RunResult("interrupted", self.state)
+        why = self._settings.limits.describe(stopped_by)
+        return RunResult("limit", self.state, stop_detail=why, limit=stopped_by)
 
-    def _turn(self) -> Awaitable[None]:
-        """Ask the model once, and run what it calls."""
-        plan, tools = self._plan, self._executor.advertise()
-        if plan.final is not None:
-            tools = plan.final.beside(tools)
-        said = plan.model(Request(tuple(self._messages), tools, plan.system, plan.max_tokens))
-        if isinstance(said, _COROUTINE):
-            return self._whole(said)
-        if isinstance(said, AsyncIterator):
-            return self._streamed(said)
-        return self._whole(awaited(said))
+    def _take_turn(self) -> Awaitable[None]:
+        """Send one request to the model, and run the calls in its reply."""
+        settings, tools = self._settings, self._executor.refresh_tools()
+        self._turn = turn = self._executor.turn(str(self._turns + 1), run=self._id)
+        if settings.final is not None:
+            tools = settings.final.add_to(tools)
+        messages = tuple(self._messages)
+        answer = settings.model(Request(messages, tools, settings.system, settings.max_tokens))
+        if isinstance(answer, _COROUTINE):
+            return self._take_whole_reply(answer, turn)
+        if isinstance(answer, AsyncIterator):
+            return self._take_stream(answer, turn)
+        return self._take_whole_reply(await_any(answer), turn)
 
-    async def _whole(self, said: Any) -> None:
-        """A turn of a model that gives its reply as a whole, from a coroutine."""
-        reply = reply_in(await hear(said, self._waits), called_off=bool(self._why))
+    async def _take_whole_reply(self, answer: Any, turn: Turn[None]) -> None:
+        """Take a turn with a model that does not stream."""
+        collected = await collect(answer, self._wait_for_model)
+        reply = expect_reply(collected, cancelled=bool(self._stopped_by))
         if reply is None:
             return
-        calls = self._replied(reply)
-        if self._plan.save is not None:
-            await self._saved()
-        asked = self._under_way
-        if asked:
-            handed = self._handed(calls)
-            if len(handed) == 1:
-                ran = [await self._executor.run(handed[0])]
-            else:
-                ran = await self._executor.run_all(handed) if handed else []
-            all_ran = len(ran) == len(asked)
-            self._note(tuple(ran) if all_ran else self._complete(asked, handed, ran))
-            if self._plan.save is not None:
-                await self._saved()
+        calls = self._add_reply(reply)
+        await self._save()
+        if self._unanswered:
+            started = self._select_calls(calls)
+            ran = await self._executor.run_all(started, turn=turn) if started else []
+            await self._finish_turn(started, ran)
 
-    def _handed(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """Those calls of a reply that the executor is to have."""
-        if not self._why and self._plan.final is None and self._plan.limits.calls is None:
+    def _select_calls(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """Select the calls of a reply to pass to the executor."""
+        settings = self._settings
+        if not self._stopped_by and settings.final is None and settings.limits.calls is None:
             return calls
-        return [call for number, call in enumerate(calls, 1) if self._runs(call, number)]
+        return [call for number, call in enumerate(calls, 1) if self._can_run(call, number)]
 
-    def _waits(self, call_off: Callable[[], None]) -> None:
-        """The model has to be waited for, and can be called off."""
-        self._call_off = call_off
-        if self._why:  # the model itself has interrupted the run
-            call_off()
+    def _wait_for_model(self, cancel: Callable[[], None]) -> None:
+        """Record how to cancel the model while the run waits for it."""
+        self._cancel_model = cancel
+        if self._stopped_by:  # the model itself has interrupted the run
+            cancel()
 
-    async def _streamed(self, pieces: AsyncIterator[Piece]) -> None:
+    async def _take_stream(self, pieces: AsyncIterator[StreamItem], turn: Turn[None]) -> None:
         before = len(self._messages)
-        handed: list[Call] = []
+        started: list[Call] = []
         try:
-            ran = await self._executor.run_all(self._calls_in(pieces, handed))
+            ran = await self._executor.run_all(self._calls_in(pieces, started), turn=turn)
         finally:
             with anyio.CancelScope(shield=True):
-                await closed(pieces)
-        asked = self._under_way
-        if len(self._messages) > before and asked:
-            all_ran = len(ran) == len(asked)
-            self._note(tuple(ran) if all_ran else self._complete(asked, handed, ran))
-            await self._saved()
+                await close_stream(pieces)
+        if len(self._messages) > before and self._unanswered:
+            await self._finish_turn(started, ran)
 
     async def _calls_in(
-        self, pieces: AsyncIterator[Piece], handed: list[Call]
+        self, pieces: AsyncIterator[StreamItem], started: list[Call]
     ) -> AsyncGenerator[Call]:
-        """The calls of a reply, each as soon as it is complete; those that only read start then.
+        """Yield each call of a reply when it is complete. Calls that only read start immediately.
 
-        The reply is noted, and written down, before the others may start.
+        The reply is added and saved before the other calls start.
         """
-        words: list[str] = []
-        given: list[Call] = []
-        self._under_way, reply = given, None
-        while reply is None and not self._why:
-            piece = await hear(awaited(anext(pieces, None)), self._waits)
+        texts: list[str] = []
+        received: list[Call] = []
+        self._unanswered, reply = received, None
+        while reply is None and not self._stopped_by:
+            piece = await collect(await_any(anext(pieces, None)), self._wait_for_model)
             if isinstance(piece, Delta):
-                self._overhear(piece, words)
+                self._add_delta(piece, texts)
             elif isinstance(piece, Call):
-                given.append(piece)
-                if self._runs(piece, len(given)):
-                    handed.append(piece)
+                received.append(piece)
+                if self._can_run(piece, len(received)):
+                    started.append(piece)
                     yield piece
             else:
-                reply = self._last(piece, words, given)
-        reply = reply or self._last(None, words, given)
+                reply = self._last_reply(piece, texts, received)
+        reply = reply or self._last_reply(None, texts, received)
         if reply is not None:
-            calls = self._replied(reply)
-            await self._saved()
-            for number, call in enumerate(calls[len(given) :], len(given) + 1):
-                if self._runs(call, number):  # of a model that only gives its reply
-                    handed.append(call)
+            calls = self._add_reply(reply)
+            await self._save()
+            for number, call in enumerate(calls[len(received) :], len(received) + 1):
+                if self._can_run(call, number):  # the stream had only the reply
+                    started.append(call)
                     yield call
 
-    def _overhear(self, piece: Delta, words: list[str]) -> None:
+    def _add_delta(self, piece: Delta, texts: list[str]) -> None:
         if not piece.thought:
-            words.append(piece.text)
-        if self._watch is not None:
-            self._watch(piece)
+            texts.append(piece.text)
+        if self._on_event is not None:
+            self._on_event(piece)
 
-    def _last(self, piece: object, words: list[str], given: list[Call]) -> Reply | None:
-        """The reply that ends a stream; what there is of one that was interrupted, if anything."""
+    def _last_reply(self, piece: object, texts: list[str], received: list[Call]) -> Reply | None:
+        """Return the reply that ends a stream, or the received part if it was interrupted."""
         if piece is not None:
-            return reply_in(piece, called_off=False)
-        if not self._why:
-            raise ModelFailed("the model's stream ended without a reply")
-        said = [Text("".join(words))] if words else []
-        return Reply((*said, *given), "other") if said or given else None
+            return expect_reply(piece, cancelled=False)
+        if not self._stopped_by:
+            raise ModelError("The model's stream ended without a Reply.")
+        text = [Text("".join(texts))] if texts else []
+        return Reply((*text, *received), "other") if text or received else None
 
-    def _replied(self, reply: Reply) -> Sequence[Call]:
-        """Note a reply, and what it asks for; its calls that are complete."""
-        asked: list[Call | Cut] = []
-        calls: list[Call] = []
-        for part in reply.parts:
-            if type(part) is Call:
-                asked.append(part)
-                calls.append(part)
-            elif type(part) is Cut:
-                asked.append(part)
+    def _add_reply(self, reply: Reply) -> Sequence[Call]:
+        """Add a reply to the run, and return its complete calls."""
+        self._unanswered = all_calls = requests(reply)
+        calls = [call for call in all_calls if type(call) is Call]
         self._messages.append(reply)
-        self._under_way = asked
         self._turns += 1
         self._calls += len(calls)
-        if reply.usage is not NOTHING_USED:
+        if reply.usage is not NO_USAGE:
             self._usage += reply.usage
-        if self._watch is not None:
-            self._watch(reply)
+        if self._on_event is not None:
+            self._on_event(reply)
         return calls
 
-    def _runs(self, call: Call, number: int) -> bool:
-        """Whether the executor is to have a call: the so-manieth of its reply."""
-        return not self._why and not self._is_final(call) and not self._too_many(number)
+    def _can_run(self, call: Call, number: int) -> bool:
+        """Whether to pass a call to the executor. ``number`` is its position in the reply."""
+        return not self._stopped_by and not self._is_final(call) and not self._is_too_many(number)
 
     def _is_final(self, call: Call) -> bool:
-        return self._plan.final is not None and call.name == self._plan.final.name
+        return self._settings.final is not None and call.name == self._settings.final.name
 
-    def _too_many(self, number: int) -> bool:
-        most, last = self._plan.limits.calls, self._messages[-1]
-        these = len(last.calls) if isinstance(last, Reply) else 0  # of the reply that is answered
-        return most is not None and self._calls - these + number > most
+    def _is_too_many(self, number: int) -> bool:
+        most, last = self._settings.limits.calls, self._messages[-1]
+        counted = len(last.calls) if isinstance(last, Reply) else 0  # calls of the last reply
+        return most is not None and self._calls - counted + number > most
+
+    async def _finish_turn(
+        self, started: Sequence[Call], ran: Sequence[Result], *, again: bool = False
+    ) -> None:
+        """Add a result for each call of the last reply: from the executor, or our own."""
+        all_ran = len(ran) == len(self._unanswered)
+        self._add_results(tuple(ran) if all_ran else self._complete(started, ran, again=again))
+        await self._save()
 
     def _complete(
-        self,
-        asked: Sequence[Call | Cut],
-        handed: Sequence[Call],
-        ran: Sequence[Result],
-        *,
-        again: bool = False,
+        self, started: Sequence[Call], ran: Sequence[Result], *, again: bool
     ) -> tuple[Result, ...]:
-        """A result for each request of the last reply: from the executor, or one of our own."""
         results: list[Result] = []
         number = place = 0
-        for one in asked:
-            number += isinstance(one, Call)
-            if place < len(handed) and one == handed[place]:
+        for call in self._unanswered:
+            number += isinstance(call, Call)
+            if place < len(started) and call == started[place]:
                 results.append(ran[place])
                 place += 1
             else:
-                results.append(self._not_run(one, number, again=again))
+                results.append(self._result_without_run(call, number, again=again))
         return tuple(results)
 
-    def _not_run(self, request: Call | Cut, number: int, *, again: bool) -> Result:
-        """The result of what the executor was not given."""
-        if isinstance(request, Cut):
-            return lost(request)
-        if self._plan.final is not None and self._is_final(request):
-            return self._plan.final.taken(request)[1]
-        if self._too_many(number):
-            return too_many(request)
-        return lost(request) if again else not_begun(request)
+    def _result_without_run(self, call: AnyCall, number: int, *, again: bool) -> Result:
+        """Return the result of a call that was not passed to the executor."""
+        if isinstance(call, TruncatedCall):
+            return unknown_result(call)
+        if self._settings.final is not None and self._is_final(call):
+            return self._settings.final.accept(call)[1]
+        if self._is_too_many(number):
+            return over_limit_result(call)
+        return unknown_result(call) if again else not_started_result(call)
 
-    async def _saved(self) -> None:
-        if self._plan.save is not None:
-            await self._plan.save(self.state)
+    async def _save(self) -> None:
+        if self._settings.save is not None:
+            await self._settings.save(self.state)
 
-    def _note(self, results: tuple[Result, ...]) -> None:
-        """Note results; the run may have to wait for some."""
-        self._under_way = ()
-        told = Results(results)
+    def _add_results(self, results: tuple[Result, ...]) -> None:
+        """Add results. The run waits if some are pending."""
+        self._unanswered = ()
+        message = ToolResults(results)
         if any(map(_PENDING, results)):
             self._waiting = results
         else:
             self._waiting = ()
-            self._messages.append(told)
-            if self._plan.final is not None:
-                self._look_for_answer()
-        if self._watch is not None:
-            self._watch(told)
+            self._messages.append(message)
+            if self._settings.final is not None:
+                self._find_final_answer()
+        if self._on_event is not None:
+            self._on_event(message)
 
-    def _look_for_answer(self) -> None:
-        """Whether the last reply gave the final answer, and it was taken."""
-        final, last = self._plan.final, self._messages[-2:]
-        if final is not None and [type(one) for one in last] == [Reply, Results]:
+    def _find_final_answer(self) -> None:
+        """Take the output from the last reply if it has a valid final answer."""
+        final, last = self._settings.final, self._messages[-2:]
+        if final is not None and [type(message) for message in last] == [Reply, ToolResults]:
             for call in cast("Reply", last[0]).calls:
                 if call.name == final.name:
-                    self._output = self._output or final.taken(call)[0]
+                    self._output = self._output or final.accept(call)[0]
 
-    async def _take_up(self) -> None:
-        """Go on with what waited for answers, as far as they are here."""
-        waiting = self._waiting
-        open_ = [one.pending for one in waiting if one.pending is not None]
-        self._under_way = [] if self._why else [one.call for one in open_]
-        if self._under_way:
-            ran = iter(await self._executor.resume(open_, self._answers))
-            self._note(tuple(one if one.pending is None else next(ran) for one in waiting))
-            await self._saved()
+    async def _resume_waiting(self) -> None:
+        """Resume the pending calls that have an answer."""
+        if not self._stopped_by and any(map(_PENDING, self._waiting)):
+            resumed = Resumption(self._executor, self._waiting, self._answers)
+            self._turn = resumed.turn
+            self._add_results(await resumed.results())
+            await self._save()
 
-    async def _go_on(self, last: Message | None) -> None:
-        """Give results to a reply that was left without: again where that repeats no effect."""
-        asked = requests(last) if isinstance(last, Reply) else ()
-        if not isinstance(last, Reply) or not asked:
-            self._pick_up(last)
+    async def _resume_reply(self, last: Message | None) -> None:
+        """Add results to a reply without any. Calls run again only if that is safe."""
+        calls_left = requests(last) if isinstance(last, Reply) else ()
+        if not isinstance(last, Reply) or not calls_left:
+            self._resume_idle(last)
             return
-        self._under_way = asked
-        find = self._executor.advertise().find
-        calls = [call for call in self._handed(last.calls) if repeatable(find(call.name))]
-        ran = await self._executor.run_all(calls)
-        self._note(self._complete(asked, calls, ran, again=True))
-        await self._saved()
+        self._unanswered = calls_left
+        find = self._executor.refresh_tools().find
+        calls = [call for call in self._select_calls(last.calls) if is_repeatable(find(call.name))]
+        self._turn = self._executor.turn(str(self._turns), run=self._id)  # the same turn, again
+        ran = await self._executor.run_all(calls, turn=self._turn)
+        await self._finish_turn(calls, ran, again=True)
 
-    def _pick_up(self, last: Message | None) -> None:
-        """Go on where nothing is open: with what was said meanwhile, if anything was."""
+    def _resume_idle(self, last: Message | None) -> None:
+        """Resume a run without open calls."""
         if self._inbox:
             return
-        if isinstance(last, Reply) and last.stop == "other":  # broken off in the middle
-            self._messages.append(Prompt.of(_GO_ON))
-        self._look_for_answer()
+        if isinstance(last, Reply) and last.stop == "other":  # the reply is incomplete
+            self._messages.append(Prompt.of(_CONTINUE))
+        self._find_final_answer()
 
 
 _COROUTINE: Any = CoroutineType
-"""What most models give; for a concrete class, isinstance is fast."""
+"""Most models return one; isinstance is fast for a concrete class."""
 _PENDING = attrgetter("pending")
-_GO_ON = "You were interrupted. Go on."
+_CONTINUE = "You were interrupted. Continue."

@@ -1,36 +1,41 @@
-"""The whole state of a run: one value that can be written down at any moment, and gone on from."""
+"""The complete state of a run: one value that can be saved at any time and resumed."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from handrail import READ, Call, Kind, Result, Tool
-from handrail.judgement import Pending
-from handrail.messages import NOTHING_USED, Cut, Message, Prompt, Reply, Results, Usage
+from handrail import READ, Call, FailureKind, Result, Tool
+from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults, TruncatedCall, Usage
+from handrail.permissions import Pending
+
+AnyCall: TypeAlias = Call | TruncatedCall
+"""A call of a reply, complete or not."""
 
 
-class State(NamedTuple):
-    """What was said, what became of it, and what waits for an answer.
+class RunState(NamedTuple):
+    """The messages of a run, its results and its pending calls.
 
-    A tuple, as a Result is: every run makes one, and each time it is written down another.
+    It is a tuple for speed: every run creates one, and one more each time it is saved.
     """
 
     messages: tuple[Message, ...] = ()
     waiting: tuple[Result, ...] = ()
-    """One for each call of the last reply, while some of them are pending; empty otherwise."""
+    """The results of the last reply's calls while some are pending; otherwise empty."""
     inbox: tuple[Prompt, ...] = ()
-    """What was said meanwhile: the model hears it with its next turn."""
-    usage: Usage = NOTHING_USED
+    """Messages that are added to the model's next turn."""
+    usage: Usage = NO_USAGE
     turns: int = 0
     calls: int = 0
+    run_id: str = ""
+    """The prefix of all call keys, in any process. A run without an id creates one."""
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The questions that are open."""
-        return tuple(one.pending for one in self.waiting if one.pending is not None)
+        """The calls that are waiting for approval."""
+        return tuple(result.pending for result in self.waiting if result.pending is not None)
 
     @property
-    def open(self) -> tuple[Call | Cut, ...]:
+    def open(self) -> tuple[AnyCall, ...]:
         """The calls of the last reply that have no result yet."""
         last = self.messages[-1] if self.messages else None
         if not isinstance(last, Reply) or self.waiting:
@@ -38,48 +43,50 @@ class State(NamedTuple):
         return requests(last)
 
     def transcript(self) -> tuple[Message, ...]:
-        """The messages as every provider takes them: one result for each call in any case."""
+        """Return the messages with one result for each call, as every provider requires."""
         if self.waiting:
-            return (*self.messages, Results(self.waiting))
+            return (*self.messages, ToolResults(self.waiting))
         if not self.open:
             return self.messages
-        return (*self.messages, Results(tuple(lost(one) for one in self.open)))
+        return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
 
 
-def requests(reply: Reply) -> tuple[Call | Cut, ...]:
-    """What a reply asks for, complete or not, in its order."""
-    return tuple([part for part in reply.parts if type(part) is Call or type(part) is Cut])
+def requests(reply: Reply) -> tuple[AnyCall, ...]:
+    """Return the calls of a reply, complete or not, in order."""
+    return tuple(
+        [part for part in reply.parts if type(part) is Call or type(part) is TruncatedCall]
+    )
 
 
-def repeatable(tool: Tool[..., Any] | None) -> bool:
-    """Whether a call of a tool may be made again: it only reads, or says that it may."""
+def is_repeatable(tool: Tool[..., Any] | None) -> bool:
+    """Whether a call can be repeated: the tool only reads, or is idempotent."""
     return tool is None or tool.spec.effect == READ or tool.spec.idempotent
 
 
-def lost(request: Call | Cut) -> Result:
-    """The result of a call that nobody knows the end of."""
-    if isinstance(request, Cut):
-        return Result.fail(request.id, Kind.BAD_ARGS, _CUT)
-    return Result.fail(request.id, Kind.UNKNOWN, _LOST)
+def unknown_result(call: AnyCall) -> Result:
+    """Return the result of a truncated call, or of a call whose result was lost."""
+    if isinstance(call, TruncatedCall):
+        return Result.fail(call.id, FailureKind.BAD_ARGS, _TRUNCATED)
+    return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
 
 
-def too_many(call: Call) -> Result:
-    """The result of a call over the limit."""
-    return Result.fail(call.id, Kind.DENIED, _TOO_MANY)
+def over_limit_result(call: Call) -> Result:
+    """Return the result of a call over the limit."""
+    return Result.fail(call.id, FailureKind.DENIED, _OVER_LIMIT)
 
 
-def not_begun(call: Call) -> Result:
-    """The result of a call that an interruption came before."""
-    return Result.fail(call.id, Kind.CANCELLED, _NOT_BEGUN)
+def not_started_result(call: Call) -> Result:
+    """Return the result of a call that did not start because the run was interrupted."""
+    return Result.fail(call.id, FailureKind.CANCELLED, _NOT_STARTED)
 
 
-_TOO_MANY = "The limit of calls is reached. Nothing was run. Answer with what you have."
-_NOT_BEGUN = "The run was interrupted before this call was started. Nothing was run."
-_CUT = (
-    "The call was cut off before its arguments were complete, since the reply had become too long. "
-    "Nothing was run. Call again with less text at a time."
+_OVER_LIMIT = "Not run: the limit on tool calls is reached. Answer with what you have."
+_NOT_STARTED = "Not run: the run was interrupted before this call started."
+_TRUNCATED = (
+    "Not run: the reply was too long, and the arguments were truncated. "
+    "Call again with less text at a time."
 )
-_LOST = (
-    "The run was interrupted while this call was under way. It is not known whether it had its "
-    "effect: check that first, and do not simply call it again."
+_RESULT_LOST = (
+    "Interrupted: the result of this call was lost. "
+    "It may have taken effect: check before you call it again."
 )

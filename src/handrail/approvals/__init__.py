@@ -1,65 +1,61 @@
-"""Approvals: ways to answer a question that a policy asks, now or days later.
+"""Approvals: answer approval requests at a terminal, with your own function, or days later.
 
-``terminal`` asks a person, and needs the extra ``handrail[terminal]``; ``callback`` asks a function
-of yours; ``defer`` hands every question back. ``seal`` and ``unseal`` take a question out of the
-process and back, and ``FileLedger`` makes each answer count once, across processes. ``prompt`` and
-``displayed`` make texts from outside safe to show, for a screen of your own.
+``terminal`` prompts a person, and needs the extra ``handrail[terminal]``; ``callback`` calls your
+function; ``defer`` leaves every request pending. ``sign_pending`` and ``verify_pending`` move a
+pending call between processes. ``FileLedger`` records which approvals were used, so that each works
+once. ``render_request`` and ``make_printable`` make untrusted text safe to show in your own UI.
 """
 
 from typing import TYPE_CHECKING
 
-from handrail._door import door
+from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.approvals._answers import Reply, callback, defer
-    from handrail.approvals._display import Displayed, displayed
+    from handrail.approvals._display import Printable, RenderedLine, make_printable
+    from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
-    from handrail.approvals._prompt import Line, Prompt, prompt
+    from handrail.approvals._prompt import RenderedRequest, render_request
     from handrail.approvals._remember import Proposal, Remembers, Scope
-    from handrail.approvals._seal import Tampered, pending_from_json, pending_to_json, seal, unseal
+    from handrail.approvals._signing import Tampered, sign_pending, verify_pending
     from handrail.approvals._terminal import terminal
 else:
     _HOMES = {
-        "Displayed": "_display",
         "FileLedger": "_ledger",
-        "Line": "_prompt",
-        "Prompt": "_prompt",
+        "Printable": "_display",
         "Proposal": "_remember",
         "Remembers": "_remember",
-        "Reply": "_answers",
+        "RenderedLine": "_display",
+        "RenderedRequest": "_prompt",
         "Scope": "_remember",
-        "Tampered": "_seal",
-        "callback": "_answers",
-        "defer": "_answers",
-        "displayed": "_display",
-        "pending_from_json": "_seal",
-        "pending_to_json": "_seal",
-        "prompt": "_prompt",
-        "seal": "_seal",
+        "Tampered": "_signing",
+        "TerminalAnswer": "_functions",
+        "callback": "_functions",
+        "defer": "_functions",
+        "make_printable": "_display",
+        "render_request": "_prompt",
+        "sign_pending": "_signing",
         "terminal": "_terminal",
-        "unseal": "_seal",
+        "verify_pending": "_signing",
     }
 
-    __getattr__, __dir__ = door(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
-    "Displayed",
     "FileLedger",
-    "Line",
-    "Prompt",
+    "Printable",
     "Proposal",
     "Remembers",
-    "Reply",
+    "RenderedLine",
+    "RenderedRequest",
     "Scope",
     "Tampered",
+    "TerminalAnswer",
     "callback",
     "defer",
-    "displayed",
-    "pending_from_json",
-    "pending_to_json",
-    "prompt",
-    "seal",
+    "make_printable",
+    "render_request",
+    "sign_pending",
     "terminal",
-    "unseal",
+    "verify_pending",
 ]

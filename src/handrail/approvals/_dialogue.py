@@ -1,4 +1,4 @@
-"""The dialogue with a person: one question, asked until there is an answer that counts."""
+"""The dialogue with a person: show one request, and prompt until there is an answer."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from handrail import DESTROY, Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._answers import NO
-from handrail.approvals._display import inline, wrapped
-from handrail.approvals._files import Read
-from handrail.approvals._prompt import GOES_ON, MARGIN, Line, Look, Prompt
-from handrail.approvals._remember import Proposal, Remembers, Scope, offered
+from handrail.approvals._display import Look, RenderedLine, inline, wrap
+from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
+from handrail.approvals._remember import Proposal, Remembers, Scope, find_offers
 from handrail.approvals._tty import Ended, Tty
-from handrail.judgement import Answer, Edit, Explanation, Pending
+from handrail.permissions import Answer, Edit, Explanation, Pending
 
-_Turn: TypeAlias = Callable[[str], Answer | Pending | None]
-"""What one word of the person's leads to; None where the question is still open."""
+_Action: TypeAlias = Callable[[str], Answer | Pending | None]
+"""Handles one answer of the person. None if the request is still open."""
 
 _SCOPES: Mapping[str, Scope] = MappingProxyType({"a": "run", "p": "project", "w": "always"})
-_LASTS: Mapping[Scope, str] = MappingProxyType(
+_SCOPE_NAMES: Mapping[Scope, str] = MappingProxyType(
     {"run": "this run", "project": "this project", "always": "all projects"}
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the program around the question hands in; each part opens a way to answer."""
+    """The options that the application passes. Each adds a way to answer."""
 
-    read: Read | None = None
     workspace: str | os.PathLike[str] | None = None
     remember: Remembers | None = None
     explain: Callable[[Call], Explanation] | None = None
@@ -39,34 +37,34 @@ class Host:
 
 
 class Screen(Protocol):
-    """Where a question is shown."""
+    """A screen that can show a request."""
 
     @property
     def width(self) -> int:
-        """In columns."""
+        """The width in columns."""
         ...
 
     @property
     def height(self) -> int:
-        """In rows."""
+        """The height in rows."""
         ...
 
-    def show(self, lines: Iterable[Line]) -> None:
-        """Print these, each on a row of its own."""
+    def show(self, lines: Iterable[RenderedLine]) -> None:
+        """Print each line on its own row."""
         ...
 
-    def ask(self, words: str) -> None:
-        """Print these words, and leave the cursor behind them."""
+    def ask(self, text: str) -> None:
+        """Print a text, and leave the cursor after it."""
         ...
 
 
 class Dialogue:
-    """One question to one person."""
+    """One request to one person."""
 
     def __init__(
         self,
         pending: Pending,
-        prompt: Prompt,
+        prompt: RenderedRequest,
         tty: Tty,
         *,
         screen: Screen,
@@ -77,14 +75,15 @@ class Dialogue:
         self._tty = tty
         self._screen = screen
         self._host = host
-        self._offered = offered(host.remember, pending, prompt)
-        self._seen = not prompt.cut and len(prompt.lines) + _OWN_ROWS <= screen.height
-        """Whether all of it was on the screen: nobody says yes to what was not."""
-        turns: dict[str, _Turn] = {
-            "y": self._yes,
-            "yes": self._yes,
-            "n": self._no,
-            "no": self._no,
+        remember = host.remember
+        self._offers = find_offers(remember, pending, prompt)
+        self._was_shown = not prompt.cut and len(prompt.lines) + _OWN_ROWS <= screen.height
+        """Whether all of the request was on the screen. Only then can it be approved."""
+        actions: dict[str, _Action] = {
+            "y": self._approve,
+            "yes": self._approve,
+            "n": self._deny,
+            "no": self._deny,
             "e": self._edit,
             "r": self._respond,
             "d": self._details,
@@ -92,147 +91,154 @@ class Dialogue:
             "l": self._later,
         }
         if host.stop is not None:
-            turns["q"] = self._stop
-        self._turns = turns | {
-            key: self._store for key, scope in _SCOPES.items() if scope in self._offered
+            actions["q"] = partial(self._stop, host.stop)
+        self._actions = actions | {
+            key: partial(self._store, remember, proposal)
+            for key, scope in _SCOPES.items()
+            if remember is not None and (proposal := self._offers.get(scope))
         }
 
     def answer(self) -> Answer | Pending:
-        """Ask until there is an answer; a closed input is a no."""
-        self._say("")  # something may have been typed already, and stand on this row
+        """Prompt until there is an answer. A closed input denies the call."""
+        self._show("")  # the row may have text that was typed already
         self._screen.show(self._prompt.lines)
         try:
             while True:
-                word = self._answered(*self._choices(), words="your answer: ")
-                answer = self._turns.get(word, self._unknown)(word)
+                word = self._ask_choice(*self._choices(), prompt="your answer: ")
+                answer = self._actions.get(word, self._unknown)(word)
                 if answer is not None:
                     return answer
         except Ended:
-            self._say("")
-            return Deny(NO)
+            self._show("")
+            return Deny.by_user()
 
-    def _answered(self, *choices: str, words: str) -> str:
-        """What the person types after they were asked, and nothing from before."""
+    def _ask_choice(self, *choices: str, prompt: str) -> str:
+        """Return what the person types after the prompt, ignoring earlier input."""
         for choice in choices:
-            self._say(choice, "title")
+            self._show(choice, "title")
         self._tty.drain()
-        self._screen.ask(words)
+        self._screen.ask(prompt)
         return self._tty.line().strip().lower()
 
-    def _typed(self, words: str) -> str:
-        self._screen.ask(words)
+    def _ask_text(self, prompt: str) -> str:
+        self._screen.ask(prompt)
         return self._tty.line().strip()
 
-    def _say(self, words: str, look: Look = "plain") -> None:
-        rows = wrapped(words, self._screen.width, GOES_ON)
-        self._screen.show(Line(row, look) for row in rows)
+    def _show(self, text: str, look: Look = "plain") -> None:
+        rows = wrap(text, self._screen.width, CONTINUATION)
+        self._screen.show(RenderedLine(row, look) for row in rows)
 
     def _choices(self) -> Iterator[str]:
         once = '"yes" in full' if self._pending.effect >= DESTROY else "y once"
-        offers = [f"{key} {_LASTS[one]}" for key, one in _SCOPES.items() if one in self._offered]
-        yield f"yes: {' · '.join([once, *offers])}"
-        stop = " · q stop" if "q" in self._turns else ""
-        yield f"or: n no · e edit · r respond · d details · ? why · l later{stop}"
+        offers = [
+            f"{key} {_SCOPE_NAMES[scope]}"
+            for key, scope in _SCOPES.items()
+            if scope in self._offers
+        ]
+        yield f"approve: {' · '.join([once, *offers])}"
+        stop = " · q stop" if "q" in self._actions else ""
+        yield f"or: n deny · e edit · r respond · d details · ? why · l later{stop}"
 
     def _unknown(self, _word: str) -> None:
-        self._say(_UNKNOWN)
+        self._show(_UNKNOWN)
 
-    def _yes(self, word: str) -> Allow | None:
-        return Allow() if self._is_meant(word) else None
+    def _approve(self, word: str) -> Allow | None:
+        return Allow() if self._can_approve(word) else None
 
-    def _is_meant(self, word: str) -> bool:
-        """Whether a yes counts: all was shown, and it is as long as what it does is grave."""
-        if not self._seen:
-            self._say(_UNSEEN, "warning")
+    def _can_approve(self, word: str) -> bool:
+        """Return whether all was shown, and a destructive call is approved with a full "yes"."""
+        if not self._was_shown:
+            self._show(_NOT_SHOWN, "warning")
         elif self._pending.effect >= DESTROY and word != "yes":
-            self._say(_IN_FULL, "warning")
+            self._show(_IN_FULL, "warning")
         else:
             return True
         return False
 
-    def _no(self, _word: str) -> Deny:
-        words = self._typed("words for the model (or Enter): ")
-        return Deny(f"{_SAID_NO}{words}" if words else NO)
+    def _deny(self, _word: str) -> Deny:
+        return Deny.by_user(self._ask_text("message for the model (optional): "))
 
     def _edit(self, _word: str) -> Edit | None:
         args = self._pending.call.args
-        self._say("the arguments now:")
-        self._say(MARGIN + inline(args if isinstance(args, str) else json.dumps(dict(args))))
-        while text := self._typed("new arguments as JSON, on one line (or Enter): "):
+        self._show("current arguments:")
+        self._show(MARGIN + inline(args if isinstance(args, str) else json.dumps(dict(args))))
+        while text := self._ask_text("new arguments as JSON, on one line (Enter to go back): "):
             try:
                 is_object = isinstance(json.loads(text), dict)
             except (ValueError, RecursionError):
                 is_object = False
             if is_object:
                 return Edit(text)
-            self._say('This is no JSON object, such as {"path": "a.py"}.', "warning")
+            self._show('Not a JSON object. Write it as {"path": "a.py"}.', "warning")
         return None
 
     def _respond(self, _word: str) -> Result | None:
-        text = self._typed("the result that the model reads (or Enter): ")
+        text = self._ask_text("result for the model (Enter to go back): ")
         return Result(self._pending.call.id, text) if text else None
 
     def _later(self, _word: str) -> Pending:
         return self._pending
 
-    def _stop(self, _word: str) -> Deny:
-        assert self._host.stop is not None  # noqa: S101  the key is offered with it alone
-        self._host.stop()
+    def _stop(self, stop: Callable[[], None], _word: str) -> Deny:
+        stop()
         return Deny(_STOPPED)
 
     def _explain(self, _word: str) -> None:
-        """Why it is asked: the rule, where that stands, and all others that speak of the call."""
+        """Show which rule asks, and every rule that matches the call."""
         origin = self._pending.origin
-        self._say(f"asked by: {inline(str(origin))}" if origin else "No rule is named that asks.")
+        self._show(f"asked by: {inline(str(origin))}" if origin else "No rule asked for this.")
         if self._host.explain is None:
             return
         matched = self._host.explain(self._pending.call).matched
-        self._say("every rule that speaks of it, the deciding one first:" if matched else _SILENT)
-        for one in matched:
-            self._say(MARGIN + inline(str(one)))
+        self._show("matching rules, the deciding one first:" if matched else _NO_MATCH)
+        for rule in matched:
+            self._show(MARGIN + inline(str(rule)))
 
     def _details(self, _word: str) -> None:
         rows, page = self._prompt.details, max(self._screen.height - _OWN_ROWS, 1)
         for start in range(0, len(rows), page):
             self._screen.show(rows[start : start + page])
             left = len(rows) - start - page
-            if left > 0 and self._typed(f"({left} more rows; Enter, or q) ").lower() == "q":
+            if (
+                left > 0
+                and self._ask_text(f"({left} more rows; Enter to continue, q to go back) ").lower()
+                == "q"
+            ):
                 return
-        self._seen = True
+        self._was_shown = True
 
-    def _store(self, word: str) -> Allow | None:
-        proposal = self._offered[_SCOPES[word]]
-        if not self._seen:
-            self._say(_UNSEEN, "warning")
+    def _store(self, remember: Remembers, proposal: Proposal, _word: str) -> Allow | None:
+        if not self._was_shown:
+            self._show(_NOT_SHOWN, "warning")
             return None
         first, *others = proposal.rule.rstrip("\n").split("\n")
-        self._say("rule:" if others else f"rule: {inline(first)}")
+        self._show("rule:" if others else f"rule: {inline(first)}")
         for line in (first, *others) if others else ():
-            self._say(MARGIN + inline(line))
-        self._say(f"scope: {_LASTS[proposal.scope]}")
-        self._say(f"file: {inline(proposal.file)}" if proposal.file else "file: none")
-        said = self._answered(_STORES, words="store it? y/n: ")
-        if said in {"y", "yes"} and self._is_meant(said) and self._stored(proposal):
+            self._show(MARGIN + inline(line))
+        self._show(f"scope: {_SCOPE_NAMES[proposal.scope]}")
+        self._show(f"file: {inline(proposal.file)}" if proposal.file else "file: none")
+        word = self._ask_choice(_STORES, prompt="store it? y/n: ")
+        confirmed = word in {"y", "yes"} and self._can_approve(word)
+        if confirmed and self._try_store(remember, proposal):
             return Allow()
-        self._say("Nothing was stored.")
+        self._show("Nothing was stored.")
         return None
 
-    def _stored(self, proposal: Proposal) -> bool:
-        assert self._host.remember is not None  # noqa: S101  it made the proposal
+    def _try_store(self, remember: Remembers, proposal: Proposal) -> bool:
         try:
-            self._host.remember.store(proposal)
+            remember.store(proposal)
         except (OSError, HandrailError) as error:
-            self._say(f"It could not be stored ({type(error).__name__}).", "warning")
+            reason = inline(f"{type(error).__name__}: {error}")
+            self._show(f"The rule could not be stored: {reason}", "warning")
             return False
         return True
 
 
 _OWN_ROWS = 4
-"""Rows that we need for ourselves, above and below what is shown."""
-_STORES = "This allows the call, and stores the rule."
-_UNKNOWN = "Please answer with one of these."
-_UNSEEN = "Not all of it was on the screen: look at it with d first."
-_IN_FULL = "This may destroy something: type yes in full, or n."
-_SILENT = "No rule speaks of it."
-_STOPPED = "The user stopped the run, and nothing was run."
-_SAID_NO = "The user said no, and nothing was run. They said: "
+"""Rows that the dialogue needs above and below the request."""
+_STORES = "This approves the call and stores the rule."
+_UNKNOWN = "Unknown answer. Type one of the keys above, then Enter."
+_NOT_SHOWN = "Part of the request was not on the screen. Type d to see all of it first."
+_IN_FULL = "This call can destroy data. Type yes in full to approve it, or n to deny it."
+_NO_MATCH = "No rule matches this call."
+_STOPPED = "Not run: the user stopped the run."

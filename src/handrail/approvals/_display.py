@@ -1,8 +1,8 @@
-r"""Text from outside, made safe to show: all of it can be seen, and none of it acts.
+r"""Make untrusted text safe to show: every character is visible, and none controls the terminal.
 
-What a person says yes to is what they saw. So every character that a terminal obeys, hides or
-moves is written out as ``\u{...}``, empty space that could push something out of sight is counted,
-and no two texts look the same.
+A person approves what they see. So every character that a terminal would obey, hide or move is
+shown as ``\u{...}``. Long runs of whitespace, which could push text out of sight, are replaced with
+a count. No two texts look the same.
 """
 
 from __future__ import annotations
@@ -10,81 +10,110 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
-LONGEST = 10_240
-"""Bytes of UTF-8 that a person can be expected to judge."""
+Look: TypeAlias = Literal["plain", "title", "added", "removed", "warning"]
+
+MAX_PROMPT_BYTES = 10_240
+"""Bytes of UTF-8 that a person can be expected to read."""
 
 TAB = "→"
-_MOST_MARKS = 3
+_MAX_MARKS = 3
+_Run: TypeAlias = tuple[int, int, str]
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u180b-\u180f\U000e0100-\U000e01ef]")
 _MARKER = re.compile(r"\\(?=u\{)")
-"""Where the text itself looks like one of our escapes."""
+"""Text that looks like one of our escapes."""
 _COUNTED = re.compile(r"(?<=\[)…")
-"""Where the text itself looks like one of our counts."""
+"""Text that looks like one of our counts."""
 _SPACES = re.compile(r" {9,}")
 _TABS = re.compile(r"\t{9,}")
-_BLANKS = re.compile(r"\n{10,}")
+_EMPTY_LINES = re.compile(r"\n{10,}")
 _LAST_SPACE = re.compile(r" (?=\n|\Z)")
 _EAST_ASIAN = frozenset(
     "CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO IDEOGRAPHIC HALFWIDTH".split()
 )
-"""Scripts that are written together, and together with Latin."""
+"""Scripts that are mixed with each other and with Latin."""
 
 
 @dataclass(frozen=True, slots=True)
-class Displayed:
-    """A text as it may be shown, and what a person should know of it."""
+class Printable:
+    """A text that is safe to show, and facts about it for the reader."""
 
     text: str
-    """Safe to print; its line breaks are the text's own."""
+    """Safe to print, with the line breaks of the original."""
     length: int
-    """In characters."""
+    """Of the original, in characters."""
     lines: int
     hidden: int
-    """How many characters could not have been seen, and are written out."""
+    """How many invisible characters are shown as escapes."""
     mixed: tuple[str, ...]
-    """Words with letters of several scripts, or in disguise; the odd letters are written out."""
+    """Words that mix scripts or use look-alike letters. These letters are shown as escapes."""
     too_long: bool
-    """Whether it is more than a person can be asked to judge; then the text is only its start."""
+    """Whether the text is longer than the limit. Then only its start is shown."""
+    condensed: bool = False
+    """Whether long runs of whitespace are replaced with a count."""
 
 
-def displayed(text: str, *, most: int = LONGEST) -> Displayed:
-    """Text as it may be shown, of at most so many bytes. Two texts never look the same."""
-    too_long = len(text) > most or size(text) > most
-    kept = text[:most]
-    odd = dict(_odd_words(kept))
-    hidden = sum(_is_hidden(character) for character in kept) + len(_excess_marks(kept))
-    return Displayed(
-        text=_shown(kept, odd),
+@dataclass(frozen=True, slots=True)
+class RenderedLine:
+    """One line of an approval request, safe to print."""
+
+    text: str
+    look: Look = "plain"
+    condensed: bool = False
+    """Whether the line shows a count instead of a long run of whitespace."""
+
+
+def render_line(template: str, *texts: str, look: Look = "plain") -> RenderedLine:
+    """Return a line with these untrusted texts, each on one line and safe to print."""
+    shown = [make_printable(text, most=max(len(text), MAX_PROMPT_BYTES)) for text in texts]
+    text = template.format(*map(_on_one_line, shown))
+    return RenderedLine(text, look, any(printable.condensed for printable in shown))
+
+
+def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
+    """Return text that is safe to show, up to ``most`` bytes. Two texts never look the same."""
+    too_long = len(text) > most or count_bytes(text) > most
+    start = text[:most]
+    odd = dict(_odd_words(start))
+    hidden = sum(_is_hidden(character) for character in start) + len(_excess_marks(start))
+    runs = list(_runs(start))
+    return Printable(
+        text=_write_out(start, odd, runs),
         length=len(text),
         lines=text.count("\n") + 1,
         hidden=hidden,
-        mixed=tuple(dict.fromkeys(_shown(word, {0: word}) for word in odd.values())),
+        mixed=tuple(dict.fromkeys(_write_out(word, {0: word}, ()) for word in odd.values())),
         too_long=too_long,
+        condensed=bool(runs),
     )
 
 
-def inline(text: str) -> str:
-    """Text as it may be shown on one line, with its line breaks written out."""
-    return displayed(text).text.replace("\n", _escape("\n"))
+def inline(text: str, *, most: int = MAX_PROMPT_BYTES) -> str:
+    """Return text that is safe to show on one line, with line breaks as escapes."""
+    return _on_one_line(make_printable(text, most=most))
 
 
-def size(text: str) -> int:
-    """Bytes of UTF-8, half characters counted like others."""
+def _on_one_line(shown: Printable) -> str:
+    return shown.text.replace("\n", _escape("\n"))
+
+
+def count_bytes(text: str) -> int:
+    """Return the size of a text in bytes of UTF-8. Lone surrogates are included."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def wrapped(line: str, width: int, margin: str) -> Iterator[str]:
-    """A line in pieces that a terminal of this width will not break by itself.
+def wrap(line: str, width: int, margin: str) -> Iterator[str]:
+    """Split a line into rows that a terminal of this width will not break itself.
 
-    What a terminal breaks goes on at its left edge, where a long text could then write a line of
-    its own. Here it goes on after the margin. Whatever is not ASCII counts as wide, since
-    terminals differ.
+    A terminal continues a broken line at its left edge, where a long text could imitate a line of
+    the prompt. These rows continue after the margin. Every non-ASCII character is taken as wide,
+    since terminals differ.
     """
     at = _breaks_at(line, width)
     yield line[:at]
@@ -97,10 +126,10 @@ def wrapped(line: str, width: int, margin: str) -> Iterator[str]:
 
 def _breaks_at(line: str, width: int) -> int:
     used = 0
-    for place, character in enumerate(line):
+    for index, character in enumerate(line):
         used += _columns(character)
         if used > width:
-            return place
+            return index
     return len(line)
 
 
@@ -110,28 +139,29 @@ def _columns(character: str) -> int:
     return 0 if _is_mark(character) else 2
 
 
-def _shown(text: str, odd: dict[int, str]) -> str:
-    """Every character by itself first, then the counts; counted runs hold no other escapes."""
+def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
+    """Escape single characters, then replace runs of whitespace, which contain no escapes."""
     escaped = _excess_marks(text)
     for start, word in odd.items():
-        escaped |= {start + at for at, one in enumerate(word) if not one.isascii()}
+        escaped |= {start + at for at, letter in enumerate(word) if not letter.isascii()}
     for pattern in (_MARKER, _COUNTED, _LAST_SPACE):
-        escaped |= {found.start() for found in pattern.finditer(text)}
+        escaped |= {match.start() for match in pattern.finditer(text)}
     pieces = list(text)
-    for place, character in enumerate(text):
-        if place in escaped or _is_hidden(character) or character == TAB:
-            pieces[place] = _escape(character)
-    for start, end, words in _runs(text):
-        pieces[start:end] = [words] + [""] * (end - start - 1)
+    for index, character in enumerate(text):
+        if index in escaped or _is_hidden(character) or character == TAB:
+            pieces[index] = _escape(character)
+    for start, end, count in runs:
+        pieces[start:end] = [count] + [""] * (end - start - 1)
     return "".join(pieces).replace("\t", TAB)
 
 
-def _runs(text: str) -> Iterator[tuple[int, int, str]]:
+def _runs(text: str) -> Iterator[_Run]:
+    """Yield long runs of whitespace: start, end, and the text that replaces them."""
     for pattern, what in ((_SPACES, "spaces"), (_TABS, "tabs")):
-        for found in pattern.finditer(text):
-            yield found.start(), found.end(), f"[… {len(found[0])} {what} …]"
-    for found in _BLANKS.finditer(text):
-        yield found.start(), found.end(), f"\n[… {len(found[0]) - 1} blank lines …]\n"
+        for run in pattern.finditer(text):
+            yield run.start(), run.end(), f"[… {len(run[0])} {what} …]"
+    for run in _EMPTY_LINES.finditer(text):
+        yield run.start(), run.end(), f"\n[… {len(run[0]) - 1} blank lines …]\n"
 
 
 def _escape(character: str) -> str:
@@ -154,44 +184,44 @@ def _is_mark(character: str) -> bool:
 
 
 def _excess_marks(text: str) -> set[int]:
-    """Where marks have no letter to stand on, or pile up on one."""
-    found: set[int] = set()
-    marks = _MOST_MARKS
-    for place, character in enumerate(text):
+    """Return the positions of marks without a letter, and of too many marks on one letter."""
+    excess: set[int] = set()
+    marks = _MAX_MARKS
+    for index, character in enumerate(text):
         if not _is_mark(character):
-            marks = _MOST_MARKS if character in " \n\t" or _is_hidden(character) else 0
+            marks = _MAX_MARKS if character in " \n\t" or _is_hidden(character) else 0
         elif not _is_hidden(character):
             marks += 1
-            if marks > _MOST_MARKS:
-                found.add(place)
-    return found
+            if marks > _MAX_MARKS:
+                excess.add(index)
+    return excess
 
 
 def _odd_words(text: str) -> Iterator[tuple[int, str]]:
-    """Where words mix scripts, or are written in letters that only look like plain ones."""
+    """Yield words that mix scripts or use look-alike letters, each with its position."""
     if text.isascii():
         return
     start = 0
     for is_word, characters in itertools.groupby(text, _in_word):
         word = "".join(characters)
-        scripts = {_script(one) for one in word if is_word and one.isalpha()} - {""}
-        if "disguise" in scripts or len(scripts - _EAST_ASIAN) > 1:
+        scripts = {_script(letter) for letter in word if is_word and letter.isalpha()} - {""}
+        if "look-alike" in scripts or len(scripts - _EAST_ASIAN) > 1:
             yield start, word
         start += len(word)
 
 
 def _in_word(character: str) -> bool:
-    """Marks are part of a word, so that one more mark cannot divide it."""
+    """Return whether a character is part of a word. Marks are, so a mark cannot split a word."""
     return character.isalnum() or character == "_" or _is_mark(character)
 
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """The script of a letter, as its name in Unicode begins; none for those that all share."""
+    """Return the script of a letter, from its Unicode name; empty if all scripts share it."""
     if letter.isascii():
         return "LATIN"
     plain = unicodedata.normalize("NFKC", letter)
     if plain.isascii():
-        return "disguise"
+        return "look-alike"
     script = unicodedata.name(letter, "").partition(" ")[0]
     return "" if script == "MODIFIER" else script

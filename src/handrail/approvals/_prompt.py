@@ -1,170 +1,146 @@
-"""From a question to the lines that a person reads before they answer. Nothing is masked here.
+"""Render an approval request as the lines that a person reads. Nothing is masked.
 
-A mask that hides a secret can as well hide where it goes; who answers has to see both.
+A mask that hides a secret could also hide where it goes, and the person must see both.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
-from handrail.approvals._display import LONGEST, Displayed, displayed, inline, size, wrapped
-from handrail.approvals._files import Change, Read, change, preview
-from handrail.judgement import Pending
-
-Look: TypeAlias = Literal["plain", "title", "added", "removed", "warning"]
+from handrail.approvals._display import (
+    MAX_PROMPT_BYTES,
+    Look,
+    Printable,
+    RenderedLine,
+    count_bytes,
+    inline,
+    make_printable,
+    render_line,
+    wrap,
+)
+from handrail.approvals._preview import diff_lines, expand_patterns
+from handrail.permissions import FileChange, Pending
 
 MARGIN = "│ "
-"""Before each line that comes from outside: nothing from there begins at the left edge."""
-GOES_ON = "┊ "
-"""Before the rest of a line that is longer than the screen is wide."""
+"""Before each line of untrusted text, so that none of it starts at the left edge."""
+CONTINUATION = "┊ "
+"""Before the rest of a line that is wider than the screen."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_PAIR = ("old_string", "new_string")
-_SPELLINGS = {"file_path": "path", "old_string": "old", "new_string": "new", "edits": "content"}
-"""Names of arguments that say the same as those by which a change is known."""
-_HEAD, _TAIL = 24, 8
-"""How many rows of one argument are shown first: its start, and its end."""
-_LONG = 200
-"""Characters from which a text's length is said."""
+_HEAD_ROWS, _TAIL_ROWS = 24, 8
+"""Rows of one argument that are shown first: at its start and at its end."""
+_MAX_SHORT_CHARS = 200
+"""Longer texts are shown with their length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a prompt, safe to print."""
+class RenderedRequest:
+    """An approval request, ready to show."""
 
-    text: str
-    look: Look = "plain"
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A question as a person reads it."""
-
-    lines: tuple[Line, ...]
-    details: tuple[Line, ...]
-    """All of it: every argument in full, and what the answer is bound to."""
+    lines: tuple[RenderedLine, ...]
+    details: tuple[RenderedLine, ...]
+    """The complete request: every argument in full, and what the answer is tied to."""
     cut: bool
-    """Whether the lines leave something out that only the details have."""
+    """Whether the lines omit something that only the details show."""
     hidden: int
-    """How many characters could not have been seen, and are written out."""
+    """How many invisible characters are shown as escapes."""
     mixed: tuple[str, ...]
-    """Words with letters of several scripts, or in disguise."""
+    """Words that mix scripts or use look-alike letters."""
     size: int
-    """Bytes of what came from outside."""
+    """Bytes of untrusted text."""
 
     @property
     def too_long(self) -> bool:
-        """Whether it is more than a person can be asked to judge."""
-        return self.size > LONGEST
+        """Whether the request is longer than a person can be expected to read."""
+        return self.size > MAX_PROMPT_BYTES
+
+    @property
+    def condensed(self) -> bool:
+        """Whether a line shows a count instead of a long run of whitespace."""
+        return any(line.condensed for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
     name: str
-    shown: Displayed
+    shown: Printable
     is_text: bool
 
 
-def prompt(
+def render_request(
     pending: Pending,
     *,
-    read: Read | None = None,
     workspace: str | os.PathLike[str] | None = None,
     width: int = 80,
-) -> Prompt:
-    """A question as lines of at most this width, all of it safe to print.
+) -> RenderedRequest:
+    """Return an approval request as lines of at most this width, all safe to print.
 
-    ``read`` gives the text of a file as it is now, for a diff. ``workspace`` is the directory
-    where a shell command would run, for what its patterns stand for.
+    If the tool has a ``preview``, its changes are shown as a diff. Pass the ``workspace`` in which
+    shell commands run to show the files that their patterns match.
     """
-    args = _args(pending)
-    outside = tuple(_outside(pending, args))
-    if (length := sum(map(size, outside))) > LONGEST:
-        title = Line("a call wants to run that is too long to be shown", "title")
-        return Prompt((title,), (title,), cut=True, hidden=0, mixed=(), size=length)
-    counted = [displayed(text) for text in outside]
-    hidden = sum(one.hidden for one in counted)
-    mixed = tuple(dict.fromkeys(word for one in counted for word in one.mixed))
-    arguments = [_argument(name, value) for name, value in args.items()]
-    changed = change(_spelled(args, read), read)
-    first = [_as_lines(one) for one in arguments if not _is_shown(one.name, changed)]
-    follows = [_rows(lines, width) for lines in _follows(args, changed, workspace)]
-    seen = [_rows(lines, width) for lines in first] + follows
-    head, notes = _rows(_head(pending), width), _rows(_notes(hidden, mixed), width)
-    return Prompt(
-        lines=(*head, *_joined(map(_shortened, seen)), *notes),
+    args = _read_args(pending)
+    outside = tuple(_outside_texts(pending, args))
+    if (length := sum(map(count_bytes, outside))) > MAX_PROMPT_BYTES:
+        title = RenderedLine("This call is too long to show.", "title")
+        return RenderedRequest((title,), (title,), cut=True, hidden=0, mixed=(), size=length)
+    counted = [make_printable(text) for text in outside]
+    hidden = sum(text.hidden for text in counted)
+    mixed = tuple(dict.fromkeys(word for text in counted for word in text.mixed))
+    arguments = [_make_argument(name, value) for name, value in args.items()]
+    show_first = _name_argument if _is_shown_as_change(pending) else _argument_lines
+    follows = [_wrap_rows(lines, width) for lines in _follow_ups(pending, args, workspace)]
+    first = [*(_wrap_rows(show_first(argument), width) for argument in arguments), *follows]
+    head, notes = _wrap_rows(_head(pending), width), _wrap_rows(_notes(hidden, mixed), width)
+    return RenderedRequest(
+        lines=(*head, *_join(map(_shorten, first)), *notes),
         details=(
             *head,
-            *_joined(_rows(_as_lines(one), width) for one in arguments),
-            *_joined(follows),
-            *_rows(_binding(pending), width),
+            *_join(_wrap_rows(_argument_lines(argument), width) for argument in arguments),
+            *_join(follows),
+            *_wrap_rows(_binding(pending), width),
             *notes,
         ),
-        cut=any(len(rows) > len(_shortened(rows)) for rows in seen),
+        cut=any(len(rows) > len(_shorten(rows)) for rows in first),
         hidden=hidden,
         mixed=mixed,
         size=length,
     )
 
 
-_joined = chain.from_iterable
+_join = chain.from_iterable
 
 
-def _spelled(args: Mapping[str, Any], read: Read | None) -> Mapping[str, Any]:
-    """Arguments under the names by which a change is looked for."""
-    spelled = {_SPELLINGS.get(name, name): value for name, value in args.items()}
-    if "old_string" in args:  # left out, the new one is empty
-        spelled.setdefault("new", "")
-    edits, path = spelled.get("content"), spelled.get("path")
-    if read is not None and _is_list(edits) and isinstance(path, str):
-        spelled["content"] = _edited(path, edits, read)
-    return spelled
+def _is_shown_as_change(pending: Pending) -> bool:
+    """Return whether the tool shows everything that the call would do as file changes."""
+    return bool(pending.changes) and not any(isinstance(change, str) for change in pending.changes)
 
 
-def _edited(path: str, edits: Iterable[Any], read: Read) -> str | None:
-    """A file's text after several replacements; None where it cannot be told."""
+def _wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
+    return [
+        RenderedLine(row, line.look, line.condensed)
+        for line in lines
+        for row in wrap(line.text, width, CONTINUATION)
+    ]
+
+
+def _read_args(pending: Pending) -> Mapping[str, Any]:
+    """Return the arguments by name. A value that is not an object is named ``arguments``."""
+    text = str(pending.call.args)  # a pending call has them as text
     try:
-        text = read(path)
-    except (OSError, ValueError):
-        return None
-    for one in edits:
-        old, new = (one.get(name) for name in _PAIR) if _is_object(one) else (None, None)
-        if text is None or not isinstance(old, str) or not isinstance(new, str):
-            return None
-        found = text.count(old) if old else 0
-        if found != 1 and not (found and one.get("replace_all")):
-            return None
-        text = text.replace(old, new)
-    return text
-
-
-def _is_shown(name: str, changed: Change | None) -> bool:
-    """Whether a change shows an argument already."""
-    return changed is not None and _SPELLINGS.get(name, name) in changed.shows
-
-
-def _rows(lines: Iterable[Line], width: int) -> list[Line]:
-    return [Line(row, one.look) for one in lines for row in wrapped(one.text, width, GOES_ON)]
-
-
-def _args(pending: Pending) -> Mapping[str, Any]:
-    """The arguments by name; whatever is no object, under a name of its own."""
-    args: Any = pending.call.args
-    if isinstance(args, str):
-        try:
-            args = json.loads(args)
-        except (ValueError, RecursionError):
-            return {"arguments": pending.call.args}
+        args: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"arguments": text}
     return args if _is_object(args) else {"arguments": args}
 
 
-def _outside(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
-    """Every text that is shown and that is not ours."""
+def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every untrusted text that is shown."""
     yield from (pending.call.name, pending.call.id, pending.question)
     yield from (access.resource for access in pending.accesses)
     if pending.origin is not None:
@@ -176,12 +152,12 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif _is_object(value):
-        for key, one in value.items():
+        for key, field in value.items():
             yield str(key)
-            yield from _texts(one)
+            yield from _texts(field)
     elif _is_list(value):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
     else:
         yield _json(value)
 
@@ -198,78 +174,117 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def _argument(name: Any, value: Any) -> _Argument:
+def _make_argument(name: Any, value: Any) -> _Argument:
     is_text = isinstance(value, str) and value != ""  # which JSON shows better
     written = str(name) if _PLAIN_NAME.fullmatch(str(name)) else _json(name)
-    return _Argument(inline(written), displayed(value if is_text else _json(value)), is_text)
+    return _Argument(inline(written), make_printable(value if is_text else _json(value)), is_text)
 
 
-def _head(pending: Pending) -> Iterator[Line]:
+def _head(pending: Pending) -> Iterator[RenderedLine]:
     effect, call = pending.effect.name.lower(), pending.call
-    yield Line(f"{inline(call.name)} wants to run ({effect}; call {inline(call.id)})", "title")
+    if pending.headline:
+        yield render_line(MARGIN + "{}", pending.headline, look="title")
+    title = f"{{}} wants to run ({effect}; call {{}})"
+    yield render_line(title, call.name, call.id, look="title")
     for access in pending.accesses:
-        yield Line(f"  {inline(str(access))}")
-    yield Line(f"question: {inline(pending.question)}")
+        yield render_line("  {}", str(access))
+    yield render_line("question: {}", pending.question)
     if pending.origin is not None:
-        yield Line(f"asked by: {inline(str(pending.origin))}")
+        yield render_line("asked by: {}", str(pending.origin))
 
 
-def _follows(
-    args: Mapping[str, Any], changed: Change | None, workspace: str | os.PathLike[str] | None
-) -> Iterator[Iterable[Line]]:
-    """What the arguments would do to files, as far as it can be told."""
-    if changed is not None:
-        yield _as_change(changed)
+def _follow_ups(
+    pending: Pending, args: Mapping[str, Any], workspace: str | os.PathLike[str] | None
+) -> Iterator[Iterable[RenderedLine]]:
+    """Yield the changes that the tool previews, and the files that patterns match."""
+    for change in pending.changes:
+        yield _block(change) if isinstance(change, str) else _change_lines(change)
     command = args.get("command")
     if isinstance(command, str) and workspace is not None:
-        yield (Line(f"  {words}") for words in preview(command, workspace))
+        yield expand_patterns(command, workspace)
 
 
-def _as_lines(argument: _Argument) -> Iterator[Line]:
-    """A text as it is, after a colon; anything else as JSON, after an equals sign."""
-    shown, sign = argument.shown, ":" if argument.is_text else " ="
-    if shown.lines == 1 and shown.length <= _LONG:
-        yield Line(f"{argument.name}{sign} {shown.text}")
-        return
+def _name_argument(argument: _Argument) -> Iterator[RenderedLine]:
+    """Yield a short argument, or the length of a long one that is shown as a change."""
+    shown = argument.shown
+    if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
+        return _argument_lines(argument)
+    return iter([RenderedLine(f"{argument.name} ({_measure(shown)}): shown as a change")])
+
+
+def _measure(shown: Printable) -> str:
     lines = f", {shown.lines} lines" if shown.lines > 1 else ""
-    yield Line(f"{argument.name} ({shown.length} characters{lines}){sign}")
-    yield from _block(shown.text)
+    return f"{shown.length} characters{lines}"
 
 
-def _block(text: str) -> Iterator[Line]:
-    return (Line(f"{MARGIN}{line}") for line in text.split("\n"))
+def _argument_lines(argument: _Argument) -> Iterator[RenderedLine]:
+    """Yield a string after a colon, or any other value as JSON after an equals sign."""
+    shown, sign = argument.shown, ":" if argument.is_text else " ="
+    if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
+        text = f"{argument.name}{sign} {shown.text}"
+        yield RenderedLine(text, condensed=shown.condensed)
+        return
+    yield RenderedLine(f"{argument.name} ({_measure(shown)}){sign}")
+    yield from _margin_lines(shown)
 
 
-def _as_change(changed: Change) -> Iterator[Line]:
-    yield Line(changed.title)
-    if not changed.text and not changed.diff:
-        yield Line("  (nothing)")
-    if changed.text:
-        yield from _block(displayed(changed.text).text)
+def _block(text: str) -> Iterator[RenderedLine]:
+    """Return the lines of a text of any length."""
+    return _margin_lines(make_printable(text, most=len(text)))
+
+
+def _margin_lines(shown: Printable) -> Iterator[RenderedLine]:
+    return (
+        RenderedLine(f"{MARGIN}{line}", condensed=shown.condensed)
+        for line in shown.text.split("\n")
+    )
+
+
+def _change_lines(change: FileChange) -> Iterator[RenderedLine]:
+    path, before, after = change.path, change.before, change.after
+    if before is None:
+        yield render_line("{} does not exist yet; its new text:", path)
+    elif after is None:
+        yield render_line("{} would be deleted; its text:", path)
+    elif before == after:
+        yield render_line("{} already has this text:", path)
+    else:
+        yield render_line("change to {}:", path)
+        yield from _diff(change)
+        return
+    text = after or before or ""
+    yield from _block(text) if text else [RenderedLine("  (empty)")]
+
+
+def _diff(change: FileChange) -> Iterator[RenderedLine]:
     looks: dict[str, Look] = {"+": "added", "-": "removed"}
-    for line in changed.diff:
-        yield Line(f"{MARGIN}{line[:1]}{inline(line[1:])}", looks.get(line[:1], "plain"))
+    for line in diff_lines(change):
+        sign = line[:1]
+        yield render_line(f"{MARGIN}{sign}{{}}", line[1:], look=looks.get(sign, "plain"))
 
 
-def _shortened(rows: list[Line]) -> list[Line]:
-    """The start and the end of what is long, and how many rows are between."""
-    between = len(rows) - _HEAD - _TAIL
+def _shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
+    """Return the first and the last rows of a long block, and the number in between."""
+    between = len(rows) - _HEAD_ROWS - _TAIL_ROWS
     if between <= 1:
         return rows
-    gap = Line(f"[… {between} rows, d shows them …]", "warning")
-    return [*rows[:_HEAD], gap, *rows[-_TAIL:]]
+    gap = RenderedLine(f"[… {between} more rows; d shows them …]", "warning")
+    return [*rows[:_HEAD_ROWS], gap, *rows[-_TAIL_ROWS:]]
 
 
-def _binding(pending: Pending) -> Iterator[Line]:
-    """What the answer is bound to, and for how long it counts."""
+def _binding(pending: Pending) -> Iterator[RenderedLine]:
+    """Yield what the answer is tied to, and how long it is valid."""
     seconds = pending.expires_at - pending.asked_at
-    yield Line(f"fingerprint: {inline(pending.fingerprint)}")
-    yield Line(f"the answer counts once, and until {seconds:g} seconds after it was asked")
+    limit = f", within {seconds:g} seconds of this request" if seconds < math.inf else ""
+    yield render_line("fingerprint: {}", pending.fingerprint)
+    yield RenderedLine(f"the answer is valid for this call only, once{limit}")
 
 
-def _notes(hidden: int, mixed: tuple[str, ...]) -> Iterator[Line]:
+def _notes(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:
     if hidden:
         are = "characters are" if hidden > 1 else "character is"
-        yield Line(f"{hidden} hidden {are} written out as \\u{{...}}", "warning")
+        yield RenderedLine(f"{hidden} invisible {are} shown as \\u{{...}}", "warning")
     if mixed:
-        yield Line(f"letters of several scripts, or in disguise: {', '.join(mixed)}", "warning")
+        yield RenderedLine(
+            f"words with mixed scripts or look-alike letters: {', '.join(mixed)}", "warning"
+        )

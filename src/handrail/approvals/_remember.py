@@ -1,61 +1,63 @@
-"""The seam to whoever stores rules: what may be proposed, and when nothing is."""
+"""The interface to a store of remembered approvals, and when one can be offered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
-from handrail.approvals._display import displayed
-from handrail.approvals._prompt import Prompt
-from handrail.judgement import Pending
+from handrail.approvals._display import make_printable
+from handrail.approvals._prompt import RenderedRequest
+from handrail.permissions import Pending
 
 Scope: TypeAlias = Literal["run", "project", "always"]
+"""How long a remembered approval applies."""
+"""How long an approval is remembered: for this run, this project, or all projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A rule that would have allowed the call, as it would be stored."""
+    """A rule that would have allowed the call, ready to store."""
 
     scope: Scope
     rule: str
-    """The exact text of the rule: what is shown is what is stored."""
+    """The exact text of the rule, as shown and stored."""
     file: str = ""
-    """Where it would be stored; nowhere, if it is for this run only."""
+    """The file that it would be stored in; empty if it is for this run only."""
 
 
 class Remembers(Protocol):
-    """Knows which rules would allow a call, and stores one. Called from a worker thread."""
+    """Proposes rules that would allow a call, and stores one. Called from a worker thread."""
 
     def propose(self, pending: Pending, /) -> Sequence[Proposal]:
-        """Rules that would allow this call; the first of each scope is offered."""
+        """Return rules that would allow this call. The first of each scope is offered."""
         ...
 
     def store(self, proposal: Proposal, /) -> None:
-        """Store one, as it was proposed."""
+        """Store a proposal unchanged."""
         ...
 
 
-def offered(
-    remember: Remembers | None, pending: Pending, prompt: Prompt
+def find_offers(
+    remember: Remembers | None, pending: Pending, prompt: RenderedRequest
 ) -> Mapping[Scope, Proposal]:
-    """What a person may choose to have remembered, by scope.
+    """Return the approvals that a person can have remembered, by scope.
 
-    Nothing where a yes counts once, or where they may have been shown less, or something else,
-    than a rule would hold for.
+    Returns none if the approval can be used only once, or if the request shows less than a rule
+    would allow: a part is omitted, condensed or written in escapes.
     """
-    condensed = any("[… " in line.text for line in prompt.lines)
-    if remember is None or pending.once or prompt.cut or prompt.hidden or prompt.mixed or condensed:
+    incomplete = prompt.cut or prompt.condensed or prompt.hidden or prompt.mixed
+    if remember is None or pending.once or incomplete:
         return MappingProxyType({})
-    proposals = [one for one in remember.propose(pending) if all(map(_is_plain, _texts(one)))]
-    return MappingProxyType({one.scope: one for one in reversed(proposals)})
-
-
-def _texts(proposal: Proposal) -> Iterator[str]:
-    yield from (proposal.rule, proposal.file)
+    plain = [
+        proposal
+        for proposal in remember.propose(pending)
+        if _is_plain(proposal.rule) and _is_plain(proposal.file)
+    ]
+    return MappingProxyType({proposal.scope: proposal for proposal in reversed(plain)})
 
 
 def _is_plain(text: str) -> bool:
-    shown = displayed(text)
+    shown = make_printable(text)
     return not (shown.hidden or shown.mixed or shown.too_long)

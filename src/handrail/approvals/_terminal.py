@@ -1,4 +1,4 @@
-"""An approver that asks a person at a terminal. The only module that knows rich."""
+"""An approver that prompts a person at a terminal. The only module that imports rich."""
 
 from __future__ import annotations
 
@@ -13,61 +13,58 @@ from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thre
 
 from handrail import Call, Deny, HandrailError
 from handrail.approvals._dialogue import Dialogue, Host
-from handrail.approvals._display import LONGEST
-from handrail.approvals._files import Read
-from handrail.approvals._prompt import Line, Look, prompt
+from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine
+from handrail.approvals._prompt import render_request
 from handrail.approvals._remember import Remembers
-from handrail.approvals._tty import Tty, Unanswerable, Withdrawn, answerable
-from handrail.judgement import Answer, Approver, Explanation, Pending
+from handrail.approvals._tty import NO_PROMPT, Tty, Unanswerable, Withdrawn, answerable
+from handrail.permissions import Answer, Approver, Explanation, Pending
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-MOST_WAITING = 20
-_NARROWEST = 20
+_MAX_WAITING = 20
+_MIN_COLUMNS = 20
 _UNKNOWN_SIZE = 1_000
-_A_MOMENT = 1.0
-"""Seconds for which whoever reads an answer may need to see that it is wanted no more."""
+_LEAVE_SECONDS = 1.0
+"""Seconds that the reading thread may need to notice that the request was withdrawn."""
 
 
 def terminal(  # noqa: PLR0913  each is an option with a default
     *,
-    read: Read | None = None,
     workspace: str | os.PathLike[str] | None = None,
     stdin: TextIO | None = None,
     console: Console | None = None,
-    most_waiting: int = MOST_WAITING,
+    most_waiting: int = _MAX_WAITING,
     remember: Remembers | None = None,
     explain: Callable[[Call], Explanation] | None = None,
     stop: Callable[[], None] | None = None,
 ) -> Approver:
-    """An approver that asks whoever sits at the terminal, one question at a time.
+    """Return an approver that prompts the person at the terminal, one request at a time.
 
-    It answers no by itself where nobody can answer: without a terminal, in raw mode, for a call
-    that is too long to judge, and when too many questions wait. ``read`` gives the text of a file
-    as it is now, so that a change is shown as a diff; ``workspace`` is where shell commands run,
-    so that their patterns are shown as names; ``remember`` offers rules to store; ``explain``, an
-    executor's, tells which rules speak of a call; ``stop`` ends the run, if that is what a person
-    wants. All of them are called from a worker thread. Questions go to ``console``, which is stderr
-    if not given.
+    It denies a call if no one can answer: without a terminal, in raw mode, if the call is too long
+    to show, or if too many requests wait. Requests go to ``console`` (default: stderr).
+
+    Pass the ``workspace`` in which shell commands run to show the files that patterns match. Pass
+    ``remember`` to offer rules to store, an executor's ``explain`` to show the matching rules, and
+    ``stop`` to let the person end the run. These are called from a worker thread.
     """
-    screen = _Screen(console if console is not None else _stderr())
-    host = Host(read=read, workspace=workspace, remember=remember, explain=explain, stop=stop)
+    screen = _ConsoleScreen(console if console is not None else _stderr())
+    host = Host(workspace=workspace, remember=remember, explain=explain, stop=stop)
     return _Asker(screen, stdin, most_waiting, host).ask
 
 
 def _stderr() -> Console:
     try:
-        from rich.console import Console  # noqa: PLC0415  an extra, loaded when it is needed
+        from rich.console import Console  # an extra, loaded when it is needed
     except ImportError:
         raise HandrailError(
-            "a terminal approver needs rich: pip install 'handrail[terminal]'"
+            "The terminal approver needs rich: pip install 'handrail[terminal]'"
         ) from None
     return Console(stderr=True)
 
 
-class _Screen:
-    """A console that prints text as it is: no markup, no emoji names, no line breaks of its own."""
+class _ConsoleScreen:
+    """A console that prints text unchanged: no markup, no emoji names, no added line breaks."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -78,7 +75,7 @@ class _Screen:
 
     @property
     def width(self) -> int:
-        return max(min(self._console.width, self._real.columns) - 1, _NARROWEST)
+        return max(min(self._console.width, self._real.columns) - 1, _MIN_COLUMNS)
 
     @property
     def height(self) -> int:
@@ -86,29 +83,29 @@ class _Screen:
 
     @property
     def _real(self) -> os.terminal_size:
-        """The size where lines break, which a variable of the environment may have wrong."""
+        """The real size of the terminal, which may differ from the environment variables."""
         try:
             columns, lines = os.get_terminal_size(self._console.file.fileno())
-        except (OSError, ValueError):  # no file, or no terminal
+        except (OSError, ValueError):  # not a file, or not a terminal
             columns, lines = 0, 0
         return os.terminal_size((columns or _UNKNOWN_SIZE, lines or _UNKNOWN_SIZE))
 
-    def show(self, lines: Iterable[Line]) -> None:
+    def show(self, lines: Iterable[RenderedLine]) -> None:
         for line in lines:
             self._print(line, "\n")
 
-    def ask(self, words: str) -> None:
-        self._print(Line(words), "")
+    def ask(self, text: str) -> None:
+        self._print(RenderedLine(text), "")
 
-    def _print(self, line: Line, end: str) -> None:
-        from rich.text import Text  # noqa: PLC0415  an extra, loaded when it is needed
+    def _print(self, line: RenderedLine, end: str) -> None:
+        from rich.text import Text  # an extra, loaded when it is needed
 
         text = Text(line.text, style=_STYLES[line.look], end="")
         try:
             self._console.print(
                 text, end=end, markup=False, highlight=False, emoji=False, soft_wrap=True
             )
-        except OSError:  # the terminal is gone, and with it whoever would have read this
+        except OSError:  # the terminal is gone
             raise Unanswerable(_UNSEEN) from None
 
 
@@ -122,10 +119,10 @@ _STYLES: dict[Look, str] = {
 
 
 class _Asker:
-    """Questions in a line, in the order in which they came; each in a thread of its own."""
+    """Prompts for one request after the other, in the order of arrival, each in a thread."""
 
     def __init__(
-        self, screen: _Screen, stdin: TextIO | None, most_waiting: int, host: Host
+        self, screen: _ConsoleScreen, stdin: TextIO | None, most_waiting: int, host: Host
     ) -> None:
         self._screen = screen
         self._stdin = stdin
@@ -134,10 +131,10 @@ class _Asker:
         self._turns: list[threading.Event] = []
         self._moved = threading.Condition()
         self._speaks = threading.Lock()
-        """Held by whoever uses the terminal; one that was withdrawn may need a moment to leave."""
+        """Held by the thread that uses the terminal. A withdrawn one needs a moment to leave."""
 
     async def ask(self, pending: Pending) -> Answer | Pending:
-        """Ask, once those before it have their answers."""
+        """Prompt for an answer, after the requests before this one."""
         if not self._screen.is_seen:
             return Deny(_UNSEEN)
         withdrawn, left = threading.Event(), threading.Event()
@@ -147,16 +144,16 @@ class _Asker:
             self._turns.append(withdrawn)
         try:
             answerable(self._fd())
-            asked = partial(self._asked, pending, withdrawn, left)
+            asking = partial(self._wait_and_ask, pending, withdrawn, left)
             return await to_thread.run_sync(
-                asked, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+                asking, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
         except Unanswerable as why:
             return Deny(str(why))
         except get_cancelled_exc_class():
             self._withdraw(withdrawn)
-            with CancelScope(shield=True):  # the last word about it is said before all else
-                await to_thread.run_sync(left.wait, _A_MOMENT, limiter=CapacityLimiter(1))
+            with CancelScope(shield=True):  # let the thread print that it was withdrawn
+                await to_thread.run_sync(left.wait, _LEAVE_SECONDS, limiter=CapacityLimiter(1))
             raise
         finally:
             self._withdraw(withdrawn)
@@ -172,10 +169,10 @@ class _Asker:
         stdin = self._stdin if self._stdin is not None else sys.stdin
         try:
             return stdin.fileno()
-        except (AttributeError, OSError, ValueError):  # none, closed, or no file at all
+        except (AttributeError, OSError, ValueError):  # missing, closed, or not a file
             return None
 
-    def _asked(
+    def _wait_and_ask(
         self, pending: Pending, withdrawn: threading.Event, left: threading.Event
     ) -> Answer | Pending:
         with self._moved:
@@ -184,7 +181,9 @@ class _Asker:
             try:
                 return self._answer(pending, withdrawn)
             except Withdrawn:
-                self._screen.show([Line(""), Line("The question was withdrawn.", "warning")])
+                self._screen.show(
+                    [RenderedLine(""), RenderedLine("The request was withdrawn.", "warning")]
+                )
                 return pending
             finally:
                 left.set()
@@ -193,22 +192,19 @@ class _Asker:
         if withdrawn.is_set():
             return pending
         tty, host = Tty(answerable(self._fd()), withdrawn.is_set), self._host
-        asked = prompt(pending, read=host.read, workspace=host.workspace, width=self._screen.width)
-        if asked.too_long:
-            self._screen.show([Line(f"Denied: {asked.size} bytes are too many.", "warning")])
-            return Deny(_TOO_LONG.format(asked.size))
-        return Dialogue(pending, asked, tty, screen=self._screen, host=host).answer()
+        request = render_request(pending, workspace=host.workspace, width=self._screen.width)
+        if request.too_long:
+            reason = f"Denied: the call has {request.size} bytes, too many to show."
+            self._screen.show([RenderedLine(reason, "warning")])
+            return Deny(_TOO_LONG.format(request.size))
+        return Dialogue(pending, request, tty, screen=self._screen, host=host).answer()
 
 
-_UNSEEN = (
-    "Nobody could be asked, since the question cannot be shown on a terminal, and so nothing was "
-    "run. Go on without this call, or tell the user what you wanted to do."
-)
+_UNSEEN = NO_PROMPT.format("the request cannot be shown on a terminal")
 _TOO_MANY = (
-    "Too many questions are waiting for an answer, and so nothing was run. Send fewer calls at a "
-    "time that need one."
+    "Not run: too many calls are waiting for the user's approval. Send fewer such calls at a time."
 )
 _TOO_LONG = (
-    f"The call is too long to be shown to the person who must allow it: {{}} bytes, and {LONGEST} "
-    "are the most. Nothing was run. Send it in smaller pieces."
+    "Not run: the call has {} bytes, too many to show to the user for approval (at most "
+    f"{MAX_PROMPT_BYTES}). Split it into smaller calls."
 )

@@ -1,4 +1,4 @@
-"""A terminal as a place where a person answers: line by line, and nothing typed in advance."""
+"""Read answers from a terminal, line by line, ignoring what was typed in advance."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ import select
 import termios
 from collections.abc import Callable
 
-_POLL = 0.1
-"""Seconds between looks at whether the question still stands."""
+_POLL_SECONDS = 0.1
+"""Seconds between checks whether the request was withdrawn."""
 _LOCAL_FLAGS = 3
-_MOST = 4096
+_MAX_LINE_BYTES = 4096
 """Bytes of a line that a terminal keeps."""
-_NO_TERMINAL = (
-    "Nobody could be asked, since the input is not a terminal, and so nothing was run. Go on "
-    "without this call, or tell the user what you wanted to do."
+NO_PROMPT = (
+    "Not run: this needs the user's approval, and {}. Do what you can without it, and report it at "
+    "the end."
 )
-_RAW = (
-    "Nobody could be asked, since the terminal is in raw mode, and so nothing was run. Go on "
-    "without this call, or tell the user what you wanted to do."
-)
+_NO_TERMINAL = NO_PROMPT.format("the input is not a terminal")
+_RAW = NO_PROMPT.format("the terminal is in raw mode")
 
 
 class Withdrawn(Exception):
-    """The question no longer stands."""
+    """The request was withdrawn."""
 
 
 class Ended(Exception):
-    """The person has closed the input: there will be no answer."""
+    """The person closed the input without an answer."""
 
 
 class Unanswerable(Exception):
-    """Nobody can answer here; the message is for the model."""
+    """No one can answer here. The message is for the model."""
 
 
 def answerable(fd: int | None) -> int:
-    """The terminal, if whole lines can be read from it; Unanswerable if not.
+    """Return the terminal if whole lines can be read from it. Raises Unanswerable otherwise.
 
-    In raw mode single keys go to whichever program reads first, and none is an answer to us.
+    In raw mode another program reads single keys, so none is an answer to this request.
     """
     if fd is None or not os.isatty(fd):
         raise Unanswerable(_NO_TERMINAL)
@@ -47,29 +45,29 @@ def answerable(fd: int | None) -> int:
 
 
 class Tty:
-    """Reads lines from a terminal for as long as a question stands."""
+    """Reads lines from a terminal until the request is withdrawn."""
 
     def __init__(self, fd: int, withdrawn: Callable[[], bool]) -> None:
         self._fd = fd
         self._withdrawn = withdrawn
 
     def drain(self) -> None:
-        """Throw away what was typed before: it was no answer to what is asked now."""
-        while self._is_ready(0) and os.read(self._fd, _MOST):
+        """Discard what was typed before: it was not an answer to this request."""
+        while self._is_ready(0) and os.read(self._fd, _MAX_LINE_BYTES):
             pass
         termios.tcflush(self._fd, termios.TCIFLUSH)  # and what has no end of line yet
 
     def line(self) -> str:
-        """The next whole line that a person types, without its end."""
-        got = b""
-        while not got.endswith(b"\n"):
-            while not self._is_ready(_POLL):
+        """Return the next whole line that the person types, without its line ending."""
+        line = b""
+        while not line.endswith(b"\n"):
+            while not self._is_ready(_POLL_SECONDS):
                 pass
-            piece = os.read(self._fd, _MOST)
+            piece = os.read(self._fd, _MAX_LINE_BYTES)
             if not piece:
                 raise Ended
-            got += piece
-        return got.decode("utf-8", "replace").rstrip("\n")
+            line += piece
+        return line.decode("utf-8", "replace").rstrip("\n")
 
     def _is_ready(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._fd], [], [], seconds)

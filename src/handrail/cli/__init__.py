@@ -1,1 +1,1 @@
-"""The command line: one module for each command; `handrail_cli` has the tree of them."""
+"""The command line: one module per command, and the tree of commands."""

@@ -1,30 +1,31 @@
-"""Ready-made hooks. Each is a function that makes a ``Hook``: a ``before`` and an ``after``.
+"""Ready-made hooks. Each function returns a ``Hook`` for ``Executor(tools, hooks=[...])``.
 
-Hand an executor the sides that the hook's own docstring names; the other side does nothing. Hooks
-of your own that rewrite calls come before these.
+List hooks that rewrite calls first. Results pass hooks in reverse order: list ``redact`` after
+hooks that show results to people.
 """
 
-from handrail.hooks._hook import After, Before, Hook
-from handrail.hooks.audit import audit
-from handrail.hooks.budget import budget
-from handrail.hooks.cache import cache
-from handrail.hooks.circuit_breaker import circuit_breaker
-from handrail.hooks.command import command
-from handrail.hooks.gate import gate
-from handrail.hooks.loop_guard import loop_guard
-from handrail.hooks.rate_limit import rate_limit
-from handrail.hooks.redact import redact
+from handrail import Hook, StopRun
+from handrail.hooks._audit import audit
+from handrail.hooks._budget import budget
+from handrail.hooks._cache import cache
+from handrail.hooks._circuit_breaker import circuit_breaker
+from handrail.hooks._command import command
+from handrail.hooks._frame import frame
+from handrail.hooks._limit_effect import limit_effect
+from handrail.hooks._loop_guard import loop_guard
+from handrail.hooks._rate_limit import rate_limit
+from handrail.hooks._redact import redact
 
 __all__ = [
-    "After",
-    "Before",
     "Hook",
+    "StopRun",
     "audit",
     "budget",
     "cache",
     "circuit_breaker",
     "command",
-    "gate",
+    "frame",
+    "limit_effect",
     "loop_guard",
     "rate_limit",
     "redact",

@@ -1,4 +1,4 @@
-"""Clients of models: the official SDKs, an extra each, loaded when a model is made."""
+"""Models from the official SDKs. Each SDK is an extra, imported when you create a model."""
 
 from handrail.models._anthropic import anthropic
 from handrail.models._google import gemini

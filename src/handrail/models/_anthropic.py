@@ -1,4 +1,4 @@
-"""Anthropic Messages, through the provider's own SDK; the only module that knows it."""
+"""Anthropic Messages through the official SDK. Only this module imports it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from handrail.messages import Model, Request
-from handrail.models._failures import Errors, missing
-from handrail.models._line import (
+from handrail.models._failures import Errors, missing_sdk
+from handrail.models._sdk_client import (
     NO_OPTIONS,
     Body,
     Event,
-    Line,
     Options,
+    SdkClient,
+    base_body,
     connection,
-    said,
     without_headers,
 )
-from handrail.providers import anthropic as wire
+from handrail.providers import anthropic as api
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream, BaseModel
     from anthropic.types import RawMessageStreamEvent
+
+
+_API = "anthropic"
 
 
 def anthropic(  # noqa: PLR0913  each is an option with a default
@@ -34,26 +37,27 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> Model:
-    """A model of Anthropic's, or of a server that speaks its Messages format.
+    """Return a model of Anthropic, or of a server with a compatible Messages API.
 
     Args:
-        name: The model's.
-        client: An asynchronous client of the SDK's, with its own keys, retries and timeouts. It is
-            closed by whoever made it; without it there is a new one for each request.
-        base_url: Where the server is, without ``/v1``.
-        key: Proves who asks. Without it the SDK looks for one, unless there is a base_url.
-        max_tokens: Of a reply, where a request does not say.
-        options: More of each request's body; it wins over what is put there otherwise.
-        stream: Whether replies come piece by piece.
+        name: The name of the model.
+        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
+            close it. By default, each request uses a new client.
+        base_url: The address of the server, without ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
+            key from the environment is sent.
+        max_tokens: Maximum tokens of a reply, if the request sets none.
+        options: Additional fields of the request body. They override the others.
+        stream: Whether to stream replies.
     """
     try:
-        import anthropic as sdk  # noqa: PLC0415  an extra
+        import anthropic as sdk
     except ImportError:
-        raise missing("anthropic") from None
+        raise missing_sdk(_API) from None
 
     def body(request: Request) -> Body:
         return {
-            **said(wire, request),
+            **base_body(api, request),
             "model": name,
             "max_tokens": request.max_tokens or max_tokens,
             **options,
@@ -63,20 +67,22 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         headers = without_headers("ANTHROPIC_CUSTOM_HEADERS", with_key, sdk.Omit()) if at else None
         return sdk.AsyncAnthropic(base_url=at, api_key=with_key, default_headers=headers)
 
-    return Line(
+    return SdkClient(
         name=name,
-        wire=wire,
-        errors=Errors(lost=(sdk.APIConnectionError,), told=(sdk.AnthropicError,)),
+        api=api,
+        errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
         connect=connection(connect, client, base_url, key),
         body=body,
-        begin=_begin,
-        ask=_ask,
-        plain=_plain,
-        over=_over,
+        start_stream=_start_stream,
+        send=_send,
+        to_dict=_to_dict,
+        is_last=_is_last,
     ).model(stream=stream)
 
 
-def _begin(client: AsyncAnthropic, body: Body) -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
+def _start_stream(
+    client: AsyncAnthropic, body: Body
+) -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
     return client.messages.create(
         model=body["model"],
         max_tokens=body["max_tokens"],
@@ -86,15 +92,15 @@ def _begin(client: AsyncAnthropic, body: Body) -> Awaitable[AsyncStream[RawMessa
     )
 
 
-def _ask(client: AsyncAnthropic, body: Body) -> Awaitable[Any]:
+def _send(client: AsyncAnthropic, body: Body) -> Awaitable[Any]:
     return client.messages.create(
         model=body["model"], max_tokens=body["max_tokens"], messages=[], extra_body=body
     )
 
 
-def _plain(event: BaseModel) -> Event:
+def _to_dict(event: BaseModel) -> Event:
     return event.to_dict(mode="json", warnings=False)
 
 
-def _over(event: Event) -> bool:
+def _is_last(event: Event) -> bool:
     return event.get("type") == "message_stop"

@@ -1,6 +1,6 @@
-"""OpenAI Chat Completions and Responses, through the provider's SDK; the only module that knows it.
+"""OpenAI Chat Completions and Responses through the official SDK. Only this module imports it.
 
-Both formats are spoken by many servers besides the provider's own.
+Many other servers have compatible APIs.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from handrail.messages import Model, Request
-from handrail.models._failures import Errors, failed, missing
-from handrail.models._line import (
+from handrail.models._failures import Errors, missing_sdk, provider_error
+from handrail.models._sdk_client import (
     NO_OPTIONS,
     Body,
     Event,
-    Line,
     Make,
     Options,
+    SdkClient,
+    base_body,
     connection,
-    said,
     without_headers,
 )
 from handrail.providers import openai_chat as chat
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream, BaseModel
     from openai.types.chat import ChatCompletionChunk
     from openai.types.responses import ResponseStreamEvent
+
+
+_API = "openai_chat"
+"""The entry in ``PROVIDERS`` for error messages. The other API has the same SDK and keys."""
 
 
 def openai_chat(  # noqa: PLR0913  each is an option with a default
@@ -40,40 +44,41 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> Model:
-    """A model behind Chat Completions: OpenAI's, or of one of the many servers that speak it.
+    """Return a model of OpenAI, or of a server with a compatible Chat Completions API.
 
     Args:
-        name: The model's.
-        client: An asynchronous client of the SDK's, with its own keys, retries and timeouts. It is
-            closed by whoever made it; without it there is a new one for each request.
-        base_url: Where the server is, mostly with ``/v1`` at its end.
-        key: Proves who asks. Without it the SDK looks for one, unless there is a base_url.
-        max_tokens: Of a reply, where a request does not say; else the provider's limit.
-        options: More of each request's body; it wins over what is put there otherwise.
-        stream: Whether replies come piece by piece.
+        name: The name of the model.
+        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
+            close it. By default, each request uses a new client.
+        base_url: The address of the server. It usually ends with ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
+            key from the environment is sent.
+        max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
+        options: Additional fields of the request body. They override the others.
+        stream: Whether to stream replies.
     """
-    make, errors = _sdk()
+    make, errors = _load_sdk()
 
     def body(request: Request) -> Body:
         most = request.max_tokens or max_tokens
         return {
-            **said(chat, request),
+            **base_body(chat, request),
             **({"max_completion_tokens": most} if most else {}),
             **({"stream_options": {"include_usage": True}} if stream else {}),
             "model": name,
             **options,
         }
 
-    return Line(
+    return SdkClient(
         name=name,
-        wire=chat,
+        api=chat,
         errors=errors,
         connect=connection(make, client, base_url, key),
         body=body,
-        begin=_begin_chat,
-        ask=_ask_chat,
-        plain=_plain,
-        over=_over_chat,
+        start_stream=_start_chat_stream,
+        send=_send_chat,
+        to_dict=_to_dict,
+        is_last=_is_last_chunk,
     ).model(stream=stream)
 
 
@@ -87,47 +92,48 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> Model:
-    """A model behind Responses: OpenAI's, or of a server that speaks it.
+    """Return a model of OpenAI, or of a server with a compatible Responses API.
 
     Args:
-        name: The model's.
-        client: An asynchronous client of the SDK's, with its own keys, retries and timeouts. It is
-            closed by whoever made it; without it there is a new one for each request.
-        base_url: Where the server is, mostly with ``/v1`` at its end.
-        key: Proves who asks. Without it the SDK looks for one, unless there is a base_url.
-        max_tokens: Of a reply, where a request does not say; else the provider's limit.
-        options: More of each request's body; it wins over what is put there otherwise.
-        stream: Whether replies come piece by piece.
+        name: The name of the model.
+        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
+            close it. By default, each request uses a new client.
+        base_url: The address of the server. It usually ends with ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
+            key from the environment is sent.
+        max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
+        options: Additional fields of the request body. They override the others.
+        stream: Whether to stream replies.
     """
-    make, errors = _sdk()
+    make, errors = _load_sdk()
 
     def body(request: Request) -> Body:
         most = request.max_tokens or max_tokens
         return {
-            **said(responses, request),
+            **base_body(responses, request),
             **({"max_output_tokens": most} if most else {}),
             "model": name,
             **options,
         }
 
-    return Line(
+    return SdkClient(
         name=name,
-        wire=responses,
+        api=responses,
         errors=errors,
         connect=connection(make, client, base_url, key),
         body=body,
-        begin=_begin_response,
-        ask=_ask_response,
-        plain=_plain,
-        over=_over_response(name),
+        start_stream=_start_response_stream,
+        send=_send_response,
+        to_dict=_to_dict,
+        is_last=_is_last_response_event(name),
     ).model(stream=stream)
 
 
-def _sdk() -> tuple[Make[AsyncOpenAI], Errors]:
+def _load_sdk() -> tuple[Make[AsyncOpenAI], Errors]:
     try:
-        import openai as sdk  # noqa: PLC0415  an extra
+        import openai as sdk
     except ImportError:
-        raise missing("openai") from None
+        raise missing_sdk(_API) from None
 
     def make(base_url: str | None, key: str | None) -> AsyncOpenAI:
         if base_url is None:
@@ -137,43 +143,47 @@ def _sdk() -> tuple[Make[AsyncOpenAI], Errors]:
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), omit)
         return sdk.AsyncOpenAI(base_url=base_url, api_key=key, default_headers=headers)
 
-    return make, Errors(lost=(sdk.APIConnectionError,), told=(sdk.OpenAIError,))
+    return make, Errors(_API, (sdk.APIConnectionError,), (sdk.OpenAIError,))
 
 
-def _begin_chat(client: AsyncOpenAI, body: Body) -> Awaitable[AsyncStream[ChatCompletionChunk]]:
+def _start_chat_stream(
+    client: AsyncOpenAI, body: Body
+) -> Awaitable[AsyncStream[ChatCompletionChunk]]:
     return client.chat.completions.create(
         model=body["model"], messages=[], stream=True, extra_body=body
     )
 
 
-def _ask_chat(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
+def _send_chat(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
     return client.chat.completions.create(model=body["model"], messages=[], extra_body=body)
 
 
-def _begin_response(client: AsyncOpenAI, body: Body) -> Awaitable[AsyncStream[ResponseStreamEvent]]:
+def _start_response_stream(
+    client: AsyncOpenAI, body: Body
+) -> Awaitable[AsyncStream[ResponseStreamEvent]]:
     return client.responses.create(model=body["model"], stream=True, extra_body=body)
 
 
-def _ask_response(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
+def _send_response(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
     return client.responses.create(model=body["model"], extra_body=body)
 
 
-def _plain(event: BaseModel) -> Event:
+def _to_dict(event: BaseModel) -> Event:
     return event.to_dict(mode="json", warnings=False)
 
 
-def _over_chat(chunk: Event) -> bool:
-    return any(one.get("finish_reason") for one in chunk.get("choices") or ())
+def _is_last_chunk(chunk: Event) -> bool:
+    return any(choice.get("finish_reason") for choice in chunk.get("choices") or ())
 
 
-def _over_response(name: str) -> Callable[[Event], bool]:
-    def over(event: Event) -> bool:
-        """Whether an event is the last. A response may come and say that it is none."""
+def _is_last_response_event(name: str) -> Callable[[Event], bool]:
+    def is_last(event: Event) -> bool:
+        """Whether an event is the last. Raises ModelError for a response that failed."""
         kind, response = event.get("type"), event.get("response") or event
         if kind == "error" or response.get("status") == "failed":
-            told = response.get("error") or event
-            code, words = str(told.get("code") or ""), str(told.get("message") or "")
-            raise failed(f"the model {name!r}", code=code, words=words)
+            problem = response.get("error") or event
+            code, message = str(problem.get("code") or ""), str(problem.get("message") or "")
+            raise provider_error(name, code=code, message=message)
         return kind in ("response.completed", "response.incomplete")
 
-    return over
+    return is_last

@@ -1,15 +1,15 @@
-"""The way out: which addresses are public, names resolved once, a proxy for sandboxes."""
+"""Network access: public addresses, resolving names once, and a proxy for sandboxes."""
 
 from typing import TYPE_CHECKING
 
-from handrail._door import door
+from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.net._addresses import public
+    from handrail.net._addresses import is_public
     from handrail.net._guard import Guard, Resolver
-    from handrail.net._hosts import canonical
-    from handrail.net._proxy import Proxy, bridge, variables
-    from handrail.net._url import Url, read_url
+    from handrail.net._hosts import normalize_host
+    from handrail.net._proxy import Proxy, bridge, proxy_variables
+    from handrail.net._url import Url, parse_url
 else:
     _HOMES = {
         "Guard": "_guard",
@@ -17,13 +17,13 @@ else:
         "Resolver": "_guard",
         "Url": "_url",
         "bridge": "_proxy",
-        "canonical": "_hosts",
-        "public": "_addresses",
-        "read_url": "_url",
-        "variables": "_proxy",
+        "is_public": "_addresses",
+        "normalize_host": "_hosts",
+        "parse_url": "_url",
+        "proxy_variables": "_proxy",
     }
 
-    __getattr__, __dir__ = door(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
@@ -32,8 +32,8 @@ __all__ = [
     "Resolver",
     "Url",
     "bridge",
-    "canonical",
-    "public",
-    "read_url",
-    "variables",
+    "is_public",
+    "normalize_host",
+    "parse_url",
+    "proxy_variables",
 ]

@@ -1,4 +1,4 @@
-"""Which addresses are on the public internet: everything that is not plainly so is not."""
+"""Decides which addresses are on the public internet; in doubt, an address is not."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _INTERNAL_4 = tuple(
     168.63.129.16/32
     """.split()
 )
-"""The blocks set apart for special purposes, and one public address at which a cloud answers its
-own machines."""
+"""The blocks reserved for special purposes, and one public address that a cloud uses for its own
+machines."""
 
 _GLOBAL_6 = IPv6Network("2000::/3")
-"""All that is given out. The rest holds loopback, private and link-local addresses, and the many
-ways to wrap an IPv4 address: listing those one by one has failed too often."""
+"""All allocated addresses. The rest includes loopback, private and link-local addresses, and the
+many ways to wrap an IPv4 address: listing those one by one has failed too often."""
 _INTERNAL_6 = tuple(
     IPv6Network(block)
     for block in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20".split()
@@ -38,11 +38,11 @@ _ISATAP_MASK = 0xFCFF_FFFF
 """The upper half of an interface identifier that wraps an IPv4 address; two bits of it vary."""
 
 
-def public(address: str | Address) -> bool:
-    """Whether an address is on the public internet. What is no address is not.
+def is_public(address: str | Address) -> bool:
+    """Return whether an address is on the public internet; False for an invalid address.
 
-    Not ``ipaddress.is_global``: that takes multicast, and addresses that wrap private ones, for
-    global.
+    ``ipaddress.is_global`` is not enough: it accepts multicast, and addresses that wrap private
+    ones.
     """
     if isinstance(address, str):
         try:
@@ -61,4 +61,4 @@ def _public_6(address: IPv6Address) -> bool:
         return False
     number = int(address)
     wraps = number >> 32 & _ISATAP_MASK == _ISATAP
-    return not wraps or public(IPv4Address(number & 0xFFFF_FFFF))
+    return not wraps or is_public(IPv4Address(number & 0xFFFF_FFFF))

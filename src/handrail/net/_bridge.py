@@ -1,11 +1,11 @@
-"""Runs inside a sandbox: TCP on the loopback there, carried to the proxy's UNIX socket outside.
+"""Runs inside a sandbox: forwards TCP from its loopback to the proxy's UNIX socket outside.
 
-A program of its own, of the standard library alone: ``python3 -I -S -c SOURCE PATH PORT FILTER
-COMMAND...``. It listens on a port, starts the command, carries, and ends with the command and its
-exit code. The command is under the system-call filter that comes from the descriptor FILTER (-1
-for none): it may not open UNIX sockets, so it cannot carry by itself. The bridge is not under the
-filter, so it lets nobody write into it. In a sandbox it is process 1: there is no other there that
-is not under the filter.
+A separate program that needs only the standard library: ``python3 -I -S -c SOURCE PATH PORT FILTER
+COMMAND...``. It listens on a port, starts the command, forwards, and ends with the command's exit
+code. The command runs under the system call filter from the descriptor FILTER (-1 for none). It
+cannot open UNIX sockets, so it cannot forward itself. The bridge is not under the filter, so it
+prevents other processes from writing to its memory. In a sandbox it is process 1: every other
+process there is under the filter.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import NoReturn
 
 _DUMPABLE, _SECCOMP, _NO_NEW_PRIVILEGES = 4, 22, 38
 _FILTER = 2
-_MOST_FILTER = 65_536
-_PIECE = 65_536
+_MAX_FILTER_BYTES = 65_536
+_CHUNK_BYTES = 65_536
 
 
 def carry(source: socket.socket, target: socket.socket) -> None:
-    """Carry one way, until the source has said all or one of them breaks."""
+    """Forward one way, until the source has finished or a connection breaks."""
     with suppress(OSError):
-        while piece := source.recv(_PIECE):
+        while piece := source.recv(_CHUNK_BYTES):
             target.sendall(piece)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
@@ -36,8 +36,8 @@ def carry(source: socket.socket, target: socket.socket) -> None:
         source.shutdown(socket.SHUT_RD)
 
 
-def both(client: socket.socket, path: str) -> None:
-    """Carry both ways between a client and the socket at a path."""
+def carry_both_ways(client: socket.socket, path: str) -> None:
+    """Forward both ways between a client and the socket at a path."""
     with client, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as proxy:
         try:
             proxy.connect(path)
@@ -50,13 +50,13 @@ def both(client: socket.socket, path: str) -> None:
 
 
 def forward(listener: socket.socket, path: str) -> None:
-    """Carry for every client, until the proxy is gone."""
+    """Forward for every client, until the proxy's socket is removed."""
     while True:
         client, _ = listener.accept()
-        if not os.path.exists(path):  # noqa: PTH110  no more modules than it needs
+        if not os.path.exists(path):  # noqa: PTH110  to import fewer modules
             client.close()
             return
-        threading.Thread(target=both, args=(client, path), daemon=True).start()
+        threading.Thread(target=carry_both_ways, args=(client, path), daemon=True).start()
 
 
 def prctl(*numbers: int | object) -> None:
@@ -68,15 +68,15 @@ def prctl(*numbers: int | object) -> None:
 
 
 def restrict(program: bytes) -> None:
-    """Put this thread, and what it becomes, under a filter of system calls."""
-    kept = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
+    """Put this thread and its program under a system call filter."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1))
     prctl(_SECCOMP, ctypes.c_ulong(_FILTER), ctypes.c_char_p(described))
 
 
-def become(command: tuple[str, ...], program: bytes, listener: socket.socket) -> NoReturn:
-    """Be the command, in a session of its own, with what Python had changed put right."""
+def exec_command(command: tuple[str, ...], program: bytes, listener: socket.socket) -> NoReturn:
+    """Run the command in a new session, with the signal handlers that Python changed restored."""
     listener.close()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -86,8 +86,8 @@ def become(command: tuple[str, ...], program: bytes, listener: socket.socket) ->
     os.execvp(command[0], command)  # noqa: S606  the command is what it is for
 
 
-def hold_nothing_but(kept: int) -> None:
-    """Whoever reads what the command says waits for the end of all that hold the other end."""
+def close_all_but(kept: int) -> None:
+    """Close every other descriptor: the output of the command ends only when all are closed."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
@@ -95,8 +95,8 @@ def hold_nothing_but(kept: int) -> None:
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def see_off(child: int) -> int:
-    """Wait for the command, and meanwhile for whatever belongs to nobody else."""
+def wait_for(child: int) -> int:
+    """Wait for the command, and reap orphaned processes until then."""
     code = next(
         os.waitstatus_to_exitcode(status) for ended, status in iter(os.wait, None) if ended == child
     )
@@ -104,15 +104,15 @@ def see_off(child: int) -> int:
 
 
 def main(path: str, port: str, descriptor: str, *command: str) -> None:
-    """Listen, start the command, and carry until it has ended."""
-    prctl(_DUMPABLE, ctypes.c_ulong(0))  # the command, of the same user, must not write into it
+    """Listen, start the command, and forward until it has ended."""
+    prctl(_DUMPABLE, ctypes.c_ulong(0))  # the command must not write to this process's memory
     program = b""
     if int(descriptor) >= 0:
         with os.fdopen(int(descriptor), "rb") as file:
-            program = file.read(_MOST_FILTER)
+            program = file.read(_MAX_FILTER_BYTES)
     listener = socket.create_server(("127.0.0.1", int(port)), backlog=64)
-    child = os.fork() or become(command, program, listener)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as process 1 treats all others by itself
-    hold_nothing_but(listener.fileno())
+    child = os.fork() or exec_command(command, program, listener)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # process 1 ignores the other signals already
+    close_all_but(listener.fileno())
     threading.Thread(target=forward, args=(listener, path), daemon=True).start()
-    os._exit(see_off(child))
+    os._exit(wait_for(child))

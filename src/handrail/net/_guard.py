@@ -1,4 +1,4 @@
-"""Who may be connected to: a name is resolved once, and what was judged is what is dialled."""
+"""Decides which hosts can be reached: names are resolved once, and their addresses checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TypeAlias
 import anyio.to_thread
 
 from handrail import Refused, ToolFailed, Transient
-from handrail.net._addresses import public
-from handrail.net._hosts import canonical, literal, shown
+from handrail.net._addresses import is_public
+from handrail.net._hosts import display_host, normalize_host, parse_address
 
 Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
-"""Gives the addresses of a host name for a port. May block; OSError where there are none."""
+"""Returns the addresses of a host name for a port. May block; raises OSError if there are none."""
 
 WEB = frozenset({80, 443})
 _INTERNAL = tuple(
@@ -25,83 +25,87 @@ _INTERNAL = tuple(
 
 
 def system(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a host, as this machine finds them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    """Return the addresses of a host, from the system's resolver."""
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Lets out to public addresses and to the ports of the web, and to what it is told besides.
+    """Allows public addresses on the ports of the web, and the exceptions that you pass.
 
-    What it is told besides is in its ``repr``: a program that means to reach an intranet says so
-    where the guard is made.
+    The exceptions are in its ``repr``. Pass them here to reach an intranet.
     """
 
     ports: frozenset[int] = WEB
     networks: tuple[str, ...] = ()
-    """Networks that may be reached though they are not public, as ``10.1.0.0/16``."""
+    """Networks that are allowed although they are not public, such as ``10.1.0.0/16``."""
     names: tuple[str, ...] = ()
-    """Names that may be resolved though they look internal, as ``wiki`` or ``wiki.internal``."""
+    """Names that are allowed although they look internal, such as ``wiki.internal``."""
     resolver: Resolver = system
 
     def __post_init__(self) -> None:
         for network in self.networks:
             ip_network(network)
         for name in self.names:
-            if canonical(name) != name or literal(name) is not None:
-                raise ValueError(f"{name!r} is no name in lower case; addresses go into networks")
+            if normalize_host(name) != name or parse_address(name) is not None:
+                raise ValueError(
+                    f"{name!r} is not a host name in lower case. Pass addresses as networks."
+                )
 
     def check(self, host: str, port: int) -> str:
-        """The canonical host, if it may be looked up. Raises Refused, or ToolFailed."""
-        host = canonical(host)
+        """Return the normalized host, if it may be resolved. Raises Refused or ToolFailed."""
+        host = normalize_host(host)
         if port not in self.ports:
-            known = " and ".join(map(str, sorted(self.ports)))
-            raise Refused(f"Port {port} is not open to this tool; only {known} can be used.")
-        if literal(host) is not None:
-            self._judge(host, (host,))
+            allowed = " and ".join(map(str, sorted(self.ports)))
+            raise Refused(f"Not run: port {port} is not allowed, only {allowed}.")
+        if parse_address(host) is not None:
+            self._check_addresses(host, (host,))
         elif host in self.names:
             return host
-        elif "." not in host or host.endswith(tuple(f".{one}" for one in _INTERNAL)):
-            raise Refused(_INSIDE.format(shown(host)))
+        elif "." not in host or host.endswith(tuple(f".{name}" for name in _INTERNAL)):
+            raise Refused(_INTERNAL_HOST.format(display_host(host)))
         return host
 
     def find(self, host: str, port: int) -> tuple[str, ...]:
-        """The addresses to connect to, all of them judged. Blocks while the name is looked up."""
+        """Return the checked addresses to connect to. Blocks while the name is resolved."""
         host = self.check(host, port)
-        if literal(host) is not None:
+        if parse_address(host) is not None:
             return (host,)
         try:
-            found = tuple(self.resolver(host, port))
+            addresses = tuple(self.resolver(host, port))
         except (OSError, UnicodeError) as error:
             if getattr(error, "errno", None) == socket.EAI_AGAIN:
-                raise Transient(f"{shown(host)} cannot be looked up now.") from error
-            found = ()
-        if not found:
-            raise ToolFailed(f"There is no host {shown(host)}. Check how it is spelled.")
-        return self._judge(host, found)
+                raise Transient(f"{display_host(host)} cannot be resolved now.") from error
+            addresses = ()
+        if not addresses:
+            raise ToolFailed(
+                f"The host {display_host(host)} was not found. Check the spelling; there may be no "
+                "network."
+            )
+        return self._check_addresses(host, addresses)
 
     async def resolve(self, host: str, port: int) -> tuple[str, ...]:
-        """The same, without blocking the event loop; may be left behind when time is over."""
-        if literal(self.check(host, port)) is not None:
+        """Return the same without blocking the event loop. Can be abandoned on cancellation."""
+        if parse_address(self.check(host, port)) is not None:
             return self.find(host, port)
         work = partial(self.find, host, port)
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
-    def _judge(self, host: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        # one private address among public ones is as bad: who is connected to is left to chance
-        if not all(map(self._open, addresses)):
-            raise Refused(_INSIDE.format(shown(host)))
+    def _check_addresses(self, host: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        # one private address among public ones is refused, too: any of them may be used
+        if not all(map(self._is_allowed, addresses)):
+            raise Refused(_INTERNAL_HOST.format(display_host(host)))
         return addresses
 
-    def _open(self, address: str) -> bool:
-        if public(address):
+    def _is_allowed(self, address: str) -> bool:
+        if is_public(address):
             return True
-        found = literal(address)
-        return found is not None and any(found in ip_network(one) for one in self.networks)
+        parsed = parse_address(address)
+        return parsed is not None and any(parsed in ip_network(net) for net in self.networks)
 
 
-_INSIDE = (
-    "{} is not on the public internet, and this tool does not reach into internal networks. "
-    "Ask the user for what is there."
+_INTERNAL_HOST = (
+    "Not run: {} is not on the public internet, and only public hosts are allowed. Do not work "
+    "around this. Continue without it, or ask the user."
 )

@@ -1,4 +1,4 @@
-"""Names of hosts in one spelling. What could be read in two ways is refused, never mended."""
+"""Normalizes host names. A name that can be read in two ways is refused."""
 
 from __future__ import annotations
 
@@ -9,96 +9,98 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 
 from handrail import ToolFailed
 
-MOST_CHARS = 253
-_MOST_LABEL = 63
+MAX_HOST_CHARS = 253
+_MAX_LABEL_CHARS = 63
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _DEVIATING = frozenset("\u00df\u03c2\u200c\u200d")
-"""What the two standards for international names read differently."""
+"""Characters that the two standards for international names treat differently."""
 _LETTERS = ("Ll", "Lm", "Lo", "Mn", "Mc", "Nd")
 
 
-def canonical(host: str) -> str:
-    """A host's one spelling: a name in lower case, or an address; IPv6 without its brackets.
+def normalize_host(host: str) -> str:
+    """Return a host in its normal form: a lower-case name, or an address without brackets.
 
-    Raises ToolFailed, with words for a model, where there is more than one reading.
+    Raises ToolFailed with a message for the model if the host is invalid or ambiguous.
     """
     if host.startswith("[") and host.endswith("]"):
-        return _version_6(host)
+        return _canonical_ipv6(host)
     host = host.lower() if host.isascii() else host
     labels = host.split(".")
     if not host or labels[-1] == "":
-        raise ToolFailed(f"{shown(host)} is no host name: write one without a dot at its end.")
+        raise ToolFailed(f"{display_host(host)} is not a host name: remove the dot at the end.")
     if _NUMBER.fullmatch(labels[-1]):
-        return _version_4(host)
-    named = ".".join(map(_label, labels))
-    if len(named) > MOST_CHARS:
-        raise ToolFailed(f"{shown(host)} is no host name: it is too long.")
-    return named
+        return _canonical_ipv4(host)
+    name = ".".join(map(_canonical_label, labels))
+    if len(name) > MAX_HOST_CHARS:
+        raise ToolFailed(f"{display_host(host)} is not a host name: it is too long.")
+    return name
 
 
-def literal(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a canonical host is, where it is one."""
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return a normalized host as an address; None if it is a name."""
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def shown(host: str) -> str:
-    """A host as a message may show it: short, and nothing invisible."""
-    return ascii(host if len(host) <= MOST_CHARS else host[:MOST_CHARS] + "...")
+def display_host(host: str) -> str:
+    """Return a host for a message: short, and without invisible characters."""
+    return ascii(host if len(host) <= MAX_HOST_CHARS else host[:MAX_HOST_CHARS] + "...")
 
 
-def _version_6(host: str) -> str:
+def _canonical_ipv6(host: str) -> str:
     try:
         address = IPv6Address(host[1:-1])
     except AddressValueError:
-        raise ToolFailed(f"{shown(host)} is no address.") from None
+        raise ToolFailed(f"{display_host(host)} is not an IPv6 address.") from None
     if address.scope_id is not None:
-        raise ToolFailed(f"{shown(host)} names a network interface; write the address alone.")
+        raise ToolFailed(
+            f"{display_host(host)} names a network interface. Use the address without it."
+        )
     return socket.inet_ntop(socket.AF_INET6, address.packed)  # str() differs between Pythons
 
 
-def _version_4(host: str) -> str:
-    """Only four plain numbers: 127.1, 0x7f.1 and 017700000001 mean something to some readers."""
+def _canonical_ipv4(host: str) -> str:
+    """Accept only four decimal numbers: some programs also read 127.1, 0x7f.1 or 017700000001."""
     try:
         return str(IPv4Address(host))
     except AddressValueError:
         raise ToolFailed(
-            f"{shown(host)} is no address: write four numbers, as 192.0.2.1."
+            f"{display_host(host)} is not an address: write four numbers, such as 192.0.2.1."
         ) from None
 
 
-def _label(label: str) -> str:
-    made = label if label.isascii() else _encoded(label)
-    wrapped = label.startswith("xn--")
+def _canonical_label(label: str) -> str:
+    encoded = label if label.isascii() else _encode_label(label)
+    is_encoded = label.startswith("xn--")
     if (
-        len(made) > _MOST_LABEL
-        or not _LABEL.fullmatch(made)
-        or (wrapped and _encoded(_decoded(label)) != label)
+        len(encoded) > _MAX_LABEL_CHARS
+        or not _LABEL.fullmatch(encoded)
+        or (is_encoded and _encode_label(_decode_label(label)) != label)
     ):
-        raise ToolFailed(f"{shown(label)} cannot be a part of a host name.")
-    return made
+        raise ToolFailed(f"{display_host(label)} cannot be part of a host name.")
+    return encoded
 
 
-def _encoded(label: str) -> str:
-    """An international label as it goes over the wire. Nothing is mapped to anything else."""
+def _encode_label(label: str) -> str:
+    """Return an international label in punycode, without mapping characters."""
     folded = unicodedata.normalize("NFKC", label).casefold()
-    foreign = [one for one in label if not one.isascii()]
+    foreign = [letter for letter in label if not letter.isascii()]
     if (
         folded != label
         or not foreign
         or label[2:4] == "--"
         or not _DEVIATING.isdisjoint(label)
-        or any(unicodedata.category(one) not in _LETTERS for one in foreign)
+        or any(unicodedata.category(letter) not in _LETTERS for letter in foreign)
     ):
-        raise ToolFailed(f"{shown(label)} in a host name can be read in two ways.")
+        raise ToolFailed(f"{display_host(label)} is ambiguous in a host name.")
     return "xn--" + label.encode("punycode").decode("ascii")
 
 
-def _decoded(label: str) -> str:
+def _decode_label(label: str) -> str:
     try:
         return label[4:].encode("ascii").decode("punycode")
     except UnicodeError:
-        raise ToolFailed(f"{shown(label)} is no proper encoding of a name.") from None
+        raise ToolFailed(f"{display_host(label)} is not valid punycode.") from None

@@ -1,6 +1,6 @@
-"""A way out for a sandbox: an HTTP proxy on a UNIX socket that knows which hosts are allowed.
+"""An HTTP proxy on a UNIX socket that connects a sandbox to the allowed hosts.
 
-It runs in threads of its own with blocking sockets, so that no event loop has to be alive for it.
+It runs in its own threads with blocking sockets, so that it needs no event loop.
 """
 
 from __future__ import annotations
@@ -17,59 +17,63 @@ from typing import Self, TypeAlias
 
 from handrail import HandrailError, Refused, ToolFailed, Transient
 from handrail.net._guard import Guard
-from handrail.net._hosts import canonical, literal, shown
-from handrail.net._request import Bad, Request, read_head, read_request
-from handrail.net._tunnel import carry, pass_on
+from handrail.net._hosts import display_host, normalize_host, parse_address
+from handrail.net._request import BadRequest, ProxyRequest, read_head, read_request
+from handrail.net._tunnel import carry, forward_bytes
 
 Connect: TypeAlias = Callable[[str, int], socket.socket]
 """Connects to a literal address and a port."""
 
-MOST_CONNECTIONS = 64
-_HEAD_WITHIN = 10.0
-_CONNECT_WITHIN = 10.0
-_IDLE = 120.0
-_MOST_TRIES = 4
-_PIECE = 65_536
+MAX_CONNECTIONS = 64
+_DEFAULT_GUARD = Guard()
+_HEAD_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
+_IDLE_SECONDS = 120.0
+_MAX_ADDRESSES = 4
+_CHUNK_BYTES = 65_536
 
 
 def dial(address: str, port: int) -> socket.socket:
     """Connect to an address, within ten seconds."""
-    return socket.create_connection((address, port), _CONNECT_WITHIN)
+    return socket.create_connection((address, port), _CONNECT_SECONDS)
 
 
-class Allowed:
-    """Host names that may be reached. Exact ones, and by ``*.example.org`` all names below one."""
+class AllowedHosts:
+    """The hosts that can be reached: exact names, or ``*.example.org`` for all its subdomains."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        self._exact = frozenset(_listed(one) for one in hosts if not one.startswith("*"))
-        self._below = tuple(_below(one) for one in hosts if one.startswith("*"))
+        self._exact = frozenset(
+            _canonical_entry(host) for host in hosts if not host.startswith("*")
+        )
+        self._below = tuple(_suffix_of(host) for host in hosts if host.startswith("*"))
 
     def __contains__(self, host: str) -> bool:
-        """Whether a canonical host is listed. An address is only listed as itself."""
+        """Return whether a normalized host is allowed. Patterns never match an address."""
         if host in self._exact:
             return True
-        return literal(host) is None and host.endswith(self._below)
+        return parse_address(host) is None and host.endswith(self._below)
 
 
-def _below(pattern: str) -> str:
-    """The end that all names have that a pattern means."""
-    name = _listed(pattern[2:]) if pattern.startswith("*.") else ""
-    if "." not in name or literal(name) is not None:
-        raise ValueError(f"{pattern!r} cannot be allowed: a star stands as in *.example.org")
+def _suffix_of(pattern: str) -> str:
+    """Return the suffix of all names that a pattern matches."""
+    name = _canonical_entry(pattern[2:]) if pattern.startswith("*.") else ""
+    if "." not in name or parse_address(name) is not None:
+        raise ValueError(f"The host {pattern!r} is not valid. Write a pattern as *.example.org.")
     return f".{name}"
 
 
-def _listed(host: str) -> str:
+def _canonical_entry(host: str) -> str:
     try:
-        return canonical(host)
+        return normalize_host(host)
     except ToolFailed as error:
-        raise ValueError(f"{host!r} cannot be allowed: {error}") from None
+        raise ValueError(f"The host {host!r} is not valid. {error}") from None
 
 
 class Proxy:
-    """Serves from when it is made until ``close``. An empty list allows nothing.
+    """A proxy that serves until ``close``. An empty list allows no host.
 
-    The socket is at ``path``, in a directory that nobody else may enter.
+    ``allowed`` has the hosts that can be reached. The socket is at ``path``, in a directory that
+    only this user can enter.
     """
 
     def __init__(
@@ -77,36 +81,37 @@ class Proxy:
         allowed: Sequence[str],
         *,
         directory: str | os.PathLike[str],
-        guard: Guard = Guard(),  # noqa: B008  a frozen value
+        guard: Guard = _DEFAULT_GUARD,
         connect: Connect = dial,
     ) -> None:
-        self._allowed = Allowed(allowed)
+        self.allowed = tuple(allowed)
+        self._allowed = AllowedHosts(allowed)
         self._guard = guard
         self._connect = connect
-        self._places = threading.Semaphore(MOST_CONNECTIONS)
+        self._slots = threading.Semaphore(MAX_CONNECTIONS)
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
-        _private(Path(directory))
+        _make_private(Path(directory))
         self.path = str(Path(directory) / "proxy.sock")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with ExitStack() as undo:
             undo.callback(self._listener.close)
             self._listener.bind(self.path)
             Path(self.path).chmod(0o600)
-            self._listener.listen(MOST_CONNECTIONS)
+            self._listener.listen(MAX_CONNECTIONS)
             undo.pop_all()
         self._accepting = threading.Thread(target=self._accept, daemon=True, name="handrail-proxy")
         self._accepting.start()
 
     def close(self) -> None:
-        """Stop serving, and end what is under way."""
+        """Stop serving, and close open connections."""
         with self._lock:
             self._closed = True
             open_now = list(self._open)
-        for one in (self._listener, *open_now):
-            with suppress(OSError):  # it may be gone already
-                one.shutdown(socket.SHUT_RDWR)
+        for sock in (self._listener, *open_now):
+            with suppress(OSError):  # it may be closed already
+                sock.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
         self._listener.close()
         Path(self.path).unlink(missing_ok=True)
@@ -124,7 +129,7 @@ class Proxy:
 
     def _accept(self) -> None:
         while True:
-            self._places.acquire()
+            self._slots.acquire()
             try:
                 client, _ = self._listener.accept()
             except OSError:  # closed
@@ -133,85 +138,89 @@ class Proxy:
 
     def _serve(self, client: socket.socket) -> None:
         try:
-            with suppress(OSError), self._kept(client):
+            with suppress(OSError), self._track(client):
                 self._answer(client)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def _answer(self, client: socket.socket) -> None:
         try:
-            head, rest = read_head(client, _HEAD_WITHIN)
+            head, rest = read_head(client, _HEAD_SECONDS)
             request = read_request(head)
-            far = self._reached(request)
-        except Bad as error:
+            upstream = self._connect_to(request)
+        except BadRequest as error:
             client.sendall(_refusal(error))
             return
-        with self._kept(far):
-            client.settimeout(_IDLE)
+        with self._track(upstream):
+            client.settimeout(_IDLE_SECONDS)
             if request.head:
-                _exchange(client, far, request, rest)
+                _exchange(client, upstream, request, rest)
             else:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                far.sendall(rest)
-                carry(client, far, idle=_IDLE)
+                upstream.sendall(rest)
+                carry(client, upstream, idle=_IDLE_SECONDS)
 
-    def _reached(self, request: Request) -> socket.socket:
-        """A connection to where a request goes, if it may go there."""
+    def _connect_to(self, request: ProxyRequest) -> socket.socket:
+        """Connect to the target of a request, if it is allowed."""
         host, port = request.host, request.port
         if host not in self._allowed:
-            raise Bad("403 Forbidden", f"{shown(host)} is not among the hosts that may be reached")
+            raise BadRequest("403 Forbidden", f"{display_host(host)} is not an allowed host")
         try:
             addresses = self._guard.find(host, port)
         except Refused as error:
-            raise Bad("403 Forbidden", str(error)) from None
+            raise BadRequest("403 Forbidden", str(error)) from None
         except (ToolFailed, Transient) as error:
-            raise Bad("502 Bad Gateway", str(error)) from None
-        for address in addresses[:_MOST_TRIES]:
+            raise BadRequest("502 Bad Gateway", str(error)) from None
+        for address in addresses[:_MAX_ADDRESSES]:
             with suppress(OSError):
                 return self._connect(address, port)
-        raise Bad("502 Bad Gateway", f"{shown(host)} does not answer")
+        raise BadRequest("502 Bad Gateway", f"{display_host(host)} does not respond")
 
     @contextmanager
-    def _kept(self, one: socket.socket) -> Generator[None]:
-        """Close a socket in the end; until then, ``close`` of the proxy ends it."""
-        with one:
+    def _track(self, sock: socket.socket) -> Generator[None]:
+        """Close a socket in the end, or earlier if the proxy is closed."""
+        with sock:
             with self._lock:
                 if self._closed:
-                    raise ConnectionError("the proxy is closed")
-                self._open.add(one)
+                    raise ConnectionError("The proxy is closed.")
+                self._open.add(sock)
             try:
                 yield
             finally:
                 with self._lock:
-                    self._open.discard(one)
+                    self._open.discard(sock)
 
 
-def _exchange(client: socket.socket, far: socket.socket, request: Request, rest: bytes) -> None:
-    """One request, one answer. What a client sends beyond its body is dropped, not passed on."""
-    far.settimeout(_IDLE)
+def _exchange(
+    client: socket.socket, upstream: socket.socket, request: ProxyRequest, rest: bytes
+) -> None:
+    """Forward one request and its response. Bytes after the body are dropped."""
+    upstream.settimeout(_IDLE_SECONDS)
     first = rest[: request.body]
-    far.sendall(request.head + first)
-    pass_on(client, far, request.body - len(first))
-    while piece := far.recv(_PIECE):
+    upstream.sendall(request.head + first)
+    forward_bytes(client, upstream, request.body - len(first))
+    while piece := upstream.recv(_CHUNK_BYTES):
         client.sendall(piece)
 
 
-def _refusal(error: Bad) -> bytes:
-    words = f"handrail: {str(error).rstrip('.')}.\n".encode("ascii", "replace")
-    head = f"HTTP/1.1 {error.status}\r\nContent-Type: text/plain\r\nContent-Length: {len(words)}"
-    return f"{head}\r\nConnection: close\r\n\r\n".encode("ascii") + words
+def _refusal(error: BadRequest) -> bytes:
+    text = f"handrail: {str(error).rstrip('.')}.\n".encode("ascii", "replace")
+    head = f"HTTP/1.1 {error.status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}"
+    return f"{head}\r\nConnection: close\r\n\r\n".encode("ascii") + text
 
 
-def _private(directory: Path) -> None:
-    """Make a directory that nobody else may enter, or make sure that it is one."""
+def _make_private(directory: Path) -> None:
+    """Create a directory that only this user can enter, or check that it is one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = directory.stat()
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise HandrailError("the proxy needs a directory that nobody else may enter (mode 0700)")
+    about = directory.stat()
+    if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
+        raise HandrailError(
+            f"The proxy's directory {directory} must belong to this user, with mode 0700."
+        )
 
 
 def bridge() -> str:
-    """The source of the program that carries from inside a sandbox to the proxy.
+    """Return the source of the program that forwards from inside a sandbox to the proxy.
 
     Run it there as ``python3 -I -S -c SOURCE PATH PORT FILTER COMMAND...``.
     """
@@ -219,8 +228,9 @@ def bridge() -> str:
     return f"{source}\n\nimport sys\n\nmain(*sys.argv[1:])\n"
 
 
-def variables(port: int) -> dict[str, str]:
-    """What tells programs in a sandbox to go through the bridge at a port."""
+def proxy_variables(port: int) -> dict[str, str]:
+    """Return the variables that make programs in a sandbox use the bridge at a port."""
     place = f"http://127.0.0.1:{port}"
     names = ("http_proxy", "https_proxy", "all_proxy")
-    return {one: place for name in names for one in (name, name.upper())} | {"no_proxy": ""}
+    lower, upper = dict.fromkeys(names, place), dict.fromkeys(map(str.upper, names), place)
+    return lower | upper | {"no_proxy": ""}

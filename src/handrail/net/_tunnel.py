@@ -1,4 +1,4 @@
-"""Carrying bytes between two sockets until both have said all."""
+"""Forwards bytes between two sockets until both have finished."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import threading
 import time
 from contextlib import suppress
 
-_PIECE = 65_536
+_CHUNK_BYTES = 65_536
 
 
-def carry(one: socket.socket, other: socket.socket, *, idle: float) -> None:
-    """Carry both ways, until both ends are done, one breaks, or nothing has come for a while.
+def carry(first: socket.socket, second: socket.socket, *, idle: float) -> None:
+    """Forward both ways, until both ends finish, one breaks, or the connection is idle.
 
-    Each way has its thread: an end that sends and does not read must not keep the other waiting.
+    Each direction has its own thread: an end that only sends must not block the other.
     """
     tunnel = _Tunnel(idle)
-    for end in (one, other):
+    for end in (first, second):
         end.settimeout(idle)
-    back = threading.Thread(target=tunnel.carry, args=(other, one), daemon=True)
+    back = threading.Thread(target=tunnel.carry, args=(second, first), daemon=True)
     back.start()
-    tunnel.carry(one, other)
+    tunnel.carry(first, second)
     back.join()
 
 
 class _Tunnel:
-    """Two ways that know of each other when something last came."""
+    """Two directions that share the time of the last activity."""
 
     def __init__(self, idle: float) -> None:
         self._idle = idle
-        self._came = time.monotonic()
+        self._last_received = time.monotonic()
 
     def carry(self, source: socket.socket, target: socket.socket) -> None:
-        """Carry one way."""
+        """Forward one way."""
         with suppress(OSError):
-            while piece := self._received(source):
+            while piece := self._receive(source):
                 target.sendall(piece)
             target.shutdown(socket.SHUT_WR)
             return
@@ -42,23 +42,23 @@ class _Tunnel:
             with suppress(OSError):  # it may be gone already
                 end.shutdown(socket.SHUT_RDWR)
 
-    def _received(self, source: socket.socket) -> bytes:
+    def _receive(self, source: socket.socket) -> bytes:
         while True:
             try:
-                piece = source.recv(_PIECE)
+                piece = source.recv(_CHUNK_BYTES)
             except TimeoutError:
-                if time.monotonic() - self._came >= self._idle:
+                if time.monotonic() - self._last_received >= self._idle:
                     raise
             else:
-                self._came = time.monotonic()
+                self._last_received = time.monotonic()
                 return piece
 
 
-def pass_on(source: socket.socket, target: socket.socket, count: int) -> None:
-    """So many bytes, one way."""
+def forward_bytes(source: socket.socket, target: socket.socket, count: int) -> None:
+    """Forward a number of bytes, one way."""
     while count:
-        piece = source.recv(min(count, _PIECE))
+        piece = source.recv(min(count, _CHUNK_BYTES))
         if not piece:
-            raise ConnectionError("the body is shorter than was said")
+            raise ConnectionError("The body is shorter than its Content-Length.")
         target.sendall(piece)
         count -= len(piece)

@@ -1,4 +1,4 @@
-"""An address on the web, read strictly: what is judged is, letter for letter, what is sent."""
+"""Parses URLs strictly: the URL that is checked is exactly the URL that is requested."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from handrail import Refused, ToolFailed
-from handrail.net._hosts import canonical, shown
+from handrail.net._hosts import display_host, normalize_host
 
-MOST_CHARS = 8_192
+MAX_URL_CHARS = 8_192
 _PARTS = re.compile(r"(?i:(https?))://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?")
 _PLACE = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _ODD = re.compile(r"[\x00-\x20\x7f-\xa0\\\ud800-\udfff\u2028\u2029]")
@@ -19,26 +19,26 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Url(NamedTuple):
-    """Where a request goes, in canonical form."""
+    """The target of a request, in normal form."""
 
     scheme: str
     host: str
-    """As ``canonical`` gives it."""
+    """Normalized by ``normalize_host``."""
     port: int
     path: str
-    """Begins with a slash; percent-encoded; without dot segments."""
+    """Starts with a slash; percent-encoded; without dot segments."""
     query: str
-    """With its question mark; empty if there is none."""
+    """Includes the question mark; empty if there is none."""
 
     @property
     def authority(self) -> str:
-        """Host and port, as a ``Host`` header has them."""
+        """Host and port, as in a ``Host`` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def target(self) -> str:
-        """What stands in the first line of a request."""
+        """Path and query, as in the first line of a request."""
         return self.path + self.query
 
     @property
@@ -51,46 +51,46 @@ class Url(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.target}"
 
 
-def read_url(text: str) -> Url:
-    """Read an ``http`` or ``https`` address. Raises ToolFailed or Refused, in words for a model."""
-    if len(text) > MOST_CHARS:
-        raise ToolFailed(f"The URL is too long: at most {MOST_CHARS} characters can be used.")
+def parse_url(text: str) -> Url:
+    """Parse an ``http`` or ``https`` URL. Raises ToolFailed or Refused, for the model to read."""
+    if len(text) > MAX_URL_CHARS:
+        raise ToolFailed(f"The URL is longer than {MAX_URL_CHARS} characters.")
     odd = _ODD.search(text)
     if odd:
-        raise ToolFailed(f"The URL has {odd[0]!a} in it. Percent-encode it, or leave it out.")
+        raise ToolFailed(f"The URL contains {odd[0]!a}. Percent-encode or remove it.")
     parts = _PARTS.fullmatch(text)
     if parts is None:
-        raise ToolFailed("Only a full URL that begins with http:// or https:// can be used.")
+        raise ToolFailed("The URL must start with http:// or https://.")
     scheme, place, path, query = parts[1].lower(), parts[2], parts[3], parts[4] or ""
     if "@" in place:
-        raise Refused("The URL has a user name in it (before @). Leave it out.")
+        raise Refused("Not run: the URL contains a user name (before @). Remove it.")
     split = _PLACE.fullmatch(place)
     port = int((split and split[2]) or _PORTS[scheme])
     if split is None or not 0 < port < 1 << 16:
-        raise ToolFailed(f"{shown(place)} is no host with a port.")
-    asked = quote(query, safe=_SAFE + "?")
-    return Url(scheme, canonical(split[1]), port, _path(path), asked)
+        raise ToolFailed(f"{display_host(place)} is not a valid host and port.")
+    quoted_query = quote(query, safe=_SAFE + "?")
+    return Url(scheme, normalize_host(split[1]), port, _canonical_path(path), quoted_query)
 
 
-def _path(path: str) -> str:
-    """One spelling of a path, so that a rule for one path is not met by another way to write it."""
-    path = _UNRESERVED.sub(lambda one: unquote(one[0]), quote(path, safe=_SAFE))
-    kept: list[str] = []
+def _canonical_path(path: str) -> str:
+    """Return the normal form of a path, so that no other spelling avoids a rule for it."""
+    path = _UNRESERVED.sub(lambda match: unquote(match[0]), quote(path, safe=_SAFE))
+    segments: list[str] = []
     *folders, last = path.split("/")[1:] or [""]
     for segment in folders:
-        _step(kept, segment)
+        _apply_segment(segments, segment)
     if last in (".", ".."):
-        _step(kept, last)
+        _apply_segment(segments, last)
         last = ""
-    made = "/" + "/".join([*kept, last])
-    # what a rule allows below one path, a server that decodes once more must not find elsewhere
-    if ".." in re.split(r"[/\\]", unquote(unquote(made))):
-        raise Refused("The path of the URL has '..' in it, encoded. Write the path as it is.")
-    return made
+    canonical_path = "/" + "/".join([*segments, last])
+    # a server that decodes a second time must not leave the path that a rule allows
+    if ".." in re.split(r"[/\\]", unquote(unquote(canonical_path))):
+        raise Refused("Not run: the path of the URL contains an encoded '..'. Remove it.")
+    return canonical_path
 
 
-def _step(kept: list[str], segment: str) -> None:
+def _apply_segment(segments: list[str], segment: str) -> None:
     if segment == "..":
-        del kept[-1:]
+        del segments[-1:]
     elif segment != ".":
-        kept.append(segment)
+        segments.append(segment)

@@ -1,79 +1,82 @@
-"""Judgement: modes, rules as data that explain themselves, and shell commands read strictly.
+"""Permission rules: rules as data, modes, shell command parsing, trust and remembered approvals.
 
-A ``Rulebook`` is the ``policy`` of an executor. ``load`` makes one from the files of a machine, a
-user and a workspace.
+A ``Rulebook`` is a ``policy`` for an executor. ``load`` makes one from the rule files of the
+system, the user and the workspace.
 """
 
 from typing import TYPE_CHECKING
 
-from handrail._door import door
+from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.policy._errors import Unusable
-    from handrail.policy._example import Tried, tries
-    from handrail.policy._file import RuleFile, parse, parse_unchecked
-    from handrail.policy._levels import load, shipped
-    from handrail.policy._memory import Memory, Remembered
-    from handrail.policy._mode import Mode, strictest
-    from handrail.policy._places import Places, home
-    from handrail.policy._replay import Change, Recorded, recorded, replay
-    from handrail.policy._rule import Example, Level, Rule
-    from handrail.policy._rulebook import Rulebook
-    from handrail.policy._trust import Trust, digest
+    from handrail.policy._decisions.replay import Change, Recorded, recorded, replay
+    from handrail.policy._decisions.rulebook import Rulebook
+    from handrail.policy._decisions.unreachable import UnreachableRule
+    from handrail.policy._rules.errors import InvalidRule, RuleProblem
+    from handrail.policy._rules.examples import ExampleResult, check_examples
+    from handrail.policy._rules.mode import Mode, strictest
+    from handrail.policy._rules.parse import RuleFile, parse
+    from handrail.policy._rules.paths import RulePaths, user_home
+    from handrail.policy._rules.rule import Example, Level, Rule
+    from handrail.policy._stores.load import builtin_rules, load
+    from handrail.policy._stores.remembered import RememberedApprovals, RememberedRule
+    from handrail.policy._stores.trust import Trust, digest
 else:
     _HOMES = {
-        "Change": "_replay",
-        "Example": "_rule",
-        "Level": "_rule",
-        "Memory": "_memory",
-        "Mode": "_mode",
-        "Places": "_places",
-        "Recorded": "_replay",
-        "Remembered": "_memory",
-        "Rule": "_rule",
-        "RuleFile": "_file",
-        "Rulebook": "_rulebook",
-        "Tried": "_example",
-        "Trust": "_trust",
-        "Unusable": "_errors",
-        "digest": "_trust",
-        "home": "_places",
-        "load": "_levels",
-        "parse": "_file",
-        "parse_unchecked": "_file",
-        "recorded": "_replay",
-        "replay": "_replay",
-        "shipped": "_levels",
-        "strictest": "_mode",
-        "tries": "_example",
+        "Change": "_decisions.replay",
+        "Example": "_rules.rule",
+        "ExampleResult": "_rules.examples",
+        "InvalidRule": "_rules.errors",
+        "Level": "_rules.rule",
+        "Mode": "_rules.mode",
+        "Recorded": "_decisions.replay",
+        "RememberedApprovals": "_stores.remembered",
+        "RememberedRule": "_stores.remembered",
+        "Rule": "_rules.rule",
+        "RuleFile": "_rules.parse",
+        "RulePaths": "_rules.paths",
+        "RuleProblem": "_rules.errors",
+        "Rulebook": "_decisions.rulebook",
+        "Trust": "_stores.trust",
+        "UnreachableRule": "_decisions.unreachable",
+        "builtin_rules": "_stores.load",
+        "check_examples": "_rules.examples",
+        "digest": "_stores.trust",
+        "load": "_stores.load",
+        "parse": "_rules.parse",
+        "recorded": "_decisions.replay",
+        "replay": "_decisions.replay",
+        "strictest": "_rules.mode",
+        "user_home": "_rules.paths",
     }
 
-    __getattr__, __dir__ = door(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
     "Change",
     "Example",
+    "ExampleResult",
+    "InvalidRule",
     "Level",
-    "Memory",
     "Mode",
-    "Places",
     "Recorded",
-    "Remembered",
+    "RememberedApprovals",
+    "RememberedRule",
     "Rule",
     "RuleFile",
+    "RulePaths",
+    "RuleProblem",
     "Rulebook",
-    "Tried",
     "Trust",
-    "Unusable",
+    "UnreachableRule",
+    "builtin_rules",
+    "check_examples",
     "digest",
-    "home",
     "load",
     "parse",
-    "parse_unchecked",
     "recorded",
     "replay",
-    "shipped",
     "strictest",
-    "tries",
+    "user_home",
 ]

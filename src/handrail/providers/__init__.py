@@ -1,9 +1,10 @@
-"""Any model's wire format, in and out: no I/O, no SDK; plain dicts in, values out.
+"""Convert tools, messages and responses to and from model APIs: plain dicts, no I/O, no SDK.
 
-One module for each wire, all with the same names: ``anthropic``, ``openai_chat``,
-``openai_responses`` and ``gemini``.
+There is one module for each API, all with the same functions: ``anthropic``, ``openai_chat``,
+``openai_responses`` and ``gemini``. ``PROVIDERS`` has an entry for each of them.
 """
 
-from handrail.providers._compiled import Compiled, Quarantined
+from handrail.providers._table import PROVIDERS, Provider
+from handrail.providers._tools import CompiledTool, UnsupportedTool
 
-__all__ = ["Compiled", "Quarantined"]
+__all__ = ["PROVIDERS", "CompiledTool", "Provider", "UnsupportedTool"]

@@ -1,4 +1,4 @@
-"""Gemini's generateContent: tools, histories, replies and streams, as plain dicts."""
+"""Gemini generateContent: convert tools, messages, responses and streams."""
 
 from __future__ import annotations
 
@@ -9,175 +9,215 @@ from typing import Any, Final
 
 from handrail import Call, File, Image, Result, Spec, Text, Tool, Toolset
 from handrail.messages import (
-    Cut,
     Delta,
     Message,
-    Piece,
     Prompt,
+    Reasoning,
     Reply,
     Stop,
-    Thought,
+    StreamItem,
     Usage,
+    api_name,
 )
-from handrail.providers._assemble import Assembler, Draft, pieces
-from handrail.providers._compiled import Compiled, Quarantined, compiled, encoded
-from handrail.providers._history import (
-    PDF,
-    Ledger,
-    Request,
-    Turn,
+from handrail.providers._formats.assemble import Assembler, CallDraft, stream_items
+from handrail.providers._formats.history import (
+    PDF_TYPES,
+    BodyPart,
+    Losses,
+    PlacedMessage,
     base64,
-    called,
-    kind_of,
-    lost_by,
-    turns,
-    viewable,
-    words_of,
+    call_name,
+    find_losses,
+    is_viewable,
+    media_type_of,
+    place_messages,
+    text_of,
 )
-from handrail.providers._partial import Partial
-from handrail.providers._read import (
+from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
+from handrail.providers._formats.partial_args import PartialArguments
+from handrail.providers._formats.tolerant import (
     NO_NAMES,
+    Data,
     Names,
-    Wire,
     count_at,
     object_at,
     objects_at,
-    sayable,
+    sendable,
     text_at,
+)
+from handrail.providers._schema.compile import Fitted
+from handrail.providers._schema.dialects import GOOGLE
+from handrail.providers._tools import (
+    CompiledTool,
+    ToolFormat,
+    UnsupportedTool,
+    base_fields,
+    compile_tool,
+    deferral_losses,
+    describe_examples,
+    encode_request,
 )
 
 __all__ = [
-    "Compiled",
-    "Quarantined",
+    "CompiledTool",
     "Stream",
+    "UnsupportedTool",
     "compile",
     "decode",
     "decode_stream",
     "encode_messages",
+    "encode_result",
     "encode_tools",
     "losses",
 ]
 
-WIRE: Final = "gemini"
+API: Final = "gemini"
 
 UNSIGNED = "skip_thought_signature_validator"
-"""What the provider takes in place of a signature, for calls that another model made."""
+"""The placeholder that the API accepts as the signature of calls made by another model."""
 
-_PICTURES = frozenset(f"image/{kind}" for kind in "heic heif jpeg png webp".split())
+_IMAGE_TYPES = frozenset(f"image/{kind}" for kind in "heic heif jpeg png webp".split())
 _STOPS: Mapping[str, Stop] = {"STOP": "end", "MAX_TOKENS": "length", "CONTINUATION": "length"}
 _REFUSALS = re.compile("SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE")
 _HUMP = re.compile(r"_([a-z])")
 
 
-def compile(tool: Tool[..., Any] | Spec) -> Compiled | Quarantined:  # noqa: A001  what it does
-    """One tool as this wire takes it, and what that loses; or why it cannot be sent."""
-    return compiled(tool, WIRE)
+def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
+    schema, losses = describe_examples(spec, fitted)
+    if spec.strict == "on":
+        losses.append("strict: the API does not enforce tool schemas")
+    definition = {**base_fields(spec), "parametersJsonSchema": schema}
+    return CompiledTool(definition, (*losses, *deferral_losses(spec)))
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[Request]:
-    """The ``functionDeclarations`` of a tool, in name order; what cannot be sent is left out."""
-    return encoded(tools, WIRE)
+_TOOLS = ToolFormat(GOOGLE, _write_tool)
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> Request:
-    """The ``contents`` of a request, and ``systemInstruction`` where there is one."""
-    written = _written(messages, Ledger(WIRE))
+def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # noqa: A001  what it does
+    """Convert a tool to this API's format, or return why it cannot be sent."""
+    return compile_tool(tool, _TOOLS)
+
+
+def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
+    """Return ``functionDeclarations``, sorted by name. Tools that cannot be sent are skipped."""
+    return encode_request(tools, _TOOLS)
+
+
+def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
+    """Return the ``contents`` of a request, and ``systemInstruction`` if ``system`` is given."""
+    written = _write_messages(messages, Losses(API))
     if not system:
         return {"contents": written}
-    return {"systemInstruction": {"parts": [{"text": sayable(system)}]}, "contents": written}
+    return {"systemInstruction": {"parts": [{"text": sendable(system)}]}, "contents": written}
+
+
+def encode_result(result: Result, *, name: str) -> BodyPart:
+    """Convert one result to a ``functionResponse`` part. The API requires the tool's name."""
+    call_id = fit_id(result.call_id, 0, MAX_ID_CHARS)
+    return _result(api_name(sendable(name)), call_id, result, Losses(API))
 
 
 def losses(messages: Sequence[Message]) -> tuple[str, ...]:
-    """What this wire cannot carry of a history, each in words."""
-    return lost_by(_written, messages, WIRE)
+    """Return a message for everything in a history that this API cannot represent."""
+    return find_losses(_write_messages, messages, API)
 
 
-def decode(response: Wire, *, names: Names = NO_NAMES) -> Reply:
-    """A whole response, read: its first candidate."""
+def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
+    """Convert the first candidate of a complete response."""
     stream = Stream(names=names)
     stream.feed(response)
     return stream.end()
 
 
-def decode_stream(events: AsyncIterable[Wire], *, names: Names = NO_NAMES) -> AsyncIterator[Piece]:
-    """Read a stream of responses: words as they come, each call once it is complete, the reply."""
-    return pieces(Stream(names=names), events)
+def decode_stream(
+    events: AsyncIterable[Data], *, names: Names = NO_NAMES
+) -> AsyncIterator[StreamItem]:
+    """Convert a stream of responses: text as it arrives, each complete call, then the reply."""
+    return stream_items(Stream(names=names), events)
 
 
 class Stream:
-    """A stream of responses, read one at a time. Keys may be in either of the SDK's spellings."""
+    """Converts a stream one response at a time. Keys can be in camel case or snake case."""
 
     def __init__(self, *, names: Names = NO_NAMES) -> None:
-        self._made = Assembler(WIRE, names)
-        self._open: Draft | None = None
-        self._partial = Partial()
+        self._draft = Assembler(API, names)
+        self._open: CallDraft | None = None
+        self._partial = PartialArguments()
         self._stop: Stop = "other"
 
-    def feed(self, event: Wire) -> Iterable[Delta | Call]:
-        """Take one response in; what there is to show, and calls that are now complete."""
-        event = _humped(event)
-        self._made.head({"id": event.get("responseId"), "model": event.get("modelVersion")})
-        self._made.count(_usage(_humped(object_at(event, "usageMetadata"))))
-        if _humped(object_at(event, "promptFeedback")).get("blockReason"):
+    def feed(self, event: Data) -> Iterable[Delta | Call]:
+        """Process one response. Return new text to show, and calls that are now complete."""
+        event = _camel_case(event)
+        self._draft.note_response(
+            {"id": event.get("responseId"), "model": event.get("modelVersion")}
+        )
+        self._draft.note_usage(_usage(_camel_case(object_at(event, "usageMetadata"))))
+        if _camel_case(object_at(event, "promptFeedback")).get("blockReason"):
             self._stop = "refused"
         out: list[Delta | Call] = []
-        for candidate in map(_humped, objects_at(event, "candidates")):
+        for candidate in map(_camel_case, objects_at(event, "candidates")):
             if candidate.get("index") in (0, None):
                 for part in objects_at(object_at(candidate, "content"), "parts"):
-                    out += self._part(_humped(part))
+                    out += self._part(_camel_case(part))
                 if reason := candidate.get("finishReason"):
                     self._stop = _stop(str(getattr(reason, "value", reason)))
-                    out += self._made.finish(self._stop)
+                    out += self._draft.finish(self._stop)
         return out
 
     def end(self) -> Reply:
-        """There are no more responses: the reply."""
-        return self._made.reply(self._stop)
+        """Return the reply after the last response."""
+        return self._draft.reply(self._stop)
 
-    def _part(self, part: Wire) -> list[Delta | Call]:
+    def _part(self, part: Data) -> list[Delta | Call]:
         text, signature = text_at(part, "text"), _signature(part)
         if part.get("thought"):
             if not signature:
-                return self._made.say(text, thought=True)
-            return self._made.told(self._made.said(thought=True, sealed=signature), text)
+                return self._draft.continue_text(text, thought=True)
+            return self._draft.add_text(
+                self._draft.begin_text(thought=True, signature=signature), text
+            )
         if signature:
-            self._made.said(thought=True, sealed=signature)
+            self._draft.begin_text(thought=True, signature=signature)
         if "functionCall" in part and part["functionCall"] is not None:
-            return self._call(_humped(object_at(part, "functionCall")))
-        return self._made.say(text)
+            return self._call(_camel_case(object_at(part, "functionCall")))
+        return self._draft.continue_text(text)
 
-    def _call(self, told: Wire) -> list[Delta | Call]:
-        name, more = text_at(told, "name"), bool(told.get("willContinue"))
-        if self._open is None or (name and not self._goes_on(self._open, told)):
-            if not (name or told.get("args") or more):
-                return []  # the end of a call that has ended
-            self._open = self._made.begin(name, text_at(told, "id"))
-            self._partial = Partial()
+    def _call(self, event: Data) -> list[Delta | Call]:
+        name, more = text_at(event, "name"), bool(event.get("willContinue"))
+        if self._open is None or (name and not self._continues(self._open, event)):
+            if not (name or event.get("args") or more):
+                return []  # a second end of the same call
+            self._open = self._draft.begin(name, text_at(event, "id"))
+            self._partial = PartialArguments()
         draft = self._open
-        self._made.claim(draft, text_at(told, "id"))
-        self._partial.add(object_at(told, "args"), map(_humped, objects_at(told, "partialArgs")))
+        self._draft.claim(draft, text_at(event, "id"))
+        self._partial.add(
+            object_at(event, "args"), map(_camel_case, objects_at(event, "partialArgs"))
+        )
         draft.args = self._partial.text
         if more:
-            draft.args = draft.args[:-1]  # open, as the arguments are: nobody may run them yet
+            draft.args = draft.args[:-1]  # unclosed JSON, so that the call cannot run yet
             return []
         self._open = None
-        return self._made.settle(draft)
+        return self._draft.settle(draft)
 
     @staticmethod
-    def _goes_on(draft: Draft, told: Wire) -> bool:
-        same = text_at(told, "id") in (draft.id, "")
-        return same and told["name"] == draft.name and bool(told.get("partialArgs"))
+    def _continues(draft: CallDraft, event: Data) -> bool:
+        same = text_at(event, "id") in (draft.id, "")
+        return same and event["name"] == draft.name and bool(event.get("partialArgs"))
 
 
-def _humped(value: Wire) -> Wire:
-    """An object with its keys as they are on the wire: ``functionCall``, not ``function_call``."""
-    return {_HUMP.sub(lambda found: found[1].upper(), key): one for key, one in value.items()}
+def _camel_case(value: Data) -> Data:
+    """Return an object with camel case keys: ``functionCall``, not ``function_call``."""
+    return {_HUMP.sub(lambda letter: letter[1].upper(), key): item for key, item in value.items()}
 
 
-def _signature(part: Wire) -> str:
-    found = part.get("thoughtSignature")
+def _signature(part: Data) -> str:
+    signature = part.get("thoughtSignature")
     return (
-        b64encode(found).decode() if isinstance(found, bytes) else text_at(part, "thoughtSignature")
+        b64encode(signature).decode()
+        if isinstance(signature, bytes)
+        else text_at(part, "thoughtSignature")
     )
 
 
@@ -185,97 +225,103 @@ def _stop(reason: str) -> Stop:
     return "refused" if _REFUSALS.search(reason) else _STOPS.get(reason, "other")
 
 
-def _usage(told: Wire) -> Usage:
+def _usage(counts: Data) -> Usage:
     return Usage(
-        sent=count_at(told, "promptTokenCount") + count_at(told, "toolUsePromptTokenCount"),
-        received=count_at(told, "candidatesTokenCount") + count_at(told, "thoughtsTokenCount"),
-        cached=count_at(told, "cachedContentTokenCount"),
+        input_tokens=count_at(counts, "promptTokenCount")
+        + count_at(counts, "toolUsePromptTokenCount"),
+        output_tokens=count_at(counts, "candidatesTokenCount")
+        + count_at(counts, "thoughtsTokenCount"),
+        cached_tokens=count_at(counts, "cachedContentTokenCount"),
     )
 
 
-def _written(messages: Sequence[Message], ledger: Ledger) -> list[Request]:
-    written: list[Request] = []
-    for turn in turns(messages):
-        ledger.at = turn.at
+def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
+    written: list[BodyPart] = []
+    for turn in place_messages(messages):
+        lost.at = turn.at
         role = "user"
         match turn.message:
             case Prompt(parts):
-                content = _contents(parts, ledger)
+                content = _contents(parts, lost)
             case Reply() as reply:
-                role, content = "model", _said(reply, turn, ledger)
+                role, content = "model", _write_reply(reply, turn, lost)
             case results:
-                content = [_result(*answer, ledger) for answer in turn.answered(results)]
+                content = [
+                    _result(call_name(call), call_id, result, lost)
+                    for call, call_id, result in turn.pair_results(results)
+                ]
         if content:
             written.append({"role": role, "parts": content})
     return written
 
 
-def _said(reply: Reply, turn: Turn, ledger: Ledger) -> list[Request]:
-    """The parts of a reply; a seal without words goes with the part that it came with."""
-    parts: list[Request] = []
-    seal = ""
+def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
+    """Write the parts of a reply. A signature without text is sent with the part after it."""
+    parts: list[BodyPart] = []
+    signature = ""
     for part in reply.parts:
         match part:
             case Text() if not part.text:
                 continue
             case Text():
-                made: Request = {"text": ledger.text(part.text)}
-            case Thought():
-                if ledger.foreign(part):
+                written: BodyPart = {"text": lost.text(part.text)}
+            case Reasoning():
+                if lost.is_foreign(part):
                     continue
-                parts += _sealed({"text": ""}, seal) if seal else []
-                seal, made = part.sealed, {"text": ledger.text(part.text), "thought": True}
+                parts += _with_signature({"text": ""}, signature) if signature else []
+                signature = part.signature
+                written = {"text": lost.text(part.text), "thought": True}
                 if not part.text:
                     continue
             case _:
-                call = {"id": turn.ids[part.id], "name": called(part), "args": ledger.args(part)}
-                made = {"functionCall": call}
-        parts += _sealed(made, seal)
-        seal = ""
-    parts += _sealed({"text": ""}, seal) if seal else []
-    return _signed(parts)
+                call = {"id": turn.ids[part.id], "name": call_name(part), "args": lost.args(part)}
+                written = {"functionCall": call}
+        parts += _with_signature(written, signature)
+        signature = ""
+    parts += _with_signature({"text": ""}, signature) if signature else []
+    return _sign_calls(parts)
 
 
-def _sealed(part: Request, seal: str) -> list[Request]:
-    return [{**part, "thoughtSignature": seal} if seal else part]
+def _with_signature(part: BodyPart, signature: str) -> list[BodyPart]:
+    return [{**part, "thoughtSignature": signature} if signature else part]
 
 
-def _signed(parts: list[Request]) -> list[Request]:
-    """Calls of another model have no signature; without any, newer models refuse them."""
+def _sign_calls(parts: list[BodyPart]) -> list[BodyPart]:
+    """Sign the calls of another model. Newer models reject calls without a signature."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in part for part in calls):
         calls[0]["thoughtSignature"] = UNSIGNED
     return parts
 
 
-def _result(call: Call | Cut, call_id: str, result: Result, ledger: Ledger) -> Request:
+def _result(name: str, call_id: str, result: Result, lost: Losses) -> BodyPart:
     key = "error" if result.failure else "output"
-    text, media = ledger.text(result.text), [p for p in result.parts if not isinstance(p, Text)]
-    response: Request = {"id": call_id, "name": called(call), "response": {key: text}}
-    shown = [one for part in media for one in _contents((part,), ledger)]
-    if blobs := [one for one in shown if "inlineData" in one]:
+    text, media = lost.text(result.text), [p for p in result.parts if not isinstance(p, Text)]
+    response: BodyPart = {"id": call_id, "name": name, "response": {key: text}}
+    blocks = [block for part in media for block in _contents((part,), lost)]
+    if blobs := [block for block in blocks if "inlineData" in block]:
         response["parts"] = blobs
-    if words := [one["text"] for one in shown if "text" in one]:
-        response["response"] = {key: "\n".join([text, *words] if text else words)}
-    words_first = [isinstance(part, Text) for part in result.parts if part != Text("")]
-    if words_first != sorted(words_first, reverse=True):
-        ledger.lose(f"what {result.call_id!r} shows stands after its words")
+    if texts := [block["text"] for block in blocks if "text" in block]:
+        response["response"] = {key: "\n".join([text, *texts] if text else texts)}
+    is_text = [isinstance(part, Text) for part in result.parts if part != Text("")]
+    if is_text != sorted(is_text, reverse=True):
+        lost.add(f"images and files of {result.call_id!r} are moved after its text")
     return {"functionResponse": response}
 
 
-def _contents(parts: Iterable[Text | Image | File], ledger: Ledger) -> list[Request]:
-    return [one for part in parts for one in _content(part, ledger)]
+def _contents(parts: Iterable[Text | Image | File], lost: Losses) -> list[BodyPart]:
+    return [block for part in parts for block in _content(part, lost)]
 
 
-def _content(part: Text | Image | File, ledger: Ledger) -> list[Request]:
+def _content(part: Text | Image | File, lost: Losses) -> list[BodyPart]:
     if isinstance(part, Text):
-        return [{"text": ledger.text(part.text)}] if part.text else []
-    words = words_of(part) if isinstance(part, File) else None
-    if not viewable(part, _PICTURES | PDF) and words is None:
-        return [{"text": ledger.left_out(part)}]
-    kind = kind_of(part) if words is None else "text/plain"
+        return [{"text": lost.text(part.text)}] if part.text else []
+    text = text_of(part) if isinstance(part, File) else None
+    if not is_viewable(part, _IMAGE_TYPES | PDF_TYPES) and text is None:
+        return [{"text": lost.placeholder(part)}]
+    kind = media_type_of(part) if text is None else "text/plain"
     blob = {"inlineData": {"mimeType": kind, "data": base64(part)}}
     if isinstance(part, Image):
         return [blob]
-    ledger.lose(f"the name and type of the file {part.name!r} are said in words")
-    return [{"text": f"[The file {ledger.text(part.name)!r} ({kind_of(part)}):]"}, blob]
+    lost.add(f"the name and type of the file {part.name!r} are sent as text")
+    return [{"text": f"[File {lost.text(part.name)!r} ({media_type_of(part)}):]"}, blob]

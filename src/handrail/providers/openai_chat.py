@@ -1,65 +1,80 @@
-"""OpenAI Chat Completions, and the many servers that speak it: plain dicts in, values out."""
+"""OpenAI Chat Completions and compatible servers: convert tools, messages, responses, streams."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from handrail import Call, File, Image, Spec, Text, Tool, Toolset
+from handrail import Call, File, Image, Result, Spec, Text, Tool, Toolset
 from handrail.messages import (
-    Cut,
     Delta,
     Message,
-    Piece,
     Prompt,
+    Reasoning,
     Reply,
-    Results,
     Stop,
-    Thought,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
     Usage,
 )
-from handrail.providers._assemble import Assembler, Draft, pieces
-from handrail.providers._compiled import Compiled, Quarantined, compiled, encoded
-from handrail.providers._history import (
-    PDF,
-    PICTURES,
-    Ledger,
-    Request,
-    Turn,
-    called,
+from handrail.providers._formats.assemble import Assembler, CallDraft, stream_items
+from handrail.providers._formats.history import (
+    IMAGE_TYPES,
+    PDF_TYPES,
+    BodyPart,
+    Losses,
+    PlacedMessage,
+    call_name,
     data_url,
-    lost_by,
-    turns,
-    viewable,
-    words_of,
+    find_losses,
+    is_viewable,
+    place_messages,
+    text_of,
 )
-from handrail.providers._read import (
+from handrail.providers._formats.ids import fit_id
+from handrail.providers._formats.tolerant import (
     NO_NAMES,
+    Data,
     Names,
-    Wire,
     args_at,
-    complete,
     count_at,
+    is_complete,
     object_at,
     objects_at,
-    sayable,
+    sendable,
     text_at,
+)
+from handrail.providers._schema.compile import Fitted
+from handrail.providers._schema.dialects import OPENAI
+from handrail.providers._tools import (
+    CompiledTool,
+    ToolFormat,
+    UnsupportedTool,
+    base_fields,
+    compile_tool,
+    deferral_losses,
+    describe_examples,
+    encode_request,
 )
 
 __all__ = [
-    "Compiled",
-    "Quarantined",
+    "CompiledTool",
     "Stream",
+    "UnsupportedTool",
     "compile",
     "decode",
     "decode_stream",
     "encode_messages",
+    "encode_result",
     "encode_tools",
     "losses",
 ]
 
-WIRE: Final = "openai_chat"
-LONGEST_ID = 40
+API: Final = "openai_chat"
+MAX_CALL_ID_CHARS = 40
+_MAX_DESCRIPTION_CHARS = 1024
+"""The length that every server of this API accepts."""
 
 _STOPS: Mapping[str, Stop] = {
     "stop": "end",
@@ -70,64 +85,98 @@ _STOPS: Mapping[str, Stop] = {
 }
 
 
-def compile(tool: Tool[..., Any] | Spec) -> Compiled | Quarantined:  # noqa: A001  what it does
-    """One tool as this wire takes it, and what that loses; or why it cannot be sent."""
-    return compiled(tool, WIRE)
+def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
+    schema, losses = describe_examples(spec, fitted)
+    function = base_fields(spec)
+    whole = function.get("description", "")
+    if len(whole) > _MAX_DESCRIPTION_CHARS:
+        cut = whole.rfind(" ", 0, _MAX_DESCRIPTION_CHARS) + 1 or _MAX_DESCRIPTION_CHARS
+        function["description"] = whole[:cut].rstrip()
+        rest = filter(None, (whole[cut:].strip(), schema.get("description")))
+        schema = {**schema, "description": "\n\n".join(rest)}
+    function["parameters"] = schema
+    if fitted.strict:
+        function["strict"] = True
+    definition = {"type": "function", "function": function}
+    return CompiledTool(definition, (*losses, *deferral_losses(spec)))
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[Request]:
-    """The ``tools`` of a request, in name order; tools that cannot be sent are left out."""
-    return encoded(tools, WIRE)
+_TOOLS = ToolFormat(OPENAI, _write_tool)
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> Request:
-    """The ``messages`` of a request; the first one is the system's, where there is one."""
-    first: list[Request] = [{"role": "system", "content": sayable(system)}] if system else []
-    return {"messages": first + _written(messages, Ledger(WIRE))}
+def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # noqa: A001  what it does
+    """Convert a tool to this API's format, or return why it cannot be sent."""
+    return compile_tool(tool, _TOOLS)
+
+
+def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
+    """Return the ``tools`` of a request, sorted by name. Tools that cannot be sent are skipped."""
+    return encode_request(tools, _TOOLS)
+
+
+def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
+    """Return the ``messages`` of a request. A system prompt becomes the first message."""
+    first: list[BodyPart] = [{"role": "system", "content": sendable(system)}] if system else []
+    return {"messages": first + _write_messages(messages, Losses(API))}
+
+
+def encode_result(result: Result) -> BodyPart:
+    """Convert one result to a ``tool`` message. It holds only text, so images and PDFs are named.
+
+    ``encode_messages`` also sends them, in a message after all results.
+    """
+    lost = Losses(API)
+    lines = [lost.text(result.text)] if result.text else []
+    for part in result.parts:
+        if not isinstance(part, Text):
+            [shown] = _content_part(part, lost)
+            lines.append(shown.get("text") or lost.placeholder(part))
+    return _result(fit_id(result.call_id, 0, MAX_CALL_ID_CHARS), result, "\n".join(lines), lost)
 
 
 def losses(messages: Sequence[Message]) -> tuple[str, ...]:
-    """What this wire cannot carry of a history, each in words."""
-    return lost_by(_written, messages, WIRE)
+    """Return a message for everything in a history that this API cannot represent."""
+    return find_losses(_write_messages, messages, API)
 
 
-def decode(response: Wire, *, names: Names = NO_NAMES) -> Reply:
-    """A whole response, read: its first choice."""
+def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
+    """Convert the first choice of a complete response."""
     stream = Stream(names=names)
     for choice in objects_at(response, "choices"):
         message = object_at(choice, "message")
-        calls = [{**one, "index": at} for at, one in enumerate(objects_at(message, "tool_calls"))]
+        calls = [{**call, "index": at} for at, call in enumerate(objects_at(message, "tool_calls"))]
         delta = {**message, "tool_calls": calls}
         stream.feed({**response, "choices": [{**choice, "delta": delta}]})
     return stream.end()
 
 
-def decode_stream(events: AsyncIterable[Wire], *, names: Names = NO_NAMES) -> AsyncIterator[Piece]:
-    """Read a stream of chunks: words as they come, each call once it is complete, the reply."""
-    return pieces(Stream(names=names), events)
+def decode_stream(
+    events: AsyncIterable[Data], *, names: Names = NO_NAMES
+) -> AsyncIterator[StreamItem]:
+    """Convert a stream of chunks: text as it arrives, each complete call, then the reply."""
+    return stream_items(Stream(names=names), events)
 
 
 class Stream:
-    """A stream of chunks, read one at a time.
+    """Converts a stream one chunk at a time.
 
-    Servers differ in how they tell calls apart: by index, by id, by both, or by neither. A call
-    begins with a new index; at a known one it begins with a name, where the id is another one or
-    the JSON before it is complete.
+    Servers identify calls by index, by id, by both, or by neither. A new index begins a call. At
+    a known index, a name begins a call if the id differs or the JSON before it is complete.
     """
 
     def __init__(self, *, names: Names = NO_NAMES) -> None:
-        self._made = Assembler(WIRE, names)
+        self._draft = Assembler(API, names)
         self._names = names
-        self._at: dict[object, Draft] = {}
-        self._by_id: dict[tuple[object, str], Draft] = {}
-        self._sent_ids: dict[Draft, str] = {}
-        self._last: Draft | None = None
+        self._at: dict[object, CallDraft] = {}
+        self._by_id: dict[tuple[object, str], CallDraft] = {}
+        self._sent_ids: dict[CallDraft, str] = {}
+        self._last: CallDraft | None = None
         self._stop: Stop = "other"
 
-    def feed(self, event: Wire) -> Iterable[Delta | Call]:
-        """Take one chunk in; what there is to show, and calls that are now complete."""
-        self._made.head(event)
-        self._made.count(_usage(event))
+    def feed(self, event: Data) -> Iterable[Delta | Call]:
+        """Process one chunk. Return new text to show, and calls that are now complete."""
+        self._draft.note_response(event)
+        self._draft.note_usage(_usage(event))
         out: list[Delta | Call] = []
         for choice in objects_at(event, "choices"):
             if choice.get("index") in (0, None):
@@ -135,50 +184,52 @@ class Stream:
         return out
 
     def end(self) -> Reply:
-        """There are no more chunks: the reply."""
-        return self._made.reply(self._stop)
+        """Return the reply after the last chunk."""
+        return self._draft.reply(self._stop)
 
-    def _choice(self, choice: Wire) -> list[Delta | Call]:
+    def _choice(self, choice: Data) -> list[Delta | Call]:
         delta = object_at(choice, "delta")
-        out = self._made.say(_reasoning(delta), thought=True)
+        out = self._draft.continue_text(_reasoning(delta), thought=True)
         for piece in (*_content(delta), text_at(delta, "refusal")):
-            out += self._made.say(piece)
+            out += self._draft.continue_text(piece)
         if text_at(delta, "refusal"):
             self._stop = "refused"
-        for one in objects_at(delta, "tool_calls"):
-            if one.get("type") in ("function", None, ""):
-                out += self._call(one.get("index"), text_at(one, "id"), object_at(one, "function"))
+        for call in objects_at(delta, "tool_calls"):
+            if call.get("type") in ("function", None, ""):
+                out += self._call(
+                    call.get("index"), text_at(call, "id"), object_at(call, "function")
+                )
         if delta.get("function_call"):
             out += self._call("function_call", "", object_at(delta, "function_call"))
         if reason := text_at(choice, "finish_reason"):
             if self._stop != "refused":
                 self._stop = _STOPS.get(reason, "other")
-            out += self._made.finish(self._stop)
+            out += self._draft.finish(self._stop)
         return out
 
-    def _call(self, index: object, call_id: str, function: Wire) -> list[Delta | Call]:
+    def _call(self, index: object, call_id: str, function: Data) -> list[Delta | Call]:
         name, args = text_at(function, "name"), args_at(function, "arguments")
         here = self._last if index is None else self._at.get(index)
         draft = self._by_id.get((index, call_id), here) if call_id else here
         out: list[Delta | Call] = []
         if draft is None or self._begins(draft, name, call_id, args):
-            out += self._made.move_on(marked=False)
-            draft = self._made.begin()
-        elif draft.made is not None or (args == draft.args and complete(args)):
+            out += self._draft.settle_complete(marked=False)
+            draft = self._draft.begin()
+        elif draft.outcome is not None or (args == draft.args and is_complete(args)):
             return []
         if not draft.args and draft.name != name:
             draft.name += name
         draft.args += args
-        self._made.claim(draft, call_id)
+        self._draft.claim(draft, call_id)
         self._sent_ids.setdefault(draft, call_id)
         self._last = self._at[index] = self._by_id[index, call_id] = draft
         return out
 
-    def _begins(self, draft: Draft, name: str, call_id: str, args: str) -> bool:
-        """Whether a piece at the place of a call begins another one."""
+    def _begins(self, draft: CallDraft, name: str, call_id: str, args: str) -> bool:
+        """Whether a piece at the index of a call begins another call."""
         before = self._sent_ids[draft]
         if call_id and before and call_id != before:
-            return bool(name) or complete(draft.args)
+            return bool(name) or is_complete(draft.args)
         if not name:
             return False
         if not draft.args:
@@ -186,116 +237,121 @@ class Stream:
             return known and not call_id and name != draft.name
         if name != draft.name:
             return True
-        return complete(draft.args) and not (call_id and args == draft.args)
+        return is_complete(draft.args) and not (call_id and args == draft.args)
 
 
-def _reasoning(delta: Wire) -> str:
-    """What servers other than OpenAI's show of a model's thoughts, under either of its names."""
+def _reasoning(delta: Data) -> str:
+    """Return the reasoning that servers other than OpenAI's send, under either of its names."""
     return text_at(delta, "reasoning_content") or text_at(delta, "reasoning")
 
 
-def _content(delta: Wire) -> Iterable[str]:
-    found = text_at(delta, "content")
-    return [found] if found else [text_at(one, "text") for one in objects_at(delta, "content")]
+def _content(delta: Data) -> Iterable[str]:
+    text = text_at(delta, "content")
+    return [text] if text else [text_at(part, "text") for part in objects_at(delta, "content")]
 
 
-def _usage(event: Wire) -> Usage:
-    told = object_at(event, "usage")
+def _usage(event: Data) -> Usage:
+    counts = object_at(event, "usage")
     return Usage(
-        sent=count_at(told, "prompt_tokens"),
-        received=count_at(told, "completion_tokens"),
-        cached=count_at(object_at(told, "prompt_tokens_details"), "cached_tokens"),
+        input_tokens=count_at(counts, "prompt_tokens"),
+        output_tokens=count_at(counts, "completion_tokens"),
+        cached_tokens=count_at(object_at(counts, "prompt_tokens_details"), "cached_tokens"),
     )
 
 
-def _written(messages: Sequence[Message], ledger: Ledger) -> list[Request]:
-    written: list[Request] = []
-    for turn in turns(messages, LONGEST_ID):
-        ledger.at = turn.at
+def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
+    written: list[BodyPart] = []
+    for turn in place_messages(messages, MAX_CALL_ID_CHARS):
+        lost.at = turn.at
         match turn.message:
             case Prompt(parts):
-                content = _content_parts(parts, ledger)
+                content = _content_parts(parts, lost)
                 written += [{"role": "user", "content": _plain(content)}] if content else []
             case Reply() as reply:
-                written += _said(reply, turn, ledger)
+                written += _write_reply(reply, turn, lost)
             case results:
-                written += _results(results, turn, ledger)
+                written += _results(results, turn, lost)
     return written
 
 
-def _plain(content: list[Request]) -> str | list[Request]:
-    """Words alone as a text: there are servers that take nothing else."""
+def _plain(content: list[BodyPart]) -> str | list[BodyPart]:
+    """Return text-only content as a string: some servers accept nothing else."""
     alone = len(content) == 1 and content[0]["type"] == "text"
     return content[0]["text"] if alone else content
 
 
-def _said(reply: Reply, turn: Turn, ledger: Ledger) -> list[Request]:
+def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
     texts = [part for part in reply.parts if isinstance(part, Text) and part.text]
     thoughts = [
-        part for part in reply.parts if isinstance(part, Thought) and not ledger.foreign(part)
+        part for part in reply.parts if isinstance(part, Reasoning) and not lost.is_foreign(part)
     ]
     order = [*thoughts, *texts, *turn.calls]
-    if [part for part in reply.parts if any(part is one for one in order)] != order:
-        ledger.lose("thoughts stand first, then words, then calls")
-    if any(thought.sealed for thought in thoughts):
-        ledger.lose("the seal of a thought is left out")
+    if [part for part in reply.parts if any(part is placed for placed in order)] != order:
+        lost.add("parts are reordered: reasoning first, then text, then calls")
+    if any(thought.signature for thought in thoughts):
+        lost.add("the signature of reasoning is omitted")
     if not texts and not turn.calls:
         if thoughts:
-            ledger.lose("a thought that did not come to its end is left out")
+            lost.add("incomplete reasoning is omitted")
         return []
-    message: Request = {"role": "assistant", "content": None}
+    message: BodyPart = {"role": "assistant", "content": None}
     if texts:
-        message["content"] = "".join(ledger.text(part.text) for part in texts)
+        message["content"] = "".join(lost.text(part.text) for part in texts)
     if thoughts:
-        message["reasoning_content"] = "".join(ledger.text(part.text) for part in thoughts)
+        message["reasoning_content"] = "".join(lost.text(part.text) for part in thoughts)
     if turn.calls:
-        message["tool_calls"] = [_call(call, turn.ids[call.id], ledger) for call in turn.calls]
+        message["tool_calls"] = [_call(call, turn.ids[call.id], lost) for call in turn.calls]
     return [message]
 
 
-def _call(call: Call | Cut, call_id: str, ledger: Ledger) -> Request:
-    function = {"name": called(call), "arguments": ledger.args_text(call)}
+def _call(call: Call | TruncatedCall, call_id: str, lost: Losses) -> BodyPart:
+    function = {"name": call_name(call), "arguments": lost.args_text(call)}
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _results(results: Results, turn: Turn, ledger: Ledger) -> list[Request]:
-    """A message for each result, then one with all that is not words: tools may say words only."""
-    written: list[Request] = []
-    shown: list[Request] = []
-    for _, call_id, result in turn.answered(results):
+def _results(results: ToolResults, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
+    """Write a message for each result, then one with all images and files.
+
+    A ``tool`` message can hold only text.
+    """
+    written: list[BodyPart] = []
+    shown: list[BodyPart] = []
+    for _, call_id, result in turn.pair_results(results):
         media = [part for part in result.parts if not isinstance(part, Text)]
-        text = ledger.text(result.text)
+        text = lost.text(result.text)
         if media:
-            ledger.lose(f"what {result.call_id!r} shows follows its result as a message of its own")
-            text += f"{_gap(text)}[What it shows follows in the next message.]"
-            shown.append({"type": "text", "text": f"[What the call {call_id} shows:]"})
-            shown += _content_parts(media, ledger)
-        written.append(
-            {"role": "tool", "tool_call_id": call_id, "content": ledger.flag(result) + text}
-        )
+            lost.add(f"images and files of {result.call_id!r} are sent in a separate message")
+            text += f"{_gap(text)}[Images and files follow in the next message.]"
+            shown.append({"type": "text", "text": f"[Images and files of call {call_id}:]"})
+            shown += _content_parts(media, lost)
+        written.append(_result(call_id, result, text, lost))
     return [*written, {"role": "user", "content": shown}] if shown else written
+
+
+def _result(call_id: str, result: Result, text: str, lost: Losses) -> BodyPart:
+    return {"role": "tool", "tool_call_id": call_id, "content": lost.failure_prefix(result) + text}
 
 
 def _gap(text: str) -> str:
     return "\n" if text else ""
 
 
-def _content_parts(parts: Iterable[Text | Image | File], ledger: Ledger) -> list[Request]:
-    return [one for part in parts for one in _content_part(part, ledger)]
+def _content_parts(parts: Iterable[Text | Image | File], lost: Losses) -> list[BodyPart]:
+    return [block for part in parts for block in _content_part(part, lost)]
 
 
-def _content_part(part: Text | Image | File, ledger: Ledger) -> list[Request]:
+def _content_part(part: Text | Image | File, lost: Losses) -> list[BodyPart]:
     if isinstance(part, Text):
-        return [{"type": "text", "text": ledger.text(part.text)}] if part.text else []
-    if viewable(part, PICTURES):
+        return [{"type": "text", "text": lost.text(part.text)}] if part.text else []
+    if is_viewable(part, IMAGE_TYPES):
         if isinstance(part, File):
-            ledger.lose(f"the name of the picture {part.name!r} is left out")
+            lost.add(f"the name of the image {part.name!r} is omitted")
         return [{"type": "image_url", "image_url": {"url": data_url(part)}}]
     if isinstance(part, File):
-        if viewable(part, PDF):
-            file = {"filename": ledger.text(part.name), "file_data": data_url(part)}
+        if is_viewable(part, PDF_TYPES):
+            file = {"filename": lost.text(part.name), "file_data": data_url(part)}
             return [{"type": "file", "file": file}]
-        if (words := words_of(part)) is not None:
-            ledger.lose(f"the file {part.name!r} goes as words")
-            return [{"type": "text", "text": f"[The file {ledger.text(part.name)!r}:]\n{words}"}]
-    return [{"type": "text", "text": ledger.left_out(part)}]
+        if (text := text_of(part)) is not None:
+            lost.add(f"the file {part.name!r} is sent as text")
+            return [{"type": "text", "text": f"[File {lost.text(part.name)!r}:]\n{text}"}]
+    return [{"type": "text", "text": lost.placeholder(part)}]

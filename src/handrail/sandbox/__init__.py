@@ -1,37 +1,37 @@
-"""Commands that the kernel keeps inside a workspace."""
+"""Runs commands that the kernel confines to a workspace."""
 
 from typing import TYPE_CHECKING
 
-from handrail._door import door
+from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.sandbox._environment import harmless
-    from handrail.sandbox._reading import Reader, reading
-    from handrail.sandbox._running import Running
+    from handrail.sandbox._environment import safe_variables
+    from handrail.sandbox._process.running import Process
+    from handrail.sandbox._read_only import Reader, start_read_only
     from handrail.sandbox._sandbox import Sandbox
-    from handrail.sandbox._words import Limits, Report, Unavailable
+    from handrail.sandbox._values import Report, ResourceLimits, SandboxUnavailable
 else:
     _HOMES = {
-        "Limits": "_words",
-        "Reader": "_reading",
-        "Report": "_words",
-        "Running": "_running",
+        "Process": "_process.running",
+        "Reader": "_read_only",
+        "Report": "_values",
+        "ResourceLimits": "_values",
         "Sandbox": "_sandbox",
-        "Unavailable": "_words",
-        "harmless": "_environment",
-        "reading": "_reading",
+        "SandboxUnavailable": "_values",
+        "safe_variables": "_environment",
+        "start_read_only": "_read_only",
     }
 
-    __getattr__, __dir__ = door(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
-    "Limits",
+    "Process",
     "Reader",
     "Report",
-    "Running",
+    "ResourceLimits",
     "Sandbox",
-    "Unavailable",
-    "harmless",
-    "reading",
+    "SandboxUnavailable",
+    "safe_variables",
+    "start_read_only",
 ]

@@ -1,4 +1,4 @@
-"""The variables that a command sees: a short list, built anew, never the host's own."""
+"""The environment variables of a command: a short safe list, not those of your application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from handrail import HandrailError
-from handrail.sandbox._protected import beneath
+from handrail.sandbox._protected import is_beneath
 
 QUIET: Final = {
     "CI": "1",
@@ -29,10 +29,10 @@ QUIET: Final = {
     "TERM": "dumb",
     "VISUAL": "true",
 }
-"""Nobody sits at the keyboard: no pager, no editor, no prompt, no colours."""
+"""Commands are non-interactive: no pager, no editor, no prompt, no color."""
 _FOLDERS: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where programs are, if the host's own PATH names no folder that can be trusted."""
-_KEPT: Final = ("HOME", "LANG", "LOGNAME", "TZ", "USER")
+"""The PATH of a command if no folder of the application's PATH can be trusted."""
+_INHERITED: Final = ("HOME", "LANG", "LOGNAME", "TZ", "USER")
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _STEERS: Final = (
     r"(?i)(AWS|BASH|CARGO|CURL|DOCKER|DYLD|GCONV|GIT|GLIBC|GRADLE|HANDRAIL|LD|LESS|LUA|MAVEN|NPM_CONFIG"
@@ -49,60 +49,66 @@ _OPENS: Final = (
     r"|eyJ[\w-]{8,500}\.[\w-]{8,}\.|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s@]+@"
 )
-"""Values that open a door somewhere."""
-_LONGEST: Final = 4096
-"""Characters of a value that is handed on. Longer ones would take long to look at."""
+"""Values that look like credentials."""
+_MAX_VARIABLE_CHARS: Final = 4096
+"""Characters of a value that is passed on. Longer values would take long to check."""
 
 
 @cache
-def _pattern(text: str) -> re.Pattern[str]:
-    """One of those above: the first command needs it, the making of a sandbox does not."""
+def _compile(text: str) -> re.Pattern[str]:
+    """Compile one of the patterns above, when the first command needs it."""
     return re.compile(text)
 
 
-def base(root: str, *, temporary: str, shell: str) -> dict[str, str]:
-    """What every command sees, from the few of the host's variables that are harmless."""
-    token = _pattern(_OPENS)
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    kept |= {name: value for name, value in os.environ.items() if re.fullmatch(r"LC_[A-Z]+", name)}
+def base_variables(root: str, *, temporary: str, shell: str) -> dict[str, str]:
+    """Return the variables of every command, with the few safe ones of your application."""
+    token = _compile(_OPENS)
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited |= {
+        name: value for name, value in os.environ.items() if re.fullmatch(r"LC_[A-Z]+", name)
+    }
     return {
         "HOME": "/",
         "LANG": "C.UTF-8",
-        **{name: value for name, value in kept.items() if not token.search(value)},
-        "PATH": os.pathsep.join(folders(root)),
+        **{name: value for name, value in inherited.items() if not token.search(value)},
+        "PATH": os.pathsep.join(program_folders(root)),
         "SHELL": shell,
         "TMPDIR": temporary,
         **QUIET,
     }
 
 
-def folders(root: str) -> list[str]:
-    """The folders of the host's PATH that no command can write: absolute, outside the workspace."""
-    named = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
+def program_folders(root: str) -> list[str]:
+    """Return the folders of PATH that no command can write: absolute, outside the workspace."""
+    listed = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
     trusted = [
-        one for one in named if one.startswith("/") and not beneath(os.path.realpath(one), root)
+        folder
+        for folder in listed
+        if folder.startswith("/") and not is_beneath(os.path.realpath(folder), root)
     ]
     return trusted or list(_FOLDERS)
 
 
-def checked(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables from the host program: any, if they can be variables at all."""
+def check_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of your application. Raises HandrailError for an invalid one."""
     for name, value in variables.items():
-        if not _pattern(_NAME).fullmatch(name):
-            raise HandrailError(f"{name!r} cannot be the name of an environment variable")
+        if not _compile(_NAME).fullmatch(name):
+            raise HandrailError(
+                f"{name!r} is not a valid environment variable name. Use letters, digits and _."
+            )
         if "\0" in value:
-            raise HandrailError(f"the environment variable {name} has a NUL character in it")
+            raise HandrailError(f"The environment variable {name} contains a NUL character.")
     return dict(variables)
 
 
-def harmless(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that a command may hand on to the next: none that steers programs or opens doors."""
-    named, steers, token = map(_pattern, (_NAME, _STEERS, _OPENS))
+def safe_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Drop variables that steer programs or hold credentials, before the next command."""
+    valid_name, steers, token = map(_compile, (_NAME, _STEERS, _OPENS))
     return {
         name: value
         for name, value in variables.items()
-        if len(name) + len(value) <= _LONGEST
-        and named.fullmatch(name)
+        if len(name) + len(value) <= _MAX_VARIABLE_CHARS
+        and valid_name.fullmatch(name)
         and not steers.fullmatch(name)
         and not token.search(value)
         and "\0" not in value

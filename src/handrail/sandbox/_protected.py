@@ -1,4 +1,4 @@
-"""Names in a workspace that programs outside the sandbox act on, and secrets that none may read."""
+"""Files in a workspace that programs outside execute or trust, and secrets in the home folder."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from handrail.sandbox._words import Unavailable
+from handrail.sandbox._values import SandboxUnavailable
 
 HELD: Final = """
     .agents .claude .codex .cursor .devcontainer .gemini .handrail .husky .idea .mcp.json .vscode
 """.split()
-"""Held even where they are missing: an editor or an agent that finds them does what they say."""
+"""Protected even if they are missing: an editor or an agent obeys them as soon as they exist."""
 IN_GIT: Final = (".git/hooks", ".git/config")
 KEPT: Final = """
     .bash_login .bash_logout .bash_profile .bashrc .envrc .profile .ssh .venv .zlogin .zprofile
     .zshenv .zshrc handrail.toml
 """.split()
-"""Read-only where they exist. A place for `handrail.toml` would be in sight of every `ls` and `*`;
-a new one counts for nothing until somebody has looked at it."""
-_MOST_MODULES: Final = 100
+"""Read-only if they exist. A mount point for `handrail.toml` would appear in every `ls` and `*`; a
+new file has no effect until the user trusts it."""
+_MAX_MODULES: Final = 100
 SECRETS: Final = """
     .aws .azure .bash_history .boto .cargo/credentials .cargo/credentials.toml
     .claude/.credentials.json .codex/auth.json .config/BraveSoftware .config/chromium
@@ -33,140 +33,150 @@ SECRETS: Final = """
     .password-store .pgpass .psql_history .pypirc .python_history .s3cfg .sqlite_history .ssh
     .terraform.d/credentials.tfrc.json .thunderbird .vault-token .zsh_history
 """.split()
-"""Of the home folder."""
+"""Paths in the home folder that commands cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What there is to protect at one moment. Equal scenes need equal mounts."""
+class ProtectedPaths:
+    """The paths to protect at one moment. Equal values need equal mounts."""
 
     kept: tuple[str, ...]
     """Real paths that are read-only."""
     missing: tuple[str, ...]
-    """Names in the workspace that nobody may make."""
+    """Names in the workspace that commands cannot create."""
     secret: tuple[str, ...]
-    """Real paths that nobody may read."""
+    """Real paths that commands cannot read."""
 
 
-def beneath(path: str, folder: str) -> bool:
-    """Whether a path is in a folder, or is it. Both are real and absolute."""
+def is_beneath(path: str, folder: str) -> bool:
+    """Return whether a path is in a folder, or is that folder. Both are real and absolute."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def scene(
+def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
+    """Return the names that are protected in any workspace, except those that stay writable."""
+    names = (*IN_GIT, *HELD, *KEPT)
+    return tuple(name for name in names if not any(is_beneath(name, other) for other in opened))
+
+
+def find_protected(
     root: str, opened: Collection[str], secret: Collection[str], besides: Iterable[str]
-) -> Scene:
-    """Look at a workspace. A held name that is a link cannot be held, so it is refused."""
-    kept = [one for one in besides if not any(beneath(one, other) for other in secret)]
+) -> ProtectedPaths:
+    """Return the paths to protect. Raises SandboxUnavailable for a name that is a link."""
+    kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
     missing: list[str] = []
-    for name, held in _names(root):
-        if opened and any(beneath(name, one) for one in opened):
+    for name, held in _protectable_names(root):
+        if opened and any(is_beneath(name, other) for other in opened):
             continue
-        kind = _kind(f"{root}/{name}")
+        kind = _file_type(f"{root}/{name}")
         if kind == stat.S_IFLNK:
-            kept += _behind(root, name, held=held)
+            kept += _link_target(root, name, held=held)
         elif kind:
             kept.append(f"{root}/{name}")
         elif held:
             missing.append(name)
-    return Scene(tuple(kept), tuple(missing), tuple(secret))
+    return ProtectedPaths(tuple(kept), tuple(missing), tuple(secret))
 
 
-def _names(root: str) -> Iterator[tuple[str, bool]]:
-    """Each name, and whether it is held even where it is missing."""
-    git = _kind(f"{root}/.git")
+def _protectable_names(root: str) -> Iterator[tuple[str, bool]]:
+    """Yield each name, and whether it is protected even if it is missing."""
+    git = _file_type(f"{root}/.git")
     if git == stat.S_IFDIR:
         yield from ((name, True) for name in IN_GIT)
         yield ".git/config.worktree", False
-        yield from _modules(root)
+        yield from _submodule_names(root)
     elif git:
         yield ".git", True
     yield from ((name, True) for name in HELD)
     yield from ((name, False) for name in KEPT)
 
 
-def _modules(root: str) -> Iterator[tuple[str, bool]]:
-    """What steers the repositories of submodules, one level down. A link on the way is held."""
+def _submodule_names(root: str) -> Iterator[tuple[str, bool]]:
+    """Yield the settings and hooks of submodules, one level down. A link is protected itself."""
     top = ".git/modules"
-    kind = _kind(f"{root}/{top}")
+    kind = _file_type(f"{root}/{top}")
     if kind == stat.S_IFLNK:
         yield top, True
     elif kind == stat.S_IFDIR:
-        found = sorted(one.name for one in os.scandir(f"{root}/{top}"))
-        if len(found) > _MOST_MODULES:  # too many for bubblewrap
+        names = sorted(entry.name for entry in os.scandir(f"{root}/{top}"))
+        if len(names) > _MAX_MODULES:  # too many for bubblewrap
             yield top, True
             return
-        for one in found:
-            linked = _kind(f"{root}/{top}/{one}") == stat.S_IFLNK
+        for name in names:
+            linked = _file_type(f"{root}/{top}/{name}") == stat.S_IFLNK
             parts = [""] if linked else ["/config", "/hooks"]
-            yield from ((f"{top}/{one}{part}", linked) for part in parts)
+            yield from ((f"{top}/{name}{part}", linked) for part in parts)
 
 
-def _kind(path: str) -> int:
+def _file_type(path: str) -> int:
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except OSError:
         return 0
 
 
-def _behind(root: str, name: str, *, held: bool) -> list[str]:
-    """Where a link leads, if that is in the workspace; the link itself cannot be held."""
+def _link_target(root: str, name: str, *, held: bool) -> list[str]:
+    """Return where a link leads, if that is in the workspace; a link cannot be protected."""
     if held:
-        raise Unavailable(
+        raise SandboxUnavailable(
             f"{name} in the workspace is a symbolic link, which a command could replace. "
-            f"Make it a file or folder of its own, or pass writable=({name!r},) to leave it open."
+            f"Replace it by a file or folder, or pass writable=({name!r},) to leave it unprotected."
         )
     target = os.path.realpath(f"{root}/{name}")
-    return [target] if target != root and beneath(target, root) and _kind(target) else []
+    return [target] if target != root and is_beneath(target, root) and _file_type(target) else []
 
 
-def kept_in(root: str, named: Collection[str]) -> list[str]:
-    """The real paths in a workspace of what the host program wants kept, wherever it may lie."""
-    real = [os.path.realpath(one) for one in named]
+def find_kept(root: str, named: Collection[str]) -> list[str]:
+    """Return the real paths in a workspace that must stay unchanged."""
+    real = [os.path.realpath(path) for path in named]
     for name, path in zip(named, real, strict=True):
-        if beneath(root, path):
-            raise Unavailable(f"The workspace lies in {name}, where no command may write.")
-        for link in _links(name):
-            if beneath(link, root) and not any(beneath(link, one) for one in real):
-                raise Unavailable(
-                    f"{name} cannot be kept: {link} is a symbolic link in the workspace, which a "
-                    "command could replace."
+        if is_beneath(root, path):
+            raise SandboxUnavailable(
+                f"The workspace is inside {name}, which read_only protects. Choose another path."
+            )
+        for link in _links_on_way(name):
+            if is_beneath(link, root) and not any(is_beneath(link, other) for other in real):
+                raise SandboxUnavailable(
+                    f"{name} cannot be protected: {link} is a symbolic link in the workspace, "
+                    "which a command could replace."
                 )
-    inside = sorted({one for one in real if beneath(one, root)})
-    gone = next((one for one in inside if not _kind(one)), None)
+    inside = sorted({path for path in real if is_beneath(path, root)})
+    gone = next((path for path in inside if not _file_type(path)), None)
     if gone is not None:
-        raise Unavailable(f"{gone} cannot be kept: it is not there, and a command could make it.")
+        raise SandboxUnavailable(
+            f"{gone} cannot be protected: it does not exist, and a command could create it."
+        )
     return inside
 
 
-def _links(path: str) -> set[str]:
-    """The links that a path passes, by where they really are."""
-    found: set[str] = set()
+def _links_on_way(path: str) -> set[str]:
+    """Return the links that a path passes through, by their real paths."""
+    links: set[str] = set()
     todo = [Path(path)]
     while todo:
         last = todo.pop()
         for step in (last, *last.parents):
             folder = os.path.realpath(step.parent)
             link = os.path.join(folder, step.name)  # noqa: PTH118  there are many
-            if link not in found and _kind(link) == stat.S_IFLNK:
-                found.add(link)
-                todo.append(Path(folder, os.readlink(link)))  # noqa: PTH115
-    return found
+            if link not in links and _file_type(link) == stat.S_IFLNK:
+                links.add(link)
+                todo.append(Path(folder, Path(link).readlink()))
+    return links
 
 
-def named_secrets(root: str, masked: Iterable[str]) -> list[str]:
-    """Where secrets may be: in the home folder, and where the host program says."""
-    home = os.path.expanduser("~")  # noqa: PTH111  there may be none, which is no reason to fail
+def list_secret_names(root: str, masked: Iterable[str]) -> list[str]:
+    """Return where secrets may be: in the home folder, and the paths that are masked."""
+    home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
     return [*(f"{home}/{name}" for name in SECRETS), *(f"{Path(root, name)}" for name in masked)]
 
 
-def secrets(named: Iterable[str], written: Collection[str]) -> list[str]:
-    """The real paths that no command may read: those that exist, and hold nothing to be written."""
-    real = sorted({os.path.realpath(one) for one in named if _kind(one)})
+def find_secrets(named: Iterable[str], written: Collection[str]) -> list[str]:
+    """Return the real paths that no command can read: existing ones without writable folders."""
+    real = sorted({os.path.realpath(path) for path in named if _file_type(path)})
     return [
-        one
-        for one in real
-        if _kind(one)
-        and not any(beneath(folder, one) for folder in written)
-        and not any(one != other and beneath(one, other) for other in real)
+        path
+        for path in real
+        if _file_type(path)
+        and not any(is_beneath(folder, path) for folder in written)
+        and not any(path != other and is_beneath(path, other) for other in real)
     ]

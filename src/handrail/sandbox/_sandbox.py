@@ -1,4 +1,4 @@
-"""The class `Sandbox`: commands that the kernel keeps inside a workspace."""
+"""The class `Sandbox`: runs commands that the kernel confines to a workspace."""
 
 from __future__ import annotations
 
@@ -9,62 +9,76 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from handrail import Refused, ToolFailed
-from handrail.sandbox import _bubblewrap as bubblewrap
-from handrail.sandbox._environment import harmless
-from handrail.sandbox._protected import beneath
-from handrail.sandbox._room import Room
-from handrail.sandbox._words import Limits, Report, Unavailable
+from handrail.sandbox._bubblewrap.tier import BubblewrapTier
+from handrail.sandbox._environment import safe_variables
+from handrail.sandbox._protected import is_beneath
+from handrail.sandbox._setup import Setup
+from handrail.sandbox._values import Report, ResourceLimits, SandboxUnavailable
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
-    from handrail.sandbox import _landlocked as landlocked
-    from handrail.sandbox._running import Running
+    from handrail.sandbox._landlock_tier import LandlockTier
+    from handrail.sandbox._process.running import Process
 
-Tier: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
+TierName: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
 _NONE: Mapping[str, str] = MappingProxyType({})
+_DEFAULT_LIMITS = ResourceLimits()
 
 
 class Sandbox:
-    """Runs commands that can write to one folder, and reach no network and no other process.
+    """Runs commands that can write to one folder, without network and without other processes.
 
     Args:
         root: The workspace.
-        tier: How; "auto" takes bubblewrap, and Landlock where that does not work.
-        network: Hosts that a command may reach, as names or as a proxy that knows them; none by
-            default.
-        writable: Protected names of the workspace that are left open, and folders elsewhere that
-            a command may write.
-        masked: What a command may not read, in the workspace or absolute, besides the usual
-            secrets of the home folder.
-        kept: What a command may not change, in the workspace or absolute, besides the usual
-            names. It has to be there; only bubblewrap can do this.
-        variables: What a command sees in its environment, besides a short harmless list.
-        limits: What one process may use up.
+        tier: The mechanism; "auto" uses bubblewrap, or Landlock if bubblewrap does not work.
+        network: Hosts that a command can reach, as names or as a proxy; none by default.
+        writable: Protected names of the workspace that stay writable, and folders elsewhere that
+            a command can write.
+        masked: Paths that a command cannot read, in the workspace or absolute, in addition to the
+            usual secrets of the home folder.
+        read_only: Paths that a command cannot change, in the workspace or absolute, in addition
+            to the protected names. They must exist, and this requires bubblewrap.
+        variables: Environment variables of every command, in addition to a short safe list.
+        limits: Resource limits of each process.
+
+    Attributes:
+        root: The real path of the workspace.
+        network: The hosts that a command can reach; empty for none.
+        writable: The folders outside the workspace that a command can write.
+        protected: The names in the workspace that are read-only for commands, if they exist.
 
     Raises:
-        Unavailable: This machine cannot do it. Nothing runs without a sandbox instead.
+        SandboxUnavailable: No sandbox works on this system. Nothing runs without one.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
         self,
         root: str | os.PathLike[str],
         *,
-        tier: Tier = "auto",
+        tier: TierName = "auto",
         network: Sequence[str] | Proxy = (),
         writable: Sequence[str] = (),
         masked: Sequence[str] = (),
-        kept: Sequence[str] = (),
+        read_only: Sequence[str] = (),
         variables: Mapping[str, str] = _NONE,
-        limits: Limits = Limits(),  # noqa: B008  a frozen value
+        limits: ResourceLimits = _DEFAULT_LIMITS,
     ) -> None:
-        room = Room(
-            root, writable=writable, masked=masked, kept=kept, variables=variables, limits=limits
+        setup = Setup(
+            root,
+            writable=writable,
+            masked=masked,
+            read_only=read_only,
+            variables=variables,
+            limits=limits,
         )
-        self.root = room.root
-        self._tier = _tier(tier, room, network)
+        self.root = setup.root
+        self._tier = _make_tier(tier, setup, network)
+        self.network = self._tier.hosts
+        self.writable = setup.written[1:]
+        self.protected = self._tier.protected
 
     def report(self) -> Report:
-        """Which layers are on, and what stays open."""
+        """Return what the sandbox enforces, and what it does not."""
         return self._tier.report()
 
     def start(
@@ -74,52 +88,52 @@ class Sandbox:
         cwd: str = "",
         variables: Mapping[str, str] = _NONE,
         notes: bool = False,
-    ) -> Running:
-        """Start a command in bash: no input, no terminal, one stream for all that it says.
+    ) -> Process:
+        """Start a command in bash: no input, no terminal, and one stream for all output.
 
         Args:
-            command: What bash is to run.
-            cwd: A folder, from the workspace.
-            variables: Kept from an earlier command. Those that steer programs are left out.
-            notes: Give the shell a file descriptor 3 that `Running.notes` reads.
+            command: The command for bash.
+            cwd: A folder relative to the workspace.
+            variables: Variables of an earlier command. Those that steer programs are dropped.
+            notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
         """
-        folder = self._folder(cwd)
+        folder = self._resolve_cwd(cwd)
         try:
-            return self._tier.start(command, folder, harmless(variables), notes=notes)
+            return self._tier.start(command, folder, safe_variables(variables), notes=notes)
         except FileNotFoundError:
-            words = "The workspace, or what the sandbox is made of, is not there any more."
-            raise Unavailable(words) from None
+            message = "The workspace or a temporary folder of the sandbox no longer exists."
+            raise SandboxUnavailable(message) from None
 
-    def _folder(self, cwd: str) -> str:
+    def _resolve_cwd(self, cwd: str) -> str:
         if not cwd:
             return self.root
         if "\0" in cwd:
-            raise ToolFailed("The folder has a NUL character in its name. Send it without.")
+            raise ToolFailed("The folder's name contains a NUL character. Remove it.")
         path = os.path.realpath(Path(self.root, cwd))
-        if not beneath(path, self.root):
-            raise Refused(f"{cwd!r} is outside the workspace. Give a folder that is in it.")
+        if not is_beneath(path, self.root):
+            raise Refused(f"Not run: {cwd!r} is outside the workspace. Use a folder inside it.")
         if not Path(path).is_dir():
-            raise ToolFailed(f"There is no folder {cwd!r} in the workspace.")
+            raise ToolFailed(f"The folder {cwd!r} does not exist in the workspace.")
         return path
 
 
-def _tier(
-    tier: Tier, room: Room, network: Sequence[str] | Proxy
-) -> bubblewrap.Tier | landlocked.Tier:
+def _make_tier(
+    tier: TierName, setup: Setup, network: Sequence[str] | Proxy
+) -> BubblewrapTier | LandlockTier:
     if tier == "landlock":
-        return _landlocked(room, network)
+        return _make_landlock_tier(setup, network)
     try:
-        return bubblewrap.Tier(room, network)
-    except Unavailable as first:
+        return BubblewrapTier(setup, network)
+    except SandboxUnavailable as first:
         if tier == "bubblewrap":
             raise
         try:
-            return _landlocked(room, network)
-        except Unavailable as second:
-            raise Unavailable(f"There is no sandbox to be had. {first} {second}") from None
+            return _make_landlock_tier(setup, network)
+        except SandboxUnavailable as second:
+            raise SandboxUnavailable(f"No sandbox is available. {first} {second}") from None
 
 
-def _landlocked(room: Room, network: Sequence[str] | Proxy) -> landlocked.Tier:
-    from handrail.sandbox import _landlocked as landlocked  # noqa: PLC0415  the second choice
+def _make_landlock_tier(setup: Setup, network: Sequence[str] | Proxy) -> LandlockTier:
+    from handrail.sandbox._landlock_tier import LandlockTier  # the second choice
 
-    return landlocked.Tier(room, network)
+    return LandlockTier(setup, network)

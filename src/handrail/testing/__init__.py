@@ -1,4 +1,4 @@
-"""What tests of agents need: a model without a model."""
+"""Test agents with a model that follows a script."""
 
 from handrail.testing._scripted import OffScript, ScriptedModel, Step
 

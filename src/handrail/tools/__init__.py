@@ -1,65 +1,65 @@
-"""The tools of a coding agent, over one workspace and one sandbox; one factory for each."""
+"""The coding tools: read, write, edit, glob, grep, bash and web_fetch, each with a factory."""
 
 from typing import TYPE_CHECKING
 
-from handrail._door import door
+from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.tools._bash import bash
-    from handrail.tools._change import undo
-    from handrail.tools._coding import coding, hidden_by
-    from handrail.tools._edit import edit
-    from handrail.tools._glob import glob
-    from handrail.tools._grep import grep
-    from handrail.tools._jobs import Jobs, read_job, stop_job
-    from handrail.tools._outline import Outline, outline
-    from handrail.tools._read import read
-    from handrail.tools._scan import Look, Planted, Scan
-    from handrail.tools._shell import Shell
-    from handrail.tools._web_fetch import web_fetch
-    from handrail.tools._workspace import Workspace
-    from handrail.tools._write import write
+    from handrail.tools._coding import coding_tools, hide_denied
+    from handrail.tools._edit.edit import edit
+    from handrail.tools._files.read import read
+    from handrail.tools._files.replace import undo
+    from handrail.tools._files.workspace import Workspace
+    from handrail.tools._files.write import write
+    from handrail.tools._outline import ToolSummary, outline
+    from handrail.tools._search.glob import glob
+    from handrail.tools._search.grep import grep
+    from handrail.tools._shell.bash import bash
+    from handrail.tools._shell.jobs import Jobs, read_job, stop_job
+    from handrail.tools._shell.leftovers import Scan, ScanReport, SuspiciousFile
+    from handrail.tools._shell.state import Shell
+    from handrail.tools._web.web_fetch import web_fetch
 else:
     _HOMES = {
-        "Jobs": "_jobs",
-        "Look": "_scan",
-        "Outline": "_outline",
-        "Planted": "_scan",
-        "Scan": "_scan",
-        "Shell": "_shell",
-        "Workspace": "_workspace",
-        "bash": "_bash",
-        "coding": "_coding",
-        "edit": "_edit",
-        "glob": "_glob",
-        "grep": "_grep",
-        "hidden_by": "_coding",
+        "Jobs": "_shell.jobs",
+        "Scan": "_shell.leftovers",
+        "ScanReport": "_shell.leftovers",
+        "Shell": "_shell.state",
+        "SuspiciousFile": "_shell.leftovers",
+        "ToolSummary": "_outline",
+        "Workspace": "_files.workspace",
+        "bash": "_shell.bash",
+        "coding_tools": "_coding",
+        "edit": "_edit.edit",
+        "glob": "_search.glob",
+        "grep": "_search.grep",
+        "hide_denied": "_coding",
         "outline": "_outline",
-        "read": "_read",
-        "read_job": "_jobs",
-        "stop_job": "_jobs",
-        "undo": "_change",
-        "web_fetch": "_web_fetch",
-        "write": "_write",
+        "read": "_files.read",
+        "read_job": "_shell.jobs",
+        "stop_job": "_shell.jobs",
+        "undo": "_files.replace",
+        "web_fetch": "_web.web_fetch",
+        "write": "_files.write",
     }
 
-    __getattr__, __dir__ = door(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
     "Jobs",
-    "Look",
-    "Outline",
-    "Planted",
     "Scan",
+    "ScanReport",
     "Shell",
+    "SuspiciousFile",
+    "ToolSummary",
     "Workspace",
     "bash",
-    "coding",
+    "coding_tools",
     "edit",
     "glob",
     "grep",
-    "hidden_by",
+    "hide_denied",
     "outline",
     "read",
     "read_job",

@@ -1,8 +1,8 @@
-"""Importers: rules that were written for another agent, as rules of ours.
+"""Importers: translate the rules of other agents into handrail rules.
 
 ``claude`` reads the permissions of a Claude Code ``settings.json``, ``codex`` a Codex ``.rules``
-file, ``gemini`` a policy file of the Gemini CLI. Each has ``translate``, which gives the rules and
-one note on each rule that it met. Nothing becomes looser on the way.
+file, ``gemini`` a policy file of the Gemini CLI. Each has ``translate``, which returns the rules
+and one note for each rule that it read. No rule becomes more permissive.
 """
 
 from handrail.policy.importers import claude, codex, gemini

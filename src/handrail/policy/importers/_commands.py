@@ -1,4 +1,4 @@
-"""Commands of other people's rules, in the words that ours name them by."""
+"""Commands of other agents' rules, as the words of a handrail command."""
 
 from __future__ import annotations
 
@@ -8,50 +8,51 @@ from collections.abc import Iterable, Sequence
 from itertools import dropwhile, takewhile
 from typing import Any
 
-from handrail.policy._lexer import lex
-from handrail.policy._rough import commands
-from handrail.policy._wrappers import base, matches, unwrap
+from handrail.policy._shell.rough import possible_commands
+from handrail.policy._shell.strict import lex
+from handrail.policy._shell.wrappers import matches, program_name, unwrap
 
 EVERY = "*"
-"""The command of a deny or an ask that means all of them."""
+"""The command of a deny or an ask that matches every command."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+")
 
 
-def words_of(text: str) -> tuple[str, ...] | None:
-    """The words of a text that is one plain command; None where it is not, or ours cannot say it.
+def plain_words(text: str) -> tuple[str, ...] | None:
+    """Return the words of one simple command; None if it is not one, or cannot be expressed.
 
-    Two readers have to agree, so that no redirection is left out unseen.
+    Two parsers must agree, so that no redirection is missed.
     """
     read = lex(text)
     if read is None or len(read) != 1 or list(read[0].argv) != shlex.split(text):
         return None
-    return read[0].argv if all(map(sayable, read[0].argv)) else None
+    return read[0].argv if all(map(is_expressible, read[0].argv)) else None
 
 
-def sayable(word: str) -> bool:
-    """Whether a word can stand in a command of ours, where blanks part words."""
+def is_expressible(word: str) -> bool:
+    """Return whether a word can be part of a handrail command, which is split at whitespace."""
     return word.split() == [word]
 
 
-def refused(text: str) -> tuple[str, bool]:
-    """The least command of ours that means all of a text, and whether it is all there."""
-    words = words_of(text)
+def least_command(text: str) -> tuple[str, bool]:
+    """Return the narrowest command that matches all of a text, and whether it is exact."""
+    words = plain_words(text)
     if words is not None:
-        return refused_words(words)
+        return least_command_of_words(words)
     raw = text.split()
     plain = list(takewhile(_PLAIN.fullmatch, raw))
-    command, exact = refused_words(plain)
+    command, exact = least_command_of_words(plain)
     return command, exact and plain == raw
 
 
-def refused_words(words: Sequence[str]) -> tuple[str, bool]:
-    """The least command of ours that means all that begins with these words, and whether exactly.
+def least_command_of_words(words: Sequence[str]) -> tuple[str, bool]:
+    """Return the narrowest command that matches everything starting with these words.
 
-    A program is refused by its name, wherever it lies, and whatever is set before it.
+    The second value says whether it is exact. A program is denied by its name, at any path and
+    with any variables set before it.
     """
-    kept = list(takewhile(sayable, dropwhile(_ASSIGNMENT.fullmatch, words)))
-    named = [base(kept[0]), *kept[1:]] if kept and base(kept[0]) else []
+    usable = list(takewhile(is_expressible, dropwhile(_ASSIGNMENT.fullmatch, words)))
+    named = [program_name(usable[0]), *usable[1:]] if usable and program_name(usable[0]) else []
     for shorter in (named, named[:1]):
         if _is_seen(shorter):
             return " ".join(shorter), shorter == list(words)
@@ -59,31 +60,33 @@ def refused_words(words: Sequence[str]) -> tuple[str, bool]:
 
 
 def _is_seen(words: Sequence[str]) -> bool:
-    """Whether ours sees these words where they are a line: of syntax, it sees what is inside."""
+    """Return whether a rule with these words matches the same words as a command."""
     wanted = tuple(words)
-    return wanted != (EVERY,) and any(matches(one, wanted) for one in commands(shlex.join(words)))
+    return wanted != (EVERY,) and any(
+        matches(argv, wanted) for argv in possible_commands(shlex.join(words))
+    )
 
 
-def meaning(named: Iterable[str]) -> str:
-    """What to know of a deny or an ask that means more than it did."""
+def describe_meaning(named: Iterable[str]) -> str:
+    """Return the note on a deny or an ask that matches more than before."""
     several = list(named)
     if EVERY in several:
-        return "it means every command here"
-    return f"it means everything that begins with {', '.join(several)} here"
+        return "in handrail it matches every command"
+    return f"in handrail it matches everything that starts with {', '.join(several)}"
 
 
-def allowing(named: Iterable[str]) -> dict[str, Any]:
-    """A rule that allows these commands, whatever follows them."""
+def allow_table(named: Iterable[str]) -> dict[str, Any]:
+    """Return a rule that allows these commands with any arguments."""
     several = list(named)
     command = several if len(several) > 1 else several[0]
     return {"decide": "allow", "command": command, "flags": "any", "operands": "any"}
 
 
-def warning(named: Iterable[str]) -> str:
-    """What to know of an allow that lets a program run others; empty where it does not."""
+def describe_risk(named: Iterable[str]) -> str:
+    """Return a warning about an allow for a program that runs others; empty if it does not."""
     for command in named:
         name = command.split()[0]
         inner = unwrap((name, "-c", "a b"))
-        if inner.commands or inner.lines:
-            return f"as there, it allows whatever {name} is told to run: think again"
+        if inner.commands or inner.nested:
+            return f"it allows everything that {name} can run; review it"
     return ""

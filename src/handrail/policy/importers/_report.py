@@ -1,4 +1,4 @@
-"""What became of somebody else's rules: one note on each, and the rules that stand for it."""
+"""The result of an import: one note for each rule, and the rules that replace it."""
 
 from __future__ import annotations
 
@@ -6,48 +6,49 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from handrail.policy._file import parse
-from handrail.policy._rule import Level
-from handrail.policy._toml import rule_text
+from handrail.policy._rules.parse import parse
+from handrail.policy._rules.rule import Level
+from handrail.policy._rules.toml_text import rule_text
 
 Fate: TypeAlias = Literal["imported", "inert", "widened", "narrowed", "lost"]
-"""What became of a rule.
+"""The result for one rule.
 
-It means the same here; it did nothing there, and is left out; as a deny or an ask it means more
-here; as an allow it means less here; it cannot be said here at all.
+``imported``: it means the same. ``inert``: it had no effect, and is skipped. ``widened``: a deny or
+an ask that matches more. ``narrowed``: an allow that allows less. ``lost``: handrail has no
+equivalent.
 """
 Table: TypeAlias = Mapping[str, Any]
-"""A rule as our files write it."""
-_SHOWN = 200
+"""A handrail rule as a TOML table."""
+_MAX_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What became of one rule, and why."""
+    """The result for one rule, and why."""
 
     kind: Fate
     source: str
-    """The rule as it stood there."""
+    """The original rule."""
     why: str = ""
-    """Empty where there is nothing more to say."""
+    """Empty if the kind says everything."""
 
     def __str__(self) -> str:
         rule = " ".join(self.source.split())
-        shown = rule if len(rule) <= _SHOWN else f"{rule[: _SHOWN - 1]}…"
+        shown = rule if len(rule) <= _MAX_SHOWN_CHARS else f"{rule[: _MAX_SHOWN_CHARS - 1]}…"
         return f"{self.kind}: {shown}" + (f" ({self.why})" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Rules of ours, and a note on each rule that they were made of."""
+    """The translated rules, and a note for each original rule."""
 
     text: str
-    """A rule file of ours; each note stands in it above the rules that came of it."""
+    """A handrail rule file, with each note as a comment above its rules."""
     notes: tuple[Note, ...]
 
 
-class Draft(NamedTuple):
-    """What a rule becomes."""
+class RuleTranslation(NamedTuple):
+    """The translation of a rule."""
 
     kind: Fate
     why: str = ""
@@ -55,36 +56,36 @@ class Draft(NamedTuple):
     mode: str = ""
 
 
-class Entry(NamedTuple):
-    """A rule as it stood there, and what it becomes."""
+class TranslatedRule(NamedTuple):
+    """An original rule and its translation."""
 
     source: str
-    draft: Draft
+    translation: RuleTranslation
 
 
-def report(entries: Iterable[Entry]) -> Imported:
-    """Entries as one file, read once to be certain that it can be.
+def report(rules: Iterable[TranslatedRule]) -> Imported:
+    """Return the translations as one file, and check that it can be read.
 
-    An entry with a mode comes first, or TOML takes it for a rule's.
+    A translation with a mode must come first, or TOML would read the mode as a key of a rule.
     """
     notes: list[Note] = []
     blocks: list[str] = []
-    for source, draft in entries:
-        note = Note(draft.kind, source, draft.why)
-        mode = [f'mode = "{draft.mode}"\n'] if draft.mode else []
+    for source, translation in rules:
+        note = Note(translation.kind, source, translation.why)
+        mode = [f'mode = "{translation.mode}"\n'] if translation.mode else []
         notes.append(note)
-        tables = [rule_text(table) for table in draft.tables]
+        tables = [rule_text(table) for table in translation.tables]
         blocks.append("\n".join([f"# {_printable(str(note))}", *mode, *tables]).rstrip("\n") + "\n")
     text = "\n".join(blocks)
     parse(text, file="imported", level=Level.RUN)
     return Imported(text, tuple(notes))
 
 
-def listed(value: object) -> list[Any] | None:
-    """The items of a list; None where it is none."""
+def as_list(value: object) -> list[Any] | None:
+    """Return the items of a list; None if the value is not a list."""
     return list(cast("Iterable[Any]", value)) if isinstance(value, list) else None
 
 
 def _printable(text: str) -> str:
-    """Text that ends neither its line nor the comment that it stands in."""
+    """Return text that cannot end the comment that contains it."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,7 +1,7 @@
-"""Claude Code: the permissions of a ``settings.json``, as rules of ours.
+"""Claude Code: translate the permissions of a ``settings.json``.
 
-As here, a deny comes before an ask and an ask before an allow. Where it is in doubt what a rule
-means there, a deny or an ask is read widely and an allow narrowly.
+As in handrail, a deny overrides an ask, and an ask overrides an allow. If the meaning of a rule is
+unclear, a deny or an ask is read widely and an allow narrowly.
 """
 
 from __future__ import annotations
@@ -10,18 +10,24 @@ import json
 import re
 from typing import Any, cast
 
-from handrail.judgement import Verdict
-from handrail.policy._errors import Unusable
-from handrail.policy._glob import name_glob
+from handrail.permissions import Verdict
+from handrail.policy._rules.errors import InvalidRule
+from handrail.policy._rules.glob import name_glob
 from handrail.policy.importers._commands import (
     EVERY,
-    allowing,
-    meaning,
-    refused,
-    warning,
-    words_of,
+    allow_table,
+    describe_meaning,
+    describe_risk,
+    least_command,
+    plain_words,
 )
-from handrail.policy.importers._report import Draft, Entry, Imported, listed, report
+from handrail.policy.importers._report import (
+    Imported,
+    RuleTranslation,
+    TranslatedRule,
+    as_list,
+    report,
+)
 
 _OURS = {
     "Bash": "bash",
@@ -34,10 +40,10 @@ _OURS = {
     "WebSearch": "web_search",
     "Write": "write",
 }
-"""Tools by their names there and here; every other keeps its name."""
+"""Tools by their names in Claude Code and in handrail. Other tools keep their names."""
 _READERS, _EDITORS = ["read", "glob", "grep"], ["edit", "write"]
 _INERT = {"Glob", "Grep", "LS", "MultiEdit", "NotebookEdit", "Write"}
-"""Tools whose paths are never looked at there."""
+"""Tools whose paths Claude Code never checks."""
 _OWN_FIELDS = {"command", "file_path", "notebook_path", "path", "url"}
 _SHELL_FIELDS = {"command", "dangerouslyDisableSandbox", "run_in_background", "timeout"}
 _VERDICTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
@@ -50,111 +56,135 @@ _ESCAPES = re.compile(r"\\(.)|\[[^\]]*\]")
 
 
 def translate(text: str, *, file: str = ".claude/settings.json") -> Imported:
-    """The permissions of a settings file; Unusable, with the line, where it is not JSON.
+    """Translate the permissions of a settings file. Raises InvalidRule if it is not valid.
 
-    Patterns such as ``/src`` begin at the file's project: give its path from there.
+    Patterns such as ``/src`` start at the project of the file, so ``file`` must be relative to it.
     """
-    permissions = _permissions(text, file)
-    entries: list[Entry] = []
+    permissions = _read_permissions(text, file)
+    entries: list[TranslatedRule] = []
     if "defaultMode" in permissions:
         mode = permissions.pop("defaultMode")
-        entries.append(Entry(f"defaultMode: {mode}", _mode(str(mode))))
+        entries.append(TranslatedRule(f"defaultMode: {mode}", _translate_mode(str(mode))))
     for verdict in _VERDICTS:
-        rules = _texts(permissions.pop(verdict, []), verdict, file)
-        entries += [Entry(f"{verdict}: {one}", _draft(verdict, one.strip(), file)) for one in rules]
-    folders = _texts(permissions.pop("additionalDirectories", []), "additionalDirectories", file)
-    entries += [Entry(f"additionalDirectories: {one}", _directory(one)) for one in folders]
-    other = Draft("lost", "it is no rule: here, whoever makes the executor chooses")
-    entries += [Entry(f"{key}: {json.dumps(one)}", other) for key, one in permissions.items()]
+        rules = _as_texts(permissions.pop(verdict, []), verdict, file)
+        entries += [
+            TranslatedRule(f"{verdict}: {rule}", _translate_rule(verdict, rule.strip(), file))
+            for rule in rules
+        ]
+    folders = _as_texts(permissions.pop("additionalDirectories", []), "additionalDirectories", file)
+    entries += [
+        TranslatedRule(f"additionalDirectories: {folder}", _translate_directory(folder))
+        for folder in folders
+    ]
+    other = RuleTranslation("lost", "not a rule; in handrail, your application decides this")
+    entries += [
+        TranslatedRule(f"{key}: {json.dumps(value)}", other) for key, value in permissions.items()
+    ]
     return report(entries)
 
 
-def _permissions(text: str, file: str) -> dict[str, Any]:
+def _read_permissions(text: str, file: str) -> dict[str, Any]:
     try:
         settings = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Unusable(f"{file}:{error.lineno}: {error.msg}") from None
+        raise InvalidRule(f"invalid JSON: {error.msg}", file=file, line=error.lineno) from None
     except RecursionError:
-        raise Unusable(f"{file}: it is nested too deeply") from None
-    whole = _object(settings, "all of it", file)
-    return dict(_object(whole.get("permissions", {}), "permissions", file))
+        raise InvalidRule("the JSON is nested too deeply", file=file) from None
+    whole = _as_object(settings, "the file", file)
+    return dict(_as_object(whole.get("permissions", {}), "permissions", file))
 
 
-def _object(value: Any, what: str, file: str) -> dict[str, Any]:
+def _as_object(value: Any, what: str, file: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Unusable(f"{file}: {what} must be an object")
+        raise InvalidRule(f"{what} must be a JSON object", file=file)
     return cast("dict[str, Any]", value)
 
 
-def _texts(value: object, what: str, file: str) -> list[str]:
-    several = listed(value)
-    if several is None or not all(isinstance(one, str) for one in several):
-        raise Unusable(f"{file}: {what} must be a list of texts")
+def _as_texts(value: object, what: str, file: str) -> list[str]:
+    several = as_list(value)
+    if several is None or not all(isinstance(item, str) for item in several):
+        raise InvalidRule(f"{what} must be a list of strings", file=file)
     return several
 
 
-def _mode(mode: str) -> Draft:
+def _translate_mode(mode: str) -> RuleTranslation:
     match mode:
         case "plan":
-            return Draft("imported", mode="plan")
+            return RuleTranslation("imported", mode="plan")
         case "default":
-            why = "what only reads is not asked about here, wherever it reads"
-            return Draft("imported", why, mode="ask")
+            why = "in handrail, reading needs no approval, outside the workspace too"
+            return RuleTranslation("imported", why, mode="ask")
         case "acceptEdits":
-            why = "mode edits would let every tool write; this lets these write in the workspace"
+            why = (
+                "mode edits would allow every tool to write; this rule allows two, in the workspace"
+            )
             table = {"decide": "allow", "tools": _EDITORS, "access": "read|write file:**"}
-            return Draft("imported", why, (table,), mode="ask")
+            return RuleTranslation("imported", why, (table,), mode="ask")
         case "bypassPermissions":
-            return Draft("lost", "no import opens everything: choose mode open, and a sandbox")
+            return RuleTranslation(
+                "lost", "an import never allows everything; use mode open with a sandbox"
+            )
         case "dontAsk":
-            return Draft("lost", "run without an approver: every question is then a no")
+            return RuleTranslation(
+                "lost", "run without an approver: calls that need approval are then denied"
+            )
         case _:
-            return Draft("lost", "there is no such mode here")
+            return RuleTranslation("lost", "handrail has no such mode")
 
 
-def _directory(folder: str) -> Draft:
+def _translate_directory(folder: str) -> RuleTranslation:
     if "*" in folder or "?" in folder:
-        return Draft("lost", "a path with a star or a question mark in it means many here")
-    place = f"{(folder or '.').rstrip('/')}/**"
-    table = {"decide": "allow", "tools": _READERS, "access": f"read file:{place}"}
-    return Draft("narrowed", "reading there is allowed; writing there is not", (table,))
+        return RuleTranslation("lost", "handrail would read * and ? in the path as wildcards")
+    below = f"{(folder or '.').rstrip('/')}/**"
+    table = {"decide": "allow", "tools": _READERS, "access": f"read file:{below}"}
+    return RuleTranslation("narrowed", "it allows reading in the folder, not writing", (table,))
 
 
-def _draft(verdict: Verdict, rule: str, file: str) -> Draft:
+def _translate_rule(verdict: Verdict, rule: str, file: str) -> RuleTranslation:
     parsed = _RULE.fullmatch(rule)
     if parsed is None:
-        return Draft("lost", "it is no rule: neither a tool nor a tool with something in brackets")
+        return RuleTranslation("lost", "not a rule; a rule is TOOL or TOOL(...)")
     tool, inner = parsed[1], parsed[2]
     if inner is None or inner.strip() == "*":
-        return _whole(verdict, tool)
-    return _particular(verdict, tool, inner.strip(), file)
+        return _translate_whole(verdict, tool)
+    return _translate_particular(verdict, tool, inner.strip(), file)
 
 
-def _particular(verdict: Verdict, tool: str, spec: str, file: str) -> Draft:
-    """A tool with something in brackets."""
+def _translate_particular(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
+    """Translate a rule of the form TOOL(...)."""
     field = _FIELD.fullmatch(spec)
     named = field[1] if field else ""
     if tool == "Bash" and (named not in _SHELL_FIELDS or spec.endswith(":*")):
-        return _bash(verdict, spec)
+        return _translate_bash(verdict, spec)
     if tool in _INERT:
-        return Draft("inert", "paths are looked at there in Read(...) and Edit(...) alone")
+        return RuleTranslation("inert", "Claude Code checks paths only in Read(...) and Edit(...)")
     if tool in ("Read", "Edit") and spec and named not in _OWN_FIELDS:
-        return (_negated if spec[0] == "!" else _path)(verdict, tool, spec, file)
+        return (_translate_exception if spec[0] == "!" else _translate_path)(
+            verdict, tool, spec, file
+        )
     if field and (tool, named) == ("WebFetch", "domain"):
-        return _domain(verdict, field[2].lower())
-    return _argument(verdict, tool, named, field[2]) if field else _unknown(verdict, tool)
+        return _translate_domain(verdict, field[2].lower())
+    return (
+        _translate_argument(verdict, tool, named, field[2])
+        if field
+        else _translate_unknown(verdict, tool)
+    )
 
 
-def _whole(verdict: Verdict, tool: str) -> Draft:
-    """A tool without more: every call of it."""
+def _translate_whole(verdict: Verdict, tool: str) -> RuleTranslation:
+    """Translate a rule for every call of a tool."""
     if tool == "Bash":
         if verdict == "allow":
-            return Draft("lost", "no rule here allows every command: mode open does, in a sandbox")
-        return Draft("imported", tables=({"decide": verdict, "command": EVERY},))
+            return RuleTranslation(
+                "lost", "no handrail rule allows every command; mode open does, in a sandbox"
+            )
+        return RuleTranslation("imported", tables=({"decide": verdict, "command": EVERY},))
     server = tool.removeprefix("mcp__").partition("__")[0]
     if verdict == "allow" and ("*" in server or "?" in tool):
-        return Draft("inert", "an allow there has to name a tool, or a server")
-    return Draft("imported", tables=({"decide": verdict, "tools": _names(verdict, tool)},))
+        return RuleTranslation("inert", "Claude Code ignores an allow that names no tool or server")
+    return RuleTranslation(
+        "imported", tables=({"decide": verdict, "tools": _names(verdict, tool)},)
+    )
 
 
 def _names(verdict: Verdict, tool: str) -> list[str]:
@@ -162,66 +192,73 @@ def _names(verdict: Verdict, tool: str) -> list[str]:
         server = tool.removeprefix("mcp__")
         return [tool if "__" in server or "*" in server else f"{tool}__*"]
     if "*" in tool:
-        return list(dict.fromkeys([tool, *(_OURS[one] for one in _OURS if name_glob(tool)(one))]))
+        return list(
+            dict.fromkeys([tool, *(_OURS[name] for name in _OURS if name_glob(tool)(name))])
+        )
     if verdict != "allow" and tool in ("Read", "Edit"):
         return _READERS if tool == "Read" else _EDITORS
     return [_OURS.get(tool, tool)]
 
 
-def _unknown(verdict: Verdict, tool: str) -> Draft:
-    """Something in brackets that ours has no words for."""
+def _translate_unknown(verdict: Verdict, tool: str) -> RuleTranslation:
+    """Translate a condition that handrail cannot express."""
     if verdict == "allow":
-        return Draft("lost", f"a rule here cannot say which calls of {tool} are meant")
-    tables = _whole(verdict, tool).tables
-    return Draft("widened", f"it means every call of {tool} here", tables)
+        return RuleTranslation("lost", f"handrail cannot express which calls of {tool} match")
+    tables = _translate_whole(verdict, tool).tables
+    return RuleTranslation("widened", f"in handrail it matches every call of {tool}", tables)
 
 
-def _bash(verdict: Verdict, spec: str) -> Draft:
+def _translate_bash(verdict: Verdict, spec: str) -> RuleTranslation:
     if _NO_SUCH_PROGRAM.match(spec):
-        return Draft("inert", "':*' counts there at the end alone, so that this means no command")
+        return RuleTranslation(
+            "inert", "Claude Code reads ':*' only at the end, so this matches no command"
+        )
     text = f"{spec.removesuffix(':*')} *" if spec.endswith(":*") else spec
     head, star, tail = text.partition("*")
     if verdict != "allow":
-        return _refused(verdict, head, star + tail)
-    words = words_of(head)
+        return _restrict_command(verdict, head, star + tail)
+    words = plain_words(head)
     if tail or words is None:
-        return Draft("lost", "an allow here is a command in plain words, and what follows them")
+        return RuleTranslation(
+            "lost", "a handrail allow lists plain words, then flags and operands"
+        )
     command = " ".join(words)
-    table = allowing([command]) if star else {"decide": "allow", "command": command}
-    glued = bool(star) and not head.endswith(" ")
-    why = f"it means the word {words[-1]!r} here, and none that begins with it" if glued else ""
-    whys = "; ".join(filter(None, [why, warning([command])]))
-    return Draft("narrowed" if glued else "imported", whys, (table,))
+    table = allow_table([command]) if star else {"decide": "allow", "command": command}
+    is_prefix = bool(star) and not head.endswith(" ")
+    why = f"in handrail {words[-1]!r} matches only that word" if is_prefix else ""
+    whys = "; ".join(filter(None, [why, describe_risk([command])]))
+    return RuleTranslation("narrowed" if is_prefix else "imported", whys, (table,))
 
 
-def _refused(verdict: Verdict, head: str, rest: str) -> Draft:
-    """A deny or an ask of commands: by the whole words before the first star."""
+def _restrict_command(verdict: Verdict, head: str, rest: str) -> RuleTranslation:
+    """Translate a deny or an ask: by the whole words before the first star."""
     whole = head if not rest else head[: head.rfind(" ") + 1]
-    command, exact = refused(whole)
+    command, exact = least_command(whole)
     table = {"decide": verdict, "command": command}
     if exact and rest == "*" and whole == head:
-        return Draft("imported", tables=(table,))
-    return Draft("widened", meaning([command]), (table,))
+        return RuleTranslation("imported", tables=(table,))
+    return RuleTranslation("widened", describe_meaning([command]), (table,))
 
 
-def _path(verdict: Verdict, tool: str, spec: str, file: str) -> Draft:
+def _translate_path(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
     if verdict == "allow":
-        return _allowed_path(tool, spec, file)
-    plain = _ESCAPES.sub(lambda found: found[1] or "?", spec)
+        return _allow_path(tool, spec, file)
+    plain = _ESCAPES.sub(lambda match: match[1] or "?", spec)
     verbs = {"Edit": "write|destroy", "Read": "*" if verdict == "deny" else "read"}[tool]
-    places = [f"{verbs} file:{one}" for one in _anywhere(plain)]
-    table = {"decide": verdict, "access": places}
+    table = {"decide": verdict, "access": [f"{verbs} file:{path}" for path in _anywhere(plain)]}
     if plain != spec:
-        return Draft("widened", "a choice of letters is any letter here", (table,))
-    if plain.startswith("/") and not plain.startswith("//"):
-        return Draft(
-            "widened", "it is not known here where it begins: it means any depth", (table,)
+        return RuleTranslation(
+            "widened", "in handrail a set of letters matches any letter", (table,)
         )
-    return Draft("imported", tables=(table,))
+    if plain.startswith("/") and not plain.startswith("//"):
+        return RuleTranslation(
+            "widened", "the start of the path is unknown, so it matches at any depth", (table,)
+        )
+    return RuleTranslation("imported", tables=(table,))
 
 
 def _anywhere(pattern: str) -> list[str]:
-    """Where a deny or an ask holds: at every depth, unless its pattern says where it begins."""
+    """Return the globs of a deny or an ask: at every depth, unless the pattern has a start."""
     if pattern.startswith(("//", "~/")):
         return [_below(pattern.removeprefix("/"))]
     path = _below(pattern.lstrip("/").removeprefix("./"))
@@ -229,55 +266,57 @@ def _anywhere(pattern: str) -> list[str]:
 
 
 def _below(path: str) -> str:
-    """A path and what lies below it."""
+    """Return a glob for a path and everything below it."""
     return path if path.endswith("**") else f"{path.rstrip('/')}/**"
 
 
-def _allowed_path(tool: str, spec: str, file: str) -> Draft:
+def _allow_path(tool: str, spec: str, file: str) -> RuleTranslation:
     if _ESCAPES.search(spec):
-        return Draft("lost", "a path here has neither escapes nor choices of letters")
+        return RuleTranslation("lost", "a handrail path has no escapes and no sets of letters")
     if spec.startswith("/") and not spec.startswith("//"):
         if file.startswith(("/", "~")):
-            return Draft("lost", "it is not known here where it begins")
-        return _allowed_place(tool, spec.removeprefix("/"))
+            return RuleTranslation("lost", "the start of the path is unknown")
+        return _allow_below(tool, spec.removeprefix("/"))
     if spec.startswith(("//", "~/")):
-        return _allowed_place(tool, spec.removeprefix("/"))
-    place = spec.removeprefix("./")
-    if "/" in place.rstrip("/") or place == "**":
-        return _allowed_place(tool, place)
-    return _allowed_place(tool, place, "it means the workspace itself here, and no folder in it")
+        return _allow_below(tool, spec.removeprefix("/"))
+    path = spec.removeprefix("./")
+    if "/" in path.rstrip("/") or path == "**":
+        return _allow_below(tool, path)
+    return _allow_below(tool, path, "in handrail it matches only at the top of the workspace")
 
 
-def _allowed_place(tool: str, place: str, why: str = "") -> Draft:
-    """A place for the tools that look at it there: another tool may do more than they do."""
+def _allow_below(tool: str, path: str, why: str = "") -> RuleTranslation:
+    """Allow a path for the tools that Claude Code checks; another tool may do more with it."""
     verbs, tools = ("read", _READERS) if tool == "Read" else ("read|write", _EDITORS)
-    table = {"decide": "allow", "tools": tools, "access": f"{verbs} file:{_below(place)}"}
-    return Draft("narrowed" if why else "imported", why, (table,))
+    table = {"decide": "allow", "tools": tools, "access": f"{verbs} file:{_below(path)}"}
+    return RuleTranslation("narrowed" if why else "imported", why, (table,))
 
 
-def _negated(verdict: Verdict, tool: str, spec: str, file: str) -> Draft:
-    """An exception from the rules of the same list."""
+def _translate_exception(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
+    """Translate an exception to the rules of the same list."""
     if verdict == "allow":
-        tables = _path("ask", tool, spec[1:], file).tables
-        return Draft("widened", "an exception from an allow is asked about here", tables)
-    return Draft("lost", f"there are no exceptions here: {verdict} holds without it")
+        tables = _translate_path("ask", tool, spec[1:], file).tables
+        return RuleTranslation(
+            "widened", "in handrail an exception to an allow needs approval", tables
+        )
+    return RuleTranslation("lost", f"handrail has no exceptions: the {verdict} applies without it")
 
 
-def _domain(verdict: Verdict, domain: str) -> Draft:
+def _translate_domain(verdict: Verdict, domain: str) -> RuleTranslation:
     if not _HOST.fullmatch(domain):
-        return _unknown(verdict, "WebFetch")
+        return _translate_unknown(verdict, "WebFetch")
     table: dict[str, Any] = {"decide": verdict}
     if verdict == "allow":
         table["tools"] = [_OURS["WebFetch"]]
-    return Draft("imported", tables=({**table, "access": f"* net:{domain}/**"},))
+    return RuleTranslation("imported", tables=({**table, "access": f"* net:{domain}/**"},))
 
 
-def _argument(verdict: Verdict, tool: str, name: str, value: str) -> Draft:
-    """A rule on one argument of a call."""
+def _translate_argument(verdict: Verdict, tool: str, name: str, value: str) -> RuleTranslation:
+    """Translate a rule on one argument of a call."""
     if verdict == "allow" or name in _OWN_FIELDS:
-        return Draft("inert", f"{name} is not looked at there")
+        return RuleTranslation("inert", f"Claude Code ignores {name}")
     if "*" in value or _NUMBER.match(value):
-        return _unknown(verdict, tool)
+        return _translate_unknown(verdict, tool)
     values = [*({"true": [True], "false": [False]}.get(value, [])), value]
     table = {"decide": verdict, "tools": _names(verdict, tool), "args": {name: {"in": values}}}
-    return Draft("imported", tables=(table,))
+    return RuleTranslation("imported", tables=(table,))

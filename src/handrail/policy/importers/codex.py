@@ -1,6 +1,6 @@
-"""Codex: the prefix rules of a ``.rules`` file, as rules of ours.
+"""Codex: translate the prefix rules of a ``.rules`` file.
 
-The file is read as literals and never run. As here, the strictest rule that matches decides there.
+The file is read as literals and never run. As in handrail, the strictest matching rule decides.
 """
 
 from __future__ import annotations
@@ -13,21 +13,27 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from handrail.judgement import Verdict
-from handrail.policy._errors import Unusable
-from handrail.policy._example import means_line
-from handrail.policy._file import parse
-from handrail.policy._rule import Level
-from handrail.policy._toml import rule_text
+from handrail.permissions import Verdict
+from handrail.policy._rules.errors import InvalidRule
+from handrail.policy._rules.examples import matches_shell_command
+from handrail.policy._rules.parse import parse
+from handrail.policy._rules.rule import Level
+from handrail.policy._rules.toml_text import rule_text
 from handrail.policy.importers._commands import (
     EVERY,
-    allowing,
-    meaning,
-    refused_words,
-    sayable,
-    warning,
+    allow_table,
+    describe_meaning,
+    describe_risk,
+    is_expressible,
+    least_command_of_words,
 )
-from handrail.policy.importers._report import Draft, Entry, Imported, listed, report
+from handrail.policy.importers._report import (
+    Imported,
+    RuleTranslation,
+    TranslatedRule,
+    as_list,
+    report,
+)
 
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _PARAMETERS = {
@@ -35,35 +41,35 @@ _PARAMETERS = {
     "network_rule": ("host", "protocol", "decision", "justification"),
     "host_executable": ("name", "paths"),
 }
-_MOST = 256
-"""Commands that the alternatives of one rule become, at most."""
+_MAX_COMMANDS = 256
+"""Commands that the alternatives of one rule expand to."""
 _Values: TypeAlias = dict[str, Any]
 _Pattern: TypeAlias = list[list[str]]
 
 
 class _Examples(NamedTuple):
-    """Command lines that a rule says it means, and that it does not mean."""
+    """Commands that a rule must match, and commands that it must not match."""
 
     match: list[str]
     not_match: list[str]
 
     def failing(self, table: _Values) -> _Examples:
-        """Those that do not hold of a rule of ours."""
+        """Return the examples that fail for a handrail rule."""
         rule = parse(rule_text(table), file="imported", level=Level.RUN).rules[0]
         return _Examples(
-            [one for one in self.match if not means_line(rule, one)],
-            [one for one in self.not_match if means_line(rule, one)],
+            [line for line in self.match if not matches_shell_command(rule, line)],
+            [line for line in self.not_match if matches_shell_command(rule, line)],
         )
 
     def without(self, others: _Examples) -> _Values:
-        """All but some, as a rule of ours writes them."""
-        match = [one for one in self.match if one not in others.match]
-        not_match = [one for one in self.not_match if one not in others.not_match]
+        """Return all but some examples, as keys of a handrail rule."""
+        match = [line for line in self.match if line not in others.match]
+        not_match = [line for line in self.not_match if line not in others.not_match]
         return ({"match": match} if match else {}) | ({"not_match": not_match} if not_match else {})
 
 
 class _Attempt(NamedTuple):
-    """A rule of ours that may be strict enough."""
+    """A handrail rule that may be strict enough."""
 
     commands: list[str]
     exact: bool
@@ -71,25 +77,27 @@ class _Attempt(NamedTuple):
     failing: _Examples
 
     @classmethod
-    def of(cls, head: _Values, examples: _Examples, commands: list[str], exact: bool) -> _Attempt:  # noqa: FBT001  a pair, taken apart
+    def of(
+        cls, head: _Values, examples: _Examples, commands: list[str], *, exact: bool
+    ) -> _Attempt:
         table = {**head, "command": commands if len(commands) > 1 else commands[0]}
         return cls(commands, exact, table, examples.failing(table))
 
 
 def translate(text: str, *, file: str = "default.rules") -> Imported:
-    """The rules of a file; Unusable, with the line, where it is more than calls with literals."""
-    return report(_entry(node, text, file) for node in _calls(text, file))
+    """Translate the rules of a file. Raises InvalidRule if it has more than calls with literals."""
+    return report(_translate_call(node, text, file) for node in _calls(text, file))
 
 
 def _calls(text: str, file: str) -> Iterator[ast.Call]:
     try:
-        with warnings.catch_warnings():  # of escapes that Python means to give up
+        with warnings.catch_warnings():  # about escapes that Python deprecates
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise Unusable(f"{file}:{error.lineno or 1}: {error.msg}") from None
+        raise InvalidRule(error.msg, file=file, line=error.lineno or 1) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Unusable(f"{file}: it cannot be read: {error}") from None
+        raise InvalidRule(f"cannot be parsed: {error}", file=file) from None
     for node in tree.body:
         match node:
             case ast.Expr(ast.Call(ast.Name(name)) as call) if name in _PARAMETERS:
@@ -97,90 +105,103 @@ def _calls(text: str, file: str) -> Iterator[ast.Call]:
             case ast.Expr(ast.Constant(str())):
                 pass
             case _:
-                raise Unusable(f"{file}:{node.lineno}: there may be {', '.join(_PARAMETERS)} only")
+                reason = f"unsupported statement; use only {', '.join(_PARAMETERS)}"
+                raise InvalidRule(reason, file=file, line=node.lineno)
 
 
-def _entry(call: ast.Call, text: str, file: str) -> Entry:
+def _translate_call(call: ast.Call, text: str, file: str) -> TranslatedRule:
     name = cast("ast.Name", call.func).id
     source = ast.get_source_segment(text, call) or name
     try:
-        values = _values(call, _PARAMETERS[name])
+        values = _read_values(call, _PARAMETERS[name])
         if name == "host_executable":
-            why = "an allow here means the name as it is written, and no path that it may lie at"
-            return Entry(source, Draft("narrowed", why))
-        return Entry(source, _prefix(values) if name == "prefix_rule" else _network(values))
-    except (Unusable, ValueError) as error:
-        raise Unusable(f"{file}:{call.lineno}: {error}") from None
+            why = "a handrail allow matches a program by its exact name, not by its path"
+            return TranslatedRule(source, RuleTranslation("narrowed", why))
+        return TranslatedRule(
+            source,
+            _translate_prefix_rule(values)
+            if name == "prefix_rule"
+            else _translate_network_rule(values),
+        )
+    except (InvalidRule, ValueError) as error:
+        problem = error if isinstance(error, InvalidRule) else InvalidRule(str(error))
+        raise problem.at(file, call.lineno) from None
 
 
-def _values(call: ast.Call, names: Sequence[str]) -> _Values:
-    if len(call.args) > len(names) or any(one.arg not in names for one in call.keywords):
-        raise Unusable(f"{ast.unparse(call.func)} takes {', '.join(names)}")
-    given = [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
+def _read_values(call: ast.Call, names: Sequence[str]) -> _Values:
+    if len(call.args) > len(names) or any(keyword.arg not in names for keyword in call.keywords):
+        raise InvalidRule(f"{ast.unparse(call.func)} accepts only {', '.join(names)}")
+    given = [
+        *zip(names, call.args, strict=False),
+        *((keyword.arg, keyword.value) for keyword in call.keywords),
+    ]
     values: _Values = {}
     for name, node in given:
         try:
             values[str(name)] = ast.literal_eval(node)
         except (ValueError, TypeError, RecursionError, MemoryError):
-            raise Unusable(f"{name} must be written out") from None
+            raise InvalidRule(f"{name} must be a literal") from None
     return values
 
 
-def _verdict(values: _Values, verdicts: dict[str, Verdict]) -> Verdict:
+def _read_verdict(values: _Values, verdicts: dict[str, Verdict]) -> Verdict:
     decision = values.get("decision")
     verdict = verdicts.get("allow" if decision is None else str(decision))
     if verdict is None:
-        raise Unusable(f"decision must be one of {', '.join(verdicts)}")
+        raise InvalidRule(f"decision must be one of {', '.join(verdicts)}")
     return verdict
 
 
-def _network(values: _Values) -> Draft:
-    verdict = _verdict(values, {**_VERDICTS, "deny": "deny"})
+def _translate_network_rule(values: _Values) -> RuleTranslation:
+    verdict = _read_verdict(values, {**_VERDICTS, "deny": "deny"})
     host = values.get("host")
-    if not isinstance(host, str) or not sayable(host):
-        raise Unusable("host must be a name")
+    if not isinstance(host, str) or not is_expressible(host):
+        raise InvalidRule("host must be a host name")
     if verdict == "allow":
-        return Draft("lost", "a rule here cannot name a protocol, and so would allow all of them")
+        return RuleTranslation(
+            "lost", "a handrail rule cannot name a protocol, so it would allow all of them"
+        )
     table = {"decide": verdict, **_reason(values), "access": f"* net:{host.lower()}/**"}
-    return Draft("widened", "it means every protocol here", (table,))
+    return RuleTranslation("widened", "in handrail it matches every protocol", (table,))
 
 
-def _prefix(values: _Values) -> Draft:
-    verdict, pattern = _verdict(values, _VERDICTS), _pattern(values.get("pattern"))
-    examples = _Examples(_lines(values, "match"), _lines(values, "not_match"))
+def _translate_prefix_rule(values: _Values) -> RuleTranslation:
+    verdict, pattern = _read_verdict(values, _VERDICTS), _read_pattern(values.get("pattern"))
+    examples = _Examples(_read_lines(values, "match"), _read_lines(values, "not_match"))
     if verdict == "allow":
-        return _allowed(pattern, _reason(values), examples)
-    return _refused({"decide": verdict, **_reason(values)}, pattern, examples)
+        return _allow(pattern, _reason(values), examples)
+    return _restrict({"decide": verdict, **_reason(values)}, pattern, examples)
 
 
-def _pattern(value: Any) -> _Pattern:
+def _read_pattern(value: Any) -> _Pattern:
     elements = [
-        [one] if isinstance(one, str) else _texts(one, "pattern") for one in _list(value, "pattern")
+        [element] if isinstance(element, str) else _as_texts(element, "pattern")
+        for element in _as_list(value, "pattern")
     ]
     if not elements or not all(elements):
-        raise Unusable("pattern must be a list of words, and of lists of words to choose from")
+        raise InvalidRule("pattern must be a list of words, or of lists of alternative words")
     return elements
 
 
-def _lines(values: _Values, name: str) -> list[str]:
-    """Examples as command lines."""
+def _read_lines(values: _Values, name: str) -> list[str]:
+    """Return examples as shell commands."""
     return [
-        one if isinstance(one, str) else shlex.join(_texts(one, name))
-        for one in _list(values.get(name) or [], name)
+        example if isinstance(example, str) else shlex.join(_as_texts(example, name))
+        for example in _as_list(values.get(name) or [], name)
     ]
 
 
-def _texts(value: object, name: str) -> list[str]:
-    several = _list(value, name)
-    if not all(isinstance(one, str) for one in several):
-        raise Unusable(f"{name} must hold texts")
+def _as_texts(value: object, name: str) -> list[str]:
+    several = _as_list(value, name)
+    if not all(isinstance(item, str) for item in several):
+        raise InvalidRule(f"{name} must be a list of strings")
     return several
 
 
-def _list(value: object, name: str) -> list[Any]:
-    several = listed(value)
+def _as_list(value: object, name: str) -> list[Any]:
+    several = as_list(value)
     if several is None:
-        raise Unusable(f"{name} must be a list")
+        raise InvalidRule(f"{name} must be a list")
     return several
 
 
@@ -189,45 +210,49 @@ def _reason(values: _Values) -> _Values:
     return {"reason": str(reason)} if reason else {}
 
 
-def _allowed(pattern: _Pattern, reason: _Values, examples: _Examples) -> Draft:
-    if prod(map(len, pattern)) > _MOST:
-        return Draft("lost", f"its alternatives make more than {_MOST} commands")
+def _allow(pattern: _Pattern, reason: _Values, examples: _Examples) -> RuleTranslation:
+    if prod(map(len, pattern)) > _MAX_COMMANDS:
+        return RuleTranslation(
+            "lost", f"its alternatives expand to more than {_MAX_COMMANDS} commands"
+        )
     every = list(product(*pattern))
-    said = [" ".join(words) for words in every if all(map(sayable, words))]
-    if not said:
-        return Draft("lost", "a command here has no words with blanks in them")
-    table = {**allowing(said), **reason}
+    commands = [" ".join(words) for words in every if all(map(is_expressible, words))]
+    if not commands:
+        return RuleTranslation("lost", "a handrail command cannot have words with spaces")
+    table = {**allow_table(commands), **reason}
     failing = examples.failing(table)
     if failing.not_match:
-        return Draft("lost", f"it would allow {failing.not_match[0]!r} here")
-    less = ["words with blanks in them are left out"] if len(said) < len(every) else []
-    less += [f"it does not allow {one!r} here" for one in failing.match[:1]]
-    why = "; ".join(filter(None, [warning(said), *less]))
-    kept = examples.without(failing)
-    return Draft("narrowed" if less else "imported", why, ({**table, **kept},))
+        return RuleTranslation("lost", f"it would allow {failing.not_match[0]!r}")
+    less = ["alternatives with spaces are omitted"] if len(commands) < len(every) else []
+    less += [f"it does not allow {line!r}" for line in failing.match[:1]]
+    why = "; ".join(filter(None, [describe_risk(commands), *less]))
+    table = {**table, **examples.without(failing)}
+    return RuleTranslation("narrowed" if less else "imported", why, (table,))
 
 
-def _refused(head: _Values, pattern: _Pattern, examples: _Examples) -> Draft:
-    """The narrowest rule that means all of a pattern, and every example that it should mean."""
-    tried = [_Attempt.of(head, examples, *one) for one in _stricter(pattern)]
-    made = next((one for one in tried if not one.failing.match), tried[-1])
-    more = [f"it means {one!r} too here" for one in made.failing.not_match[:1]]
-    if not made.exact:
-        more.insert(0, meaning(made.commands))
-    table = {**made.table, **examples.without(made.failing)}
-    return Draft("widened" if more else "imported", "; ".join(more), (table,))
+def _restrict(head: _Values, pattern: _Pattern, examples: _Examples) -> RuleTranslation:
+    """Return the narrowest rule that matches all of a pattern and every example in ``match``."""
+    attempts = [
+        _Attempt.of(head, examples, commands, exact=exact) for commands, exact in _stricter(pattern)
+    ]
+    attempt = next((attempt for attempt in attempts if not attempt.failing.match), attempts[-1])
+    more = [f"it also matches {line!r}" for line in attempt.failing.not_match[:1]]
+    if not attempt.exact:
+        more.insert(0, describe_meaning(attempt.commands))
+    table = {**attempt.table, **examples.without(attempt.failing)}
+    return RuleTranslation("widened" if more else "imported", "; ".join(more), (table,))
 
 
 def _stricter(pattern: _Pattern) -> Iterator[tuple[list[str], bool]]:
-    """Commands that mean all of a pattern, the narrowest first, and whether they mean no more."""
+    """Yield commands that match all of a pattern, the narrowest first, and if they are exact."""
     short = list(pattern)
-    while prod(map(len, short)) > _MOST:
+    while prod(map(len, short)) > _MAX_COMMANDS:
         short.pop()
     if short:
-        refused = [refused_words(words) for words in product(*short)]
-        whole = len(short) == len(pattern) and all(exact for _, exact in refused)
-        yield _unique(command for command, _ in refused), whole
-        yield _unique(refused_words([first])[0] for first in short[0]), False
+        least = [least_command_of_words(words) for words in product(*short)]
+        whole = len(short) == len(pattern) and all(exact for _, exact in least)
+        yield _unique(command for command, _ in least), whole
+        yield _unique(least_command_of_words([first])[0] for first in short[0]), False
     yield [EVERY], False
 
 

@@ -1,7 +1,7 @@
-"""Gemini CLI: the rules of a policy file, as rules of ours.
+"""Gemini CLI: translate the rules of a policy file.
 
-There, the rule of the highest priority decides; here, a deny before an ask before an allow. What
-this makes stricter stays so, and the note on the allow says it.
+In Gemini CLI the matching rule with the highest priority decides. In handrail a deny overrides an
+ask, and an ask overrides an allow. If that makes an allow stricter, its note says so.
 """
 
 from __future__ import annotations
@@ -12,18 +12,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from handrail.judgement import Verdict
-from handrail.policy._errors import Unusable
-from handrail.policy._glob import name_glob
+from handrail.permissions import Verdict
+from handrail.policy._rules.errors import InvalidRule
+from handrail.policy._rules.glob import name_glob
 from handrail.policy.importers._commands import (
     EVERY,
-    allowing,
-    meaning,
-    refused,
-    warning,
-    words_of,
+    allow_table,
+    describe_meaning,
+    describe_risk,
+    least_command,
+    plain_words,
 )
-from handrail.policy.importers._report import Draft, Entry, Imported, Table, listed, report
+from handrail.policy.importers._report import (
+    Imported,
+    RuleTranslation,
+    Table,
+    TranslatedRule,
+    as_list,
+    report,
+)
 
 _SHELL, _OUR_SHELL = "run_shell_command", "bash"
 _OURS = {
@@ -37,19 +44,19 @@ _OURS = {
     "web_fetch": "web_fetch",
     "write_file": "write",
 }
-"""Tools by their names there and here; every other keeps its name."""
+"""Tools by their names in Gemini CLI and in handrail. Other tools keep their names."""
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
-_LOOSE = {"default", "autoEdit", "yolo"}
-_SAID = {
+_PERMISSIVE = {"default", "autoEdit", "yolo"}
+_SUPPORTED_KEYS = {
     "allowRedirection", "allow_redirection", "commandPrefix", "decision", "denyMessage",
     "deny_message", "mcpName", "priority", "toolName",
 }  # fmt: skip
-"""What a rule of ours can say, or need not; whatever else stands there is a condition."""
+"""Keys that handrail can express or ignore. Every other key is a condition."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A rule as it stands there."""
+class _GeminiRule:
+    """An original rule."""
 
     table: Table
     verdict: Verdict
@@ -60,205 +67,212 @@ class _Source:
     modes: set[str]
 
     @property
-    def unsaid(self) -> list[str]:
-        """The conditions that a rule of ours cannot say."""
-        found = sorted(set(self.table) - _SAID - {"modes"})
-        # In mode plan an allow lets nothing write here either, so that it may stand there.
-        where = _LOOSE if self.verdict == "allow" else _LOOSE | {"plan"}
-        if self.modes and not self.modes >= where:
-            found.append("modes")
+    def unsupported(self) -> list[str]:
+        """The conditions that handrail cannot express."""
+        unsupported = sorted(set(self.table) - _SUPPORTED_KEYS - {"modes"})
+        # In plan mode a handrail allow permits no writes either, so it need not name the mode.
+        modes = _PERMISSIVE if self.verdict == "allow" else _PERMISSIVE | {"plan"}
+        if self.modes and not self.modes >= modes:
+            unsupported.append("modes")
         if self.prefixes and self.tools not in ([_SHELL], []):
-            found.append("commandPrefix")
-        return found
+            unsupported.append("commandPrefix")
+        return unsupported
 
 
 def translate(text: str, *, file: str = "policies.toml") -> Imported:
-    """The rules of a policy file; Unusable, with the line, where it is not TOML."""
+    """Translate the rules of a policy file. Raises InvalidRule if it is not valid."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Unusable(f"{file}: {error}") from None
+        raise InvalidRule(f"invalid TOML: {error}", file=file) from None
     except RecursionError:
-        raise Unusable(f"{file}: it is nested too deeply") from None
-    tables = _tables(data.pop("rule", []), file)
-    sources = [_source(table, f"{file}: rule {at}") for at, table in enumerate(tables, 1)]
-    sources.sort(key=lambda one: -one.priority)
-    drafts = [_draft(one) for one in sources]
+        raise InvalidRule("the TOML is nested too deeply", file=file) from None
+    tables = _as_tables(data.pop("rule", []), file)
+    rules = [_read_rule(table, f"{file}: rule {at}") for at, table in enumerate(tables, 1)]
+    rules.sort(key=lambda rule: -rule.priority)
+    translations = [_translate_rule(rule) for rule in rules]
     entries = [
-        Entry(_shown(source.table), _outranked(at, sources, drafts))
-        for at, source in enumerate(sources)
+        TranslatedRule(_format_table(rule.table), _note_outranking(at, rules, translations))
+        for at, rule in enumerate(rules)
     ]
-    other = Draft("lost", "it is no rule: write a hook that checks the call")
+    second = RuleTranslation("lost", "not a rule; in handrail, write a hook that checks the call")
     entries += [
-        Entry(_shown({key: one}), other)
+        TranslatedRule(_format_table({key: item}), second)
         for key, value in data.items()
-        for one in listed(value) or [value]
+        for item in as_list(value) or [value]
     ]
     return report(entries)
 
 
-def _shown(table: Table) -> str:
+def _format_table(table: Table) -> str:
     return ", ".join(f"{key} = {json.dumps(value, default=str)}" for key, value in table.items())
 
 
-def _tables(value: object, file: str) -> list[Table]:
-    several = listed(value)
-    if several is None or not all(isinstance(one, dict) for one in several):
-        raise Unusable(f"{file}: write each rule as a table of its own, under [[rule]]")
+def _as_tables(value: object, file: str) -> list[Table]:
+    several = as_list(value)
+    if several is None or not all(isinstance(item, dict) for item in several):
+        raise InvalidRule("rules are not in tables; start each rule with [[rule]]", file=file)
     return several
 
 
-def _source(table: Table, where: str) -> _Source:
+def _read_rule(table: Table, where: str) -> _GeminiRule:
     verdict, priority = _VERDICTS.get(str(table.get("decision"))), table.get("priority")
     if verdict is None:
-        raise Unusable(f"{where}: decision must be one of {', '.join(_VERDICTS)}")
+        raise InvalidRule(f"{where}: decision must be one of {', '.join(_VERDICTS)}")
     if not isinstance(priority, int):
-        raise Unusable(f"{where}: priority must be a whole number")
+        raise InvalidRule(f"{where}: priority must be an integer")
     server = table.get("mcpName", "")
     if not isinstance(server, str):
-        raise Unusable(f"{where}: mcpName must be a text")
-    tools, prefixes = _texts(table, "toolName", where), _texts(table, "commandPrefix", where)
-    modes = set(_texts(table, "modes", where))
-    return _Source(table, verdict, priority, tools, server, prefixes, modes)
+        raise InvalidRule(f"{where}: mcpName must be a string")
+    tools, prefixes = (
+        _read_texts(table, "toolName", where),
+        _read_texts(table, "commandPrefix", where),
+    )
+    modes = set(_read_texts(table, "modes", where))
+    return _GeminiRule(table, verdict, priority, tools, server, prefixes, modes)
 
 
-def _texts(table: Table, key: str, where: str) -> list[str]:
+def _read_texts(table: Table, key: str, where: str) -> list[str]:
     value = table.get(key, [])
-    several = [value] if isinstance(value, str) else listed(value)
-    if several is None or not all(isinstance(one, str) for one in several):
-        raise Unusable(f"{where}: {key} must be a text, or a list of texts")
-    return [one for one in several if one]
+    several = [value] if isinstance(value, str) else as_list(value)
+    if several is None or not all(isinstance(item, str) for item in several):
+        raise InvalidRule(f"{where}: {key} must be a string or a list of strings")
+    return [item for item in several if item]
 
 
-def _draft(source: _Source) -> Draft:
-    return _allowed(source) if source.verdict == "allow" else _refused(source)
+def _translate_rule(rule: _GeminiRule) -> RuleTranslation:
+    return _allow(rule) if rule.verdict == "allow" else _restrict(rule)
 
 
-def _refused(source: _Source) -> Draft:
-    head: dict[str, Any] = {"decide": source.verdict}
-    if reason := source.table.get("denyMessage") or source.table.get("deny_message"):
+def _restrict(rule: _GeminiRule) -> RuleTranslation:
+    head: dict[str, Any] = {"decide": rule.verdict}
+    if reason := rule.table.get("denyMessage") or rule.table.get("deny_message"):
         head["reason"] = str(reason)
     tables: list[Table] = []
-    unsaid = ", ".join(source.unsaid)
-    whys = [f"{unsaid} cannot be said here: every such call is meant"] if unsaid else []
-    if _means_shell(source):
-        commands, exact = _commands(source)
-        whys += [] if exact else [meaning(commands)]
+    missing = ", ".join(rule.unsupported)
+    whys = [f"handrail cannot express {missing}, so every such call matches"] if missing else []
+    if _means_shell(rule):
+        commands, exact = _commands(rule)
+        whys += [] if exact else [describe_meaning(commands)]
         tables.append({**head, "command": commands if len(commands) > 1 else commands[0]})
-    if names := [name for one in _others(source) for name in _names(source, one)]:
+    if names := [name for tool in _others(rule) for name in _names(rule, tool)]:
         tables.append({**head, "tools": names})
-    return Draft("widened" if whys else "imported", "; ".join(whys), tuple(tables))
+    return RuleTranslation("widened" if whys else "imported", "; ".join(whys), tuple(tables))
 
 
-def _commands(source: _Source) -> tuple[list[str], bool]:
-    made = [refused(one) for one in source.prefixes] or [(EVERY, True)]
-    commands = list(dict.fromkeys(command for command, _ in made))
-    exact = all(whole for _, whole in made)
+def _commands(rule: _GeminiRule) -> tuple[list[str], bool]:
+    least = [least_command(prefix) for prefix in rule.prefixes] or [(EVERY, True)]
+    commands = list(dict.fromkeys(command for command, _ in least))
+    exact = all(whole for _, whole in least)
     return ([EVERY] if EVERY in commands else commands), exact
 
 
-def _allowed(source: _Source) -> Draft:
-    if source.unsaid:
-        return Draft("lost", f"{', '.join(source.unsaid)} cannot be said here")
+def _allow(rule: _GeminiRule) -> RuleTranslation:
+    if rule.unsupported:
+        return RuleTranslation("lost", f"handrail cannot express {', '.join(rule.unsupported)}")
     tables: list[Table] = []
     whys: list[str] = []
-    if _means_shell(source):
-        words = [words_of(one) for one in source.prefixes]
-        commands = [" ".join(one) for one in words if one is not None]
-        whys += _left_out(source, len(words) - len(commands))
+    if _means_shell(rule):
+        words = [plain_words(prefix) for prefix in rule.prefixes]
+        commands = [" ".join(argv) for argv in words if argv is not None]
+        whys += _describe_losses(rule, len(words) - len(commands))
         if commands:
-            tables.append(allowing(commands))
-    names = [name for one in _others(source) for name in _allowed_names(source, one)]
+            tables.append(allow_table(commands))
+    names = [name for tool in _others(rule) for name in _certain_names(rule, tool)]
     if names:
         tables.append({"decide": "allow", "tools": names})
-    if len(names) < len(_others(source)):
-        whys.append("an allow here has to name its tools, or their server")
+    if len(names) < len(_others(rule)):
+        whys.append("a handrail allow must name its tools or their server")
     if not tables:
-        return Draft("lost", "; ".join(whys))
-    warned = warning(command for table in tables for command in _texts(table, "command", ""))
-    why = "; ".join(filter(None, [*whys, warned]))
-    return Draft("narrowed" if whys else "imported", why, tuple(tables))
-
-
-def _left_out(source: _Source, unread: int) -> Iterator[str]:
-    if not source.prefixes:
-        yield "no rule here allows every command: mode open does, in a sandbox"
-    if unread:
-        yield "a command that is not made of plain words is left out"
-    if source.table.get("allowRedirection") or source.table.get("allow_redirection"):
-        yield "a redirection into a file is not allowed here"
-
-
-def _means_shell(source: _Source) -> bool:
-    return not source.server and (
-        _SHELL in source.tools or bool(source.prefixes and not source.tools)
+        return RuleTranslation("lost", "; ".join(whys))
+    warned = describe_risk(
+        command for table in tables for command in _read_texts(table, "command", "")
     )
+    why = "; ".join(filter(None, [*whys, warned]))
+    return RuleTranslation("narrowed" if whys else "imported", why, tuple(tables))
 
 
-def _others(source: _Source) -> list[str]:
-    """The tools that a rule means besides the shell."""
-    if source.server or not (source.tools or source.prefixes):
-        return source.tools or [EVERY]
-    return [one for one in source.tools if one != _SHELL]
+def _describe_losses(rule: _GeminiRule, unread: int) -> Iterator[str]:
+    if not rule.prefixes:
+        yield "no handrail rule allows every command; mode open does, in a sandbox"
+    if unread:
+        yield "commands that are not plain words are omitted"
+    if rule.table.get("allowRedirection") or rule.table.get("allow_redirection"):
+        yield "it does not allow redirection to a file"
 
 
-def _names(source: _Source, tool: str) -> list[str]:
-    """Names here for a name there; where it can be read in several ways, all of them."""
-    if source.server:
-        own = tool.removeprefix(f"mcp_{source.server}_")
-        return ["mcp__*" if (source.server, own) == ("*", "*") else f"mcp__{source.server}__{own}"]
+def _means_shell(rule: _GeminiRule) -> bool:
+    return not rule.server and (_SHELL in rule.tools or bool(rule.prefixes and not rule.tools))
+
+
+def _others(rule: _GeminiRule) -> list[str]:
+    """Return the tools of a rule other than the shell."""
+    if rule.server or not (rule.tools or rule.prefixes):
+        return rule.tools or [EVERY]
+    return [tool for tool in rule.tools if tool != _SHELL]
+
+
+def _names(rule: _GeminiRule, tool: str) -> list[str]:
+    """Return the handrail names for a tool; all of them if the name is ambiguous."""
+    if rule.server:
+        own = tool.removeprefix(f"mcp_{rule.server}_")
+        return ["mcp__*" if (rule.server, own) == ("*", "*") else f"mcp__{rule.server}__{own}"]
     if tool.startswith("mcp_"):
         parts = tool.removeprefix("mcp_").split("_")
         splits = ["_".join(parts[:at]) + "__" + "_".join(parts[at:]) for at in range(1, len(parts))]
-        return [f"mcp__{one}" for one in splits] or ["mcp__*" if tool == "mcp_*" else tool]
+        return [f"mcp__{split}" for split in splits] or ["mcp__*" if tool == "mcp_*" else tool]
     if "__" in tool:
         return [f"mcp__{tool}"]
     if "*" in tool and tool != EVERY:
-        return [tool, *dict.fromkeys(_OURS[one] for one in _OURS if name_glob(tool)(one))]
+        return [tool, *dict.fromkeys(_OURS[name] for name in _OURS if name_glob(tool)(name))]
     return [_OURS.get(tool, tool)]
 
 
-def _allowed_names(source: _Source, tool: str) -> list[str]:
-    """The name here that is certain to mean no more than the one there; none where none is."""
-    first = _names(source, tool)[0]
+def _certain_names(rule: _GeminiRule, tool: str) -> list[str]:
+    """Return the handrail name if it certainly matches no more than the original; else none."""
+    first = _names(rule, tool)[0]
     literal = first.removesuffix("__*")
     globs = "*" in literal or "?" in literal
-    return [] if globs or ("__" in tool and not source.server) else [first]
+    return [] if globs or ("__" in tool and not rule.server) else [first]
 
 
-def _outranked(at: int, sources: list[_Source], drafts: list[Draft]) -> Draft:
-    """An allow, with the first rule that comes before it here and did not there.
+def _note_outranking(
+    at: int, rules: list[_GeminiRule], translations: list[RuleTranslation]
+) -> RuleTranslation:
+    """Return an allow with a note on the first rule that overrides it only in handrail.
 
-    That is one of a lower priority, or one that means more than it did.
+    That rule has a lower priority, or matches more than before.
     """
-    draft = drafts[at]
-    allows = [table for table in draft.tables if table["decide"] == "allow"]
-    for place, (source, other) in enumerate(zip(sources, drafts, strict=True)):
-        new = source.verdict != "allow" and (place > at or other.kind == "widened")
-        if new and any(_meet(one, two) for one in allows for two in other.tables):
-            why = f"here, this comes before it: {_shown(source.table)}"
-            return draft._replace(kind="narrowed", why="; ".join(filter(None, [draft.why, why])))
-    return draft
+    translation = translations[at]
+    allows = [table for table in translation.tables if table["decide"] == "allow"]
+    for index, (rule, other) in enumerate(zip(rules, translations, strict=True)):
+        new = rule.verdict != "allow" and (index > at or other.kind == "widened")
+        if new and any(_may_meet(mine, theirs) for mine in allows for theirs in other.tables):
+            why = f"in handrail, this rule overrides it: {_format_table(rule.table)}"
+            return translation._replace(
+                kind="narrowed", why="; ".join(filter(None, [translation.why, why]))
+            )
+    return translation
 
 
-def _meet(one: Table, other: Table) -> bool:
-    """Whether some call may be meant by both rules."""
-    names = [_texts(table, "tools", "") or [_OUR_SHELL] for table in (one, other)]
-    if not any(_alike(mine, theirs) for mine in names[0] for theirs in names[1]):
+def _may_meet(first: Table, second: Table) -> bool:
+    """Return whether both rules may match the same call."""
+    names = [_read_texts(table, "tools", "") or [_OUR_SHELL] for table in (first, second)]
+    if not any(_may_match_same(mine, theirs) for mine in names[0] for theirs in names[1]):
         return False
-    commands = [_texts(table, "command", "") or [EVERY] for table in (one, other)]
-    return any(_begin_alike(mine, theirs) for mine in commands[0] for theirs in commands[1])
+    commands = [_read_texts(table, "command", "") or [EVERY] for table in (first, second)]
+    return any(_may_start_alike(mine, theirs) for mine in commands[0] for theirs in commands[1])
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two globs may mean the same name; up to their first stars, which is enough."""
-    mine, theirs = one.partition("*"), other.partition("*")
+def _may_match_same(first: str, second: str) -> bool:
+    """Return whether two globs may match the same name; compares the text before the stars."""
+    mine, theirs = first.partition("*"), second.partition("*")
     if mine[1] and theirs[1]:
         return mine[0].startswith(theirs[0]) or theirs[0].startswith(mine[0])
-    return name_glob(one)(other) or name_glob(other)(one)
+    return name_glob(first)(second) or name_glob(second)(first)
 
 
-def _begin_alike(one: str, other: str) -> bool:
-    if EVERY in (one, other):
+def _may_start_alike(first: str, second: str) -> bool:
+    if EVERY in (first, second):
         return True
-    return f"{one} ".startswith(f"{other} ") or f"{other} ".startswith(f"{one} ")
+    return f"{first} ".startswith(f"{second} ") or f"{second} ".startswith(f"{first} ")

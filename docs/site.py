@@ -1,0 +1,63 @@
+"""Hooks of the documentation site: pages from the root, and a check of the API reference."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocstrings import Inventory
+
+ROOT = Path(__file__).parents[1]
+FROM_ROOT = {
+    "AGENTS.md": "contributing/agents.md",
+    "CHANGELOG.md": "reference/changelog.md",
+    "CONTRIBUTING.md": "contributing/index.md",
+    "SECURITY.md": "production/security-policy.md",
+    "VERSIONING.md": "reference/versioning.md",
+}
+"""Files of the root that are pages too, and where."""
+
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are files of the repository's root."""
+    for name, uri in FROM_ROOT.items():
+        content = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Give output fences a title, and let links to files of the root lead to their pages."""
+    titled = markdown.replace("\n```text output\n", '\n```{ .text .output title="Output" }\n')
+    home = dirname(page.file.src_uri)
+    folder = "" if page.file.src_uri in FROM_ROOT.values() else join("docs", home)
+
+    def link(match: re.Match[str]) -> str:
+        target = normpath(join(folder, match[1]))
+        return relpath(FROM_ROOT.get(target, target.removeprefix("docs/")), home)
+
+    return _LINK.sub(link, titled)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Fail if a public name has no entry in the API reference; one without a docstring has none."""
+    with (Path(config.site_dir) / "objects.inv").open("rb") as file:
+        documented = set(Inventory.parse_sphinx(file))
+    if missing := sorted(_public_names() - documented):
+        message = f"Public names without an entry in the API reference: {', '.join(missing)}."
+        raise PluginError(message)
+
+
+def _public_names() -> set[str]:
+    """The names that each module of the API reference exports."""
+    pages = (ROOT / "docs" / "reference" / "api").glob("*.md")
+    modules = re.findall(r"^::: (\S+)", "".join(map(Path.read_text, pages)), re.MULTILINE)
+    return {f"{name}.{public}" for name in modules for public in import_module(name).__all__}

@@ -1,0 +1,1 @@
+"""Tools together: an immutable set, a live registry, sources, lint."""

@@ -1,0 +1,186 @@
+"""Toolset: an immutable collection of tools in name order."""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from inspect import getattr_static
+from typing import Any, TypeAlias
+
+from handrail._definition.decorator import tool
+from handrail._definition.tool import AnyTool, check_bound, is_tool
+from handrail._values.effect import Exposure
+from handrail._values.errors import DuplicateName, HandrailDeprecationWarning, UnknownName
+from handrail._values.names import api_name, closest
+from handrail._values.spec import Spec
+
+Names: TypeAlias = Mapping[str, AnyTool]
+"""Tools by name, or by alias."""
+
+_MAX_NEIGHBOURS = 500
+"""Names on either side of a wrong one, in a large set, that are compared with it."""
+
+
+class Toolset:
+    """An immutable collection of tools in name order.
+
+    The same tools make an equal set and the same bytes, in whatever order you pass them. Raises
+    DuplicateName for two tools with one name, or an alias that is another tool's name.
+    """
+
+    __slots__ = ("__dict__", "_aliases", "_parts")
+
+    def __init__(self, *tools: AnyTool | Callable[..., Any]) -> None:
+        named: dict[str, AnyTool] = {}
+        aliases: dict[str, AnyTool] = {}
+        for given in tools:
+            member = check_bound(given) if is_tool(given) else tool(given)
+            if named.setdefault(member.spec.name, member) != member:
+                raise duplicate_error(member.spec.name, named[member.spec.name], member)
+            for alias in member.spec.aliases:
+                if aliases.setdefault(alias, member) != member:
+                    raise duplicate_error(alias, aliases[alias], member)
+        for alias in aliases.keys() & named.keys():
+            raise duplicate_error(alias, named[alias], aliases[alias])
+        self._parts: tuple[Names, ...] = (dict(sorted(named.items())),)
+        self._aliases: tuple[Names, ...] = (aliases,)
+
+    @classmethod
+    def from_object(cls, owner: object) -> Toolset:
+        """Return all tools among an object's methods, bound to it."""
+        kind = type(owner)
+        held = {name: getattr_static(kind, name) for name in dir(kind)}
+        names = [
+            name for name, member in held.items() if is_tool(getattr(member, "__func__", member))
+        ]
+        return cls(*(getattr(owner, name) for name in names))
+
+    @classmethod
+    def join(cls, parts: tuple[Toolset, ...]) -> Toolset:
+        """Join sets that have no name in common, without copying them."""
+        whole = cls.__new__(cls)
+        whole._parts = tuple(names for part in parts for names in part._parts)
+        whole._aliases = tuple(names for part in parts for names in part._aliases if names)
+        return whole
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[AnyTool]:
+        return iter(self._sorted.values())
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in names for names in self._parts)
+
+    def __getitem__(self, name: str) -> AnyTool:
+        """Return the tool of this name. An alias warns; any other name raises UnknownName."""
+        member = self.find(name)
+        if member is None:
+            near = ", ".join(self.closest(name))
+            raise UnknownName(
+                f"No tool is named {name!r}." + (f" Closest: {near}." if near else "")
+            )
+        if member.spec.name != name:
+            warnings.warn(
+                f"The tool {name!r} is now called {member.spec.name!r}.",
+                HandrailDeprecationWarning,
+                stacklevel=2,
+            )
+        return member
+
+    def find(self, name: str) -> AnyTool | None:
+        """Return the tool with this name or alias, or None."""
+        for names in self._parts:
+            member = names.get(name)
+            if member is not None:
+                return member
+        for names in self._aliases:
+            if name in names:
+                return names[name]
+        return None
+
+    def closest(self, name: str) -> tuple[str, ...]:
+        """Return at most five names that are close to this one."""
+        known = list(self._sorted)
+        here = bisect(known, name)
+        near = (
+            known
+            if len(known) <= 2 * _MAX_NEIGHBOURS
+            else known[max(0, here - _MAX_NEIGHBOURS) :][: 2 * _MAX_NEIGHBOURS]
+        )
+        return closest(name, near)
+
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
+        """The specs that a model may receive, in name order: all but those of hidden tools."""
+        return tuple(member.spec for member in self if member.spec.exposure is not Exposure.HIDDEN)
+
+    @cached_property
+    def api_names(self) -> Mapping[str, str]:
+        """Each tool's own name, by the name that APIs receive."""
+        return {api_name(name): name for name in self._sorted}
+
+    def __or__(self, other: Toolset) -> Toolset:
+        """Return the tools of both sets. Raises DuplicateName if one name means two tools."""
+        return Toolset(*self, *other)
+
+    def only(self, *names: str) -> Toolset:
+        """Return only the tools of these names. Raises UnknownName if one does not exist."""
+        return Toolset(*(self[name] for name in names))
+
+    def without(self, *names: str) -> Toolset:
+        """Return all tools but these. Raises UnknownName if one does not exist."""
+        gone = {self[name].spec.name for name in names}
+        return Toolset(*(member for member in self if member.spec.name not in gone))
+
+    def prefixed(self, prefix: str) -> Toolset:
+        """Return the tools with a prefix before every name and alias."""
+        return self.map(
+            lambda member: replace(
+                member,
+                spec=replace(
+                    member.spec,
+                    name=prefix + member.spec.name,
+                    aliases=tuple(prefix + alias for alias in member.spec.aliases),
+                ),
+            )
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Toolset:
+        """Return the tools with some renamed. Raises UnknownName for an unknown old name."""
+        new = {self[old].spec.name: name for old, name in names.items()}
+        return self.map(
+            lambda member: replace(
+                member, spec=replace(member.spec, name=new.get(member.spec.name, member.spec.name))
+            )
+        )
+
+    def map(self, change: Callable[[AnyTool], AnyTool]) -> Toolset:
+        """Return a set with each tool changed by a function."""
+        return Toolset(*map(change, self))
+
+    def __eq__(self, other: object) -> bool:
+        return self._sorted == other._sorted if isinstance(other, Toolset) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._sorted))
+
+    def __repr__(self) -> str:
+        return f"Toolset({', '.join(self._sorted)})"
+
+    @cached_property
+    def _sorted(self) -> Names:
+        if len(self._parts) == 1:
+            return self._parts[0]
+        return dict(sorted(item for names in self._parts for item in names.items()))
+
+
+def duplicate_error(name: str, first: AnyTool, second: AnyTool) -> DuplicateName:
+    """Return the error for two tools that claim one name, with the origin of both."""
+    return DuplicateName(
+        f"Two tools claim the name {name!r}: {first.origin} and {second.origin}. "
+        'Rename one, or add a prefix: `tools.prefixed("other_")`.'
+    )

@@ -1,0 +1,1 @@
+"""From a typed function to a tool: signature, description, arguments."""

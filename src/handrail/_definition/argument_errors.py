@@ -1,0 +1,258 @@
+"""Describe a validator's problems for a model: bounded, and in the terms of the tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+from handrail._definition.unknown_fields import UnknownFields
+from handrail._schema.problems import Problem, Problems
+from handrail._values.content import is_list, is_object
+from handrail._values.spec import Schema
+from handrail._values.strict_json import JsonPath, clip, format_path, format_value, has, replace_at
+
+MAX_LINES = 8
+
+_PHRASES: Mapping[str, str] = {
+    "a string": "string_type bytes_type",
+    "an integer": "int_type int_from_float",
+    "a number": "float_type",
+    "a number, or a string with one": "decimal_type decimal_parsing",
+    "true or false": "bool_type",
+    "null": "none_required",
+    "a list": "list_type set_type frozen_set_type tuple_type",
+    "an object": "dict_type model_type model_attributes_type dataclass_type",
+    "a date such as 2026-01-31": "date_type date_from_datetime_parsing date_parsing",
+    "a date and time such as 2026-01-31T10:30:00Z": (
+        "datetime_type datetime_parsing datetime_from_date_parsing"
+    ),
+    "a time such as 10:30:00": "time_type time_parsing",
+    "a duration such as PT1H30M": "time_delta_type time_delta_parsing",
+    "a UUID": "uuid_type uuid_parsing",
+    "a URL": "url_type url_parsing",
+    "a finite number": "finite_number",
+    "{expected}": "literal_error enum",
+    "a number above {gt}": "greater_than",
+    "a number of at least {ge}": "greater_than_equal",
+    "a number below {lt}": "less_than",
+    "a number of at most {le}": "less_than_equal",
+    "a multiple of {multiple_of}": "multiple_of",
+    "{min_length} or more characters": "string_too_short",
+    "{max_length} or fewer characters": "string_too_long",
+    "{min_length} or more items": "too_short",
+    "{max_length} or fewer items": "too_long",
+    "text that matches {pattern}": "string_pattern_mismatch",
+}
+_EXPECTED = {kind: phrase for phrase, kinds in _PHRASES.items() for kind in kinds.split()}
+"""The expected value for each kind of problem."""
+_KEY = "[key]"
+"""The step that pydantic adds to the path of a problem with a key."""
+_MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
+_UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
+
+
+class LocatedProblem(NamedTuple):
+    """A problem, and its path in the JSON."""
+
+    problem: Problem
+    path: JsonPath
+    branches: tuple[tuple[int, int], ...] = ()
+    """The steps of the problem's path that name a branch of a union, and the depth of each."""
+
+
+def locate(problem: Problem, value: Any) -> LocatedProblem:
+    """Separate the steps of a problem's path into the JSON from the names of branches."""
+    path: list[str | int] = []
+    branches: list[tuple[int, int]] = []
+    for at, step in enumerate(problem.path):
+        if has(value, step):
+            value = value[step]
+        elif problem.kind in _MISSING and step == problem.path[-1]:
+            value = None
+        elif step == _KEY:
+            continue
+        else:
+            branches.append((at, len(path)))
+            continue
+        path.append(step)
+    return LocatedProblem(problem, tuple(path), tuple(branches))
+
+
+class Window(NamedTuple):
+    """Arguments with only a few items of a long list, so that all of them can be validated."""
+
+    value: Any
+    list_path: JsonPath
+    start: int
+
+    def back(self, path: JsonPath) -> JsonPath:
+        """Return a path into these arguments as a path into the whole ones."""
+        at = len(self.list_path)
+        if len(path) <= at or path[:at] != self.list_path:
+            return path
+        return *path[:at], cast("int", path[at]) + self.start, *path[at + 1 :]
+
+    def has_mistake(self, problem: Problem) -> bool:
+        """Return whether a problem is the model's mistake: the shortened list is not."""
+        return locate(problem, self.value).path != self.list_path
+
+
+def find_window(left: Problems, value: Any) -> Window | None:
+    """Return the first mistake in a list, with some of the items that follow it."""
+    for problem in left.found:
+        path = locate(problem, value).path
+        for at, step in enumerate(path):
+            if isinstance(step, int):
+                items = _value_at(value, path[:at])[step : step + _MAX_WINDOW_ITEMS]
+                return Window(replace_at(value, path[:at], items), path[:at], step)
+    return None
+
+
+_MAX_WINDOW_ITEMS = 3 * MAX_LINES
+
+
+def format_lines(
+    left: Problems,
+    value: Any,
+    schema: Schema,
+    *,
+    stopped: bool,
+    window: Window | None = None,
+) -> str:
+    """Return a line for each path: the expected and the given value. At most eight, then a count.
+
+    ``stopped`` means that lists were validated only up to their first mistake.
+    """
+    problems: dict[JsonPath, list[Problem]] = {}
+    for located in _likely_problems([locate(problem, value) for problem in left.found]):
+        problems.setdefault(located.path, []).append(located.problem)
+    unknown = UnknownFields(
+        [path for path, here in problems.items() if _is_any(here, _UNKNOWN)],
+        [path for path, here in problems.items() if _is_any(here, _MISSING)],
+        schema,
+        partial(_value_at, value),
+    )
+    rows: list[str] = []
+    for path, here in islice(problems.items(), MAX_LINES):
+        name = format_path(window.back(path) if window else path)
+        phrases = dict.fromkeys(_describe_problem(problem, path, unknown) for problem in here)
+        rows.append(f"- {name}: {_join_phrases([*phrases], _value_at(value, path))}")
+    more = len(problems) - len(rows)
+    if not left.complete or (stopped and more):
+        rows.append("- and more")
+    elif stopped and any(isinstance(step, int) for path in problems for step in path):
+        rows.append(_STOPPED)
+    elif more:
+        rows.append(f"- and {more} more")
+    return "\n".join(rows)
+
+
+_STOPPED = "- and perhaps more: a long list is not checked to its end"
+
+
+def _likely_problems(found: list[LocatedProblem]) -> list[LocatedProblem]:
+    """Return the problems of the branches of each union that were most likely meant.
+
+    These have the fewest problems. A branch that expects another type of value was not meant,
+    unless all branches do.
+    """
+    known: dict[tuple[int, str | int], int] = {}
+    unions: dict[int, dict[int, _Branch]] = {}
+    choices = [_choices(located, known) for located in found]
+    for located, chosen in zip(found, choices, strict=True):
+        for (union, branch), (_, depth) in zip(chosen, located.branches, strict=True):
+            group = unions.setdefault(union, {}).setdefault(branch, _Branch())
+            group.problems += 1
+            group.is_likely &= len(located.path) > depth
+    meant = {union: _likely_branches(branches) for union, branches in unions.items()}
+    return [
+        located
+        for located, chosen in zip(found, choices, strict=True)
+        if all(branch in meant[union] for union, branch in chosen)
+    ]
+
+
+@dataclass(slots=True)
+class _Branch:
+    problems: int = 0
+    is_likely: bool = True
+    """Whether all problems are inside the value."""
+
+
+def _choices(
+    located: LocatedProblem, known: dict[tuple[int, str | int], int]
+) -> list[tuple[int, int]]:
+    """Return the unions and branches on a problem's path, with equal numbers for equal prefixes."""
+    chosen: list[tuple[int, int]] = []
+    names = {at for at, _ in located.branches}
+    here = 0
+    for at, step in enumerate(located.problem.path):
+        below = known.setdefault((here, step), len(known) + 1)
+        if at in names:
+            chosen.append((here, below))
+        here = below
+    return chosen
+
+
+def _likely_branches(branches: Mapping[int, _Branch]) -> frozenset[int]:
+    """Return the branches of a union that were most likely meant; all, if none is likely."""
+    likely = {name: branch.problems for name, branch in branches.items() if branch.is_likely}
+    fewest = min(likely.values(), default=0)
+    return frozenset(name for name, count in likely.items() if count == fewest) or frozenset(
+        branches
+    )
+
+
+def _is_any(problems: list[Problem], kinds: frozenset[str]) -> bool:
+    return any(problem.kind in kinds for problem in problems)
+
+
+def _describe_problem(problem: Problem, path: JsonPath, unknown: UnknownFields) -> str:
+    kind = problem.kind
+    if problem.path[-1:] == (_KEY,):
+        return "this key is not allowed"
+    if kind in _MISSING:
+        return "required, missing"
+    if kind in _UNKNOWN:
+        return unknown.describe(path)
+    if kind in _EXPECTED:
+        with suppress(KeyError):  # an author's own error may have the name of a known kind
+            return "expected " + clip(_EXPECTED[kind].format_map(_numbers(problem.details)))
+    # a message by the author of a type, or a rare one of pydantic's own
+    message = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return clip(message.replace("Input should be", "expected", 1))
+
+
+def _numbers(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits as the author wrote them: 1, not the validator's 1.0."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in details.items()
+    }
+
+
+def _join_phrases(phrases: list[str], given: Any) -> str:
+    prefix = "expected "
+    expected = [phrase.removeprefix(prefix) for phrase in phrases if phrase.startswith(prefix)]
+    other = [phrase for phrase in phrases if not phrase.startswith(prefix)]
+    if expected:
+        other.insert(0, f"expected {' or '.join(expected)}, got {_describe_value(given)}")
+    return "; ".join(other)
+
+
+def _value_at(value: Any, path: JsonPath) -> Any:
+    for step in path:
+        value = value[step] if has(value, step) else None
+    return value
+
+
+def _describe_value(given: Any) -> str:
+    if is_list(given):
+        return f"a list of {len(given)}"
+    if is_object(given):
+        return f"an object with {clip(', '.join(given)) or 'no fields'}"
+    return f"the string {format_value(given)}" if isinstance(given, str) else format_value(given)

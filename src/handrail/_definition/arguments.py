@@ -1,0 +1,167 @@
+"""Validate a model's arguments strictly, and repair only what has one reading.
+
+The text is validated first. Unless it certainly has no duplicate key, it is also parsed, to refuse
+text that other parsers accept. If something is wrong, a second pass repairs values with only one
+reading, and describes the remaining problems for the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from handrail._definition import argument_errors
+from handrail._definition.repairs import repair
+from handrail._schema.cost import Excess
+from handrail._schema.json_reader import NotJson, check, count_values, read
+from handrail._schema.json_schema import lists_property
+from handrail._schema.problems import Problems, few_problems, problems
+from handrail._schema.validator import MAX_SHORT_CHARS, Checker, Run, ValidationError, json_text
+from handrail._values.call import Args
+from handrail._values.result import Failure, FailureKind
+from handrail._values.spec import Schema
+from handrail._values.strict_json import canonical
+
+MAX_BYTES = 1024 * 1024
+MAX_THOROUGH_VALUES = 600
+"""Values up to which invalid arguments are validated to the end: each may be a mistake."""
+MAX_TRIED_CHARS = 200_000
+"""Characters that are validated again in total, to try repairs."""
+MIN_TRIED_CHARS = 1_000
+"""Characters that one try costs at least."""
+MIN_TRIES = 1
+_new: Callable[..., Any] = vars(tuple)["__new__"]
+"""The fastest way to create a tuple; every call creates one here."""
+
+
+class Arguments:
+    """Validates the arguments of one tool. Built on first use: most tools are never called."""
+
+    __slots__ = ("_build", "_checker", "_schema")
+
+    def __init__(self, schema: Schema, build: Callable[[], Checker]) -> None:
+        self._schema = schema
+        self._build = build
+        self._checker: Checker | None = None
+
+    def parse(self, args: Mapping[str, Any] | str) -> Args | Failure:
+        """Validate arguments. A Failure lists what to fix."""
+        checker = self._checker
+        if checker is None:
+            checker = self._checker = self._build()
+        value: Any = None  # until the text is parsed
+        try:
+            text = args if isinstance(args, str) else json_text(args)
+            if len(text) > checker.short_chars or checker.visits is not None:
+                checker, value = _choose_checker(checker, text)
+            try:
+                values = checker.run(text)
+            except ValidationError as error:
+                return self._second_look(text, value, checker, error)
+            pairs = checker.pairs
+            if pairs is None or "\\u0000" in text or text.count(":") != pairs(values):
+                value = read(text) if value is None else value
+            if checker.passes_on:
+                values = value
+        except NotJson as why:
+            return _refusal(f"- {why}.")
+        made: Args = _new(Args, (values, text, ()))
+        return made
+
+    def _second_look(
+        self, text: str, value: Any, checker: Checker, error: ValidationError
+    ) -> Args | Failure:
+        value = read(text) if value is None else value
+        stopped = count_values(value) > MAX_THOROUGH_VALUES
+        run = checker.run if stopped else checker.thorough()
+
+        def validate(candidate: Any) -> tuple[Any, Problems]:
+            if _excess(checker, text, candidate):
+                raise NotJson(_TOO_MANY_WAYS)
+            try:
+                return run(canonical(candidate)), Problems([], complete=True)
+            except ValidationError as again:
+                return None, few_problems(again)
+
+        found = Problems([], complete=True) if stopped else _problems_of(run, value)
+        if not found.found:
+            found = problems(error)
+        after = repair(
+            value,
+            found,
+            validate,
+            lambda path: lists_property(self._schema, path),
+            tries=_tries(text, checker, stopped=stopped),
+        )
+        if after.left.found:
+            if stopped:  # the rest of a list was not validated, so report from its start
+                return _refusal(_first_problems(found, value, checker, self._schema))
+            left = argument_errors.format_lines(
+                after.left, after.value, self._schema, stopped=False
+            )
+            return _refusal(left)
+        check(after.value)  # a string that was parsed as JSON may have nested it too deeply
+        values = after.value if checker.passes_on else after.values
+        return Args(values, canonical(after.value).decode(), after.repairs)
+
+
+def _problems_of(run: Run, value: Any) -> Problems:
+    try:
+        run(canonical(value))
+    except ValidationError as error:
+        return problems(error)
+    return Problems([], complete=True)
+
+
+def _tries(text: str, checker: Checker, *, stopped: bool) -> int:
+    """Return how many times the arguments may be validated again to try repairs."""
+    least = MIN_TRIES if checker.visits is None else 0
+    tries = MAX_TRIED_CHARS // max(len(text), MIN_TRIED_CHARS)
+    return max(least, tries // 4 if stopped else tries)  # each repair shows only the next mistake
+
+
+def _first_problems(found: Problems, value: Any, checker: Checker, schema: Schema) -> str:
+    """Describe the first problems of many values; a list was read up to its first mistake."""
+    window = argument_errors.find_window(found, value)
+    if window is not None and count_values(window.value) <= MAX_THOROUGH_VALUES:
+        left = _problems_of(checker.thorough(), window.value)
+        inside = [problem for problem in left.found if window.has_mistake(problem)]
+        if inside:
+            left = left._replace(found=inside)
+            return argument_errors.format_lines(
+                left, window.value, schema, stopped=True, window=window
+            )
+    return argument_errors.format_lines(found, value, schema, stopped=True)
+
+
+def _choose_checker(checker: Checker, text: str) -> tuple[Checker, Any]:
+    """Return the checker for this text, or a lighter one if it would take long; and the value."""
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        raise NotJson(f"the arguments are larger than {MAX_BYTES:,} bytes. Send less at a time")
+    value = read(text)
+    while excess := _excess(checker, text, value):
+        if checker.lighter is None:
+            raise NotJson(_GAPS if excess == "gaps" else _TOO_MANY_WAYS)
+        checker = checker.lighter()
+    return checker, value
+
+
+def _excess(checker: Checker, text: str, value: Any) -> Excess:
+    if len(text) > checker.max_chars:
+        return "ways"
+    visits = checker.visits_if_long() if len(text) > MAX_SHORT_CHARS else checker.visits
+    return "" if visits is None else visits.excess(value, len(text))
+
+
+_GAPS = "the arguments are too large to check while required fields are missing. Send these too"
+_TOO_MANY_WAYS = (
+    "the arguments take too long to check, since alternatives are nested in one another. Send less "
+    "at a time, or nest it less deeply"
+)
+
+
+def _refusal(lines: str) -> Failure:
+    return Failure(
+        FailureKind.BAD_ARGS,
+        f"Not run: invalid arguments.\n{lines}\nFix these and call again.",
+    )

@@ -1,0 +1,64 @@
+"""The decorator that turns a typed function into a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypedDict, overload
+
+from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches
+from handrail._values.content import Json
+from handrail._values.effect import Effect, Exposure
+from handrail._values.spec import Retry, Strict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # as all checkers know it
+else:
+    from typing import Unpack  # already loaded
+
+
+class Options(TypedDict, total=False):
+    """The options of ``@tool(...)``. The defaults are safe."""
+
+    name: str
+    """The tool's name. Default: the function's name."""
+    description: str
+    """The tool's description. Default: the docstring's."""
+    effect: Effect
+    touches: Touches
+    preview: Preview
+    """Returns what a call would do, for the person who approves it."""
+    headline: Headline
+    """Returns a call in one line, for the person who approves it."""
+    idempotent: bool
+    timeout: float
+    retry: Retry
+    max_chars: int
+    aliases: Iterable[str]
+    exposure: Exposure
+    search_hint: str
+    examples: Iterable[Mapping[str, Json]]
+    strict: Strict
+    tags: Iterable[str]
+    needs_approval: bool
+    """Every call needs approval, whatever the policy allows."""
+    exclusive: bool
+    """A call runs alone, even if the tool only reads."""
+    metadata: Mapping[str, Json]
+    """Facts for your application and its policies. Never sent to a model."""
+
+
+@overload
+def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(**options: Unpack[Options]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    """Turn a typed function into a tool.
+
+    Raises DefinitionError if a model could not call the function: a parameter has no type, is
+    ``*args``, has a type without a JSON form, or a default of another type.
+    """
+    # loads pydantic, which `import handrail` does not
+    from handrail._definition.from_function import from_function
+
+    return partial(from_function, options=options) if fn is None else from_function(fn, options)

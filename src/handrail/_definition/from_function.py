@@ -1,0 +1,214 @@
+"""Make a tool from a typed function: its signature, its docstring and its types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import NoneType
+from typing import Any, Never, NoReturn, TypeAlias, get_args
+
+from handrail._definition.arguments import Arguments
+from handrail._definition.docstring import parse_docstring
+from handrail._definition.signature import (
+    REQUIRED,
+    Parameter,
+    origin,
+    refuse,
+    signature,
+    underlying_function,
+    unwrap,
+)
+from handrail._definition.tool import AnyTool, Tool
+from handrail._schema.return_type import Promise, promise
+from handrail._schema.strictness import Unsupported
+from handrail._schema.validator import (
+    Checker,
+    Fragment,
+    checker,
+    fragment,
+    input_schema,
+    json_default,
+)
+from handrail._values.content import File, Image, Text
+from handrail._values.effect import Effect, Exposure
+from handrail._values.errors import DefinitionError
+from handrail._values.result import Failure, Result
+from handrail._values.spec import Retry, Schema, Spec, Strict
+from handrail._values.strict_json import clip
+
+
+def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
+    """Return a tool with the options of ``@tool``. Raises DefinitionError with a reason."""
+    function, method = unwrap(fn)
+    taken = signature(function, method)
+    fields = {
+        parameter.name: (_fragment_of(function, parameter), parameter.default)
+        for parameter in taken.parameters
+    }
+    docstring = parse_docstring(underlying_function(function).__doc__)
+    schema = _input_schema(function, fields, docstring.parameters)
+    promised = _find_promise(function, taken.returns)
+    given: dict[str, Any] = {"description": docstring.text, **_read_options(function, options)}
+    beside = {name: given.pop(name, None) for name in _BESIDE}
+    if "name" not in given:
+        given["name"] = _name(function)
+    try:
+        spec = Spec(input_schema=schema, output_schema=promised and promised.schema, **given)
+    except DefinitionError as error:
+        refuse(function, str(error).rstrip("."))
+    made: AnyTool = Tool(
+        spec=spec,
+        fn=function,
+        parse=Arguments(schema, partial(_checker, fields)).parse,
+        origin=origin(function),
+        **beside,
+        _signature=taken,
+        _promise=promised,
+    )
+    _check_examples(made)
+    return made
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = underlying_function(function).__name__
+    if name == "<lambda>":
+        refuse(function, "it has no name. Give it one: `tool(name=...)`")
+    return name
+
+
+def _instance_of(*kinds: type) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
+            raise TypeError(f"must be of type {' or '.join(kind.__name__ for kind in kinds)}")
+        return value
+
+    return check
+
+
+def _many(into: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if isinstance(value, str | Mapping):
+            raise TypeError("must be a list")
+        return into(value)
+
+    return convert
+
+
+def _strictness(value: Any) -> Any:
+    if value not in get_args(Strict):
+        raise TypeError(f"must be one of {', '.join(get_args(Strict))}")
+    return value
+
+
+_BESIDE = ("touches", "preview", "headline")
+"""Options that are functions with the tool's parameters."""
+_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "name": _instance_of(str),
+    "description": _instance_of(str),
+    "effect": _instance_of(Effect),
+    "exposure": _instance_of(Exposure),
+    "aliases": _many(tuple),
+    "idempotent": _instance_of(bool),
+    "timeout": _instance_of(int, float),
+    "retry": _instance_of(Retry),
+    "max_chars": _instance_of(int),
+    "search_hint": _instance_of(str),
+    "examples": _many(tuple),
+    "strict": _strictness,
+    "tags": _many(frozenset),
+    "needs_approval": _instance_of(bool),
+    "exclusive": _instance_of(bool),
+    "metadata": _instance_of(Mapping),
+    **dict.fromkeys(_BESIDE, _instance_of(Callable)),  # type: ignore[arg-type]
+}
+"""Each option of ``@tool``, and the function that checks or converts it."""
+
+
+def _read_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            refuse(function, f"`@tool` has no option {name!r}")
+        try:
+            given[name] = _OPTIONS[name](value)
+        except TypeError as error:
+            refuse(function, f"the option {name}={clip(repr(value))} {error}")
+    return given
+
+
+Fields: TypeAlias = Mapping[str, tuple[Fragment, Any]]
+
+
+def _checker(fields: Fields) -> Checker:
+    return checker({name: (part, default is REQUIRED) for name, (part, default) in fields.items()})
+
+
+def _fragment_of(function: Callable[..., Any], parameter: Parameter) -> Fragment:
+    try:
+        return fragment(parameter.annotation)
+    except Unsupported as error:
+        refuse(function, f"parameter {parameter.name!r} ({_spell(parameter.annotation)}): {error}")
+
+
+def _spell(annotation: Any) -> str:
+    is_class = isinstance(annotation, type) and not get_args(annotation)
+    return annotation.__qualname__ if is_class else clip(repr(annotation), 100)
+
+
+def _input_schema(
+    function: Callable[..., Any], fields: Fields, described_as: Mapping[str, str]
+) -> Schema:
+    properties: dict[str, tuple[Fragment, dict[str, Any]]] = {}
+    for name, (part, default) in fields.items():
+        extra: dict[str, Any] = {}
+        if described_as.get(name) and "description" not in part.schema:
+            extra["description"] = described_as[name]
+        if default is not REQUIRED:
+            try:
+                extra["default"] = json_default(part, default)
+            except Unsupported as error:
+                refuse(function, f"parameter {name!r}: {error}")
+        properties[name] = (part, extra)
+    required = [name for name, (_, default) in fields.items() if default is REQUIRED]
+    return input_schema(properties, required)
+
+
+_UNDESCRIBED = (REQUIRED, None, NoneType, NoReturn, Never, str, Any)
+"""Return types of text or of nothing, which need no schema."""
+_CONTENT = (Text, Image, File, Result)
+"""Parts of a result, which a model receives unchanged."""
+
+
+def _find_promise(function: Callable[..., Any], returns: Any) -> Promise | None:
+    returns = _result_type(function, returns)
+    if any(returns is kind for kind in _UNDESCRIBED) or _mentions_content(returns):
+        return None
+    try:
+        made = promise(returns)
+    except Unsupported as error:
+        refuse(function, f"its return type ({_spell(returns)}): {error}")
+    return made if made.schema else None
+
+
+def _result_type(function: Callable[..., Any], returns: Any) -> Any:
+    """Return the type of a tool's result: a generator function yields text in pieces."""
+    inner = underlying_function(inspect.unwrap(function))
+    yields = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    return str if yields else returns
+
+
+def _mentions_content(annotation: Any) -> bool:
+    return annotation in _CONTENT or any(map(_mentions_content, get_args(annotation)))
+
+
+def _check_examples(made: AnyTool) -> None:
+    for example in made.spec.examples:
+        parsed = made.parse(example)
+        if isinstance(parsed, Failure):
+            lines = parsed.message.splitlines()[1:-1]
+        else:
+            lines = [*parsed.repairs]
+        if lines:
+            why = "; ".join(line.removeprefix("- ") for line in lines)
+            raise DefinitionError(f"{made.origin}: the example {example!r} is not valid: {why}.")

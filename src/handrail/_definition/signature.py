@@ -1,0 +1,193 @@
+"""Read a function's parameters and their types."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import CodeType, FunctionType, NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from handrail._values.context import Context
+from handrail._values.errors import DefinitionError
+from handrail._values.strict_json import clip
+
+Method: TypeAlias = Literal["", "instance", "class"]
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+
+class Parameter(NamedTuple):
+    """One parameter that a model fills."""
+
+    name: str
+    annotation: Any
+    default: Any = REQUIRED
+
+
+class Signature(NamedTuple):
+    """A function's parameters, by who fills them, and its return type."""
+
+    parameters: tuple[Parameter, ...]
+    returns: Any = REQUIRED
+    positional: tuple[Parameter, ...] = ()
+    """The parameters that must be passed by position, in order."""
+    context: str | None = None
+    """The parameter that the executor fills, if the function has one."""
+    method: Method = ""
+    """Whether binding the function fills its first parameter."""
+    whole: bool = False
+    """Whether the function takes all arguments as one mapping, and a context."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether the function takes only a model's arguments, by keyword."""
+        return not (self.whole or self.positional or self.context is not None)
+
+
+def unwrap(fn: Any) -> tuple[Callable[..., Any], Method]:
+    """Return the function inside ``staticmethod`` or ``classmethod``, and how it is bound."""
+    if type(fn) in (classmethod, staticmethod):
+        return fn.__func__, "class" if type(fn) is classmethod else ""
+    return fn, "instance" if _has_self(fn) else ""
+
+
+def signature(fn: Callable[..., Any], method: Method) -> Signature:
+    """Read a function's signature. Refuses parameters that a model cannot fill."""
+    hints = _hints(fn)
+    declared = list(inspect.signature(fn).parameters.values())[1 if method else 0 :]
+    taken: list[Parameter] = []
+    positional: list[Parameter] = []
+    context: str | None = None
+    for parameter in declared:
+        name, kind = parameter.name, parameter.kind
+        if kind in _VARIADIC:
+            refuse(fn, f"a model cannot fill the parameter {name!r}. {_VARIADIC[kind]}")
+        if name not in hints:
+            remedy = _UNBOUND if name == "cls" else f"Annotate it, as in `{name}: str`"
+            refuse(fn, f"parameter {name!r} has no type. {remedy}")
+        typed = Parameter(name, hints[name], parameter.default)
+        if kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(typed)
+        if _is_context(typed.annotation):
+            if context is not None:
+                refuse(fn, f"both {context!r} and {name!r} are a Context. One is enough")
+            context = name
+        else:
+            taken.append(typed)
+    return Signature(
+        tuple(taken), hints.get("return", REQUIRED), tuple(positional), context, method
+    )
+
+
+def origin(fn: Callable[..., Any]) -> str:
+    """Return where a function comes from: its module, its name and its line."""
+    function = underlying_function(inspect.unwrap(fn))
+    place = f"{function.__module__}.{function.__qualname__}"
+    return f"{place} ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
+
+
+def refuse(fn: Callable[..., Any], why: str) -> NoReturn:
+    """Raise DefinitionError: where a function is, and why it cannot be a tool."""
+    raise DefinitionError(f"{origin(fn)}: {why}.")
+
+
+_UNBOUND = "For a class method, put `@tool` above `@classmethod`"
+_VARIADIC = {
+    inspect.Parameter.VAR_POSITIONAL: "Take a list, as in `items: list[str]`",
+    inspect.Parameter.VAR_KEYWORD: "Name each parameter, or take `options: dict[str, str]`",
+}
+
+
+def underlying_function(fn: Any) -> FunctionType:
+    """Return the function inside partials and bound methods."""
+    below = fn
+    while not isinstance(below, FunctionType):
+        is_partial = isinstance(below, functools.partial)
+        below = below.func if is_partial else getattr(below, "__func__", None)
+        if below is None:
+            raise DefinitionError(f"{clip(repr(fn))} cannot be a tool. Use a function or a method.")
+    return below
+
+
+def _has_self(fn: Any) -> bool:
+    """Return whether this is a function in a class body, which Python binds to an object."""
+    if not isinstance(fn, FunctionType):
+        return False
+    inner = underlying_function(inspect.unwrap(fn))
+    inside = inner.__qualname__.rpartition(".")[0]
+    first = inner.__code__.co_varnames[:1] if inner.__code__.co_argcount else ()
+    return first == ("self",) and bool(inside) and not inside.endswith("<locals>")
+
+
+def takes_self(fn: Callable[..., Any] | None) -> bool:
+    """Return whether a function's first parameter is ``self`` or ``cls``."""
+    code = getattr(fn, "__code__", None)
+    return isinstance(code, CodeType) and code.co_varnames[:1] in (("self",), ("cls",))
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    function = underlying_function(inspect.unwrap(fn))
+    names = _enclosing_names(function) if "." in function.__qualname__ else None
+    try:
+        return get_type_hints(function, localns=names, include_extras=True)
+    except _UNREADABLE:
+        return {
+            name: _hint(fn, name, annotation, names)
+            for name, annotation in function.__annotations__.items()
+        }
+
+
+_UNREADABLE = (NameError, SyntaxError, AttributeError, TypeError)
+
+
+def _hint(fn: Callable[..., Any], name: str, annotation: Any, names: dict[str, Any] | None) -> Any:
+    """Evaluate one type alone, so that an error can name it."""
+    function = underlying_function(inspect.unwrap(fn))
+    alone = FunctionType(function.__code__, function.__globals__)
+    alone.__annotations__ = {name: annotation}
+    try:
+        return get_type_hints(alone, localns=names, include_extras=True)[name]
+    except _UNREADABLE as error:
+        what = "the return type" if name == "return" else f"the type of {name!r}"
+        refuse(fn, f"{what} cannot be evaluated: {error}. Define it above the tool")
+
+
+def _enclosing_names(function: FunctionType) -> dict[str, Any] | None:
+    """Return the names of the scopes around a function that is being defined, nearest first.
+
+    A string annotation may name a class that is local to them.
+    """
+    if not any(isinstance(annotation, str) for annotation in function.__annotations__.values()):
+        return None
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    while frame is not None:
+        scope = frame.f_code.co_qualname
+        if frame.f_globals is function.__globals__ and function.__qualname__.startswith(
+            f"{scope}."
+        ):
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
+
+
+def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):  # `Context | None`, for a function's own users
+        kinds = {get_origin(kind) or kind for kind in get_args(annotation)}
+        return kinds == {Context, NoneType}
+    return (get_origin(annotation) or annotation) is Context

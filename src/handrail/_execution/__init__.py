@@ -1,0 +1,1 @@
+"""From a call to its result: one module for each stage, and what takes calls through them."""

@@ -1,0 +1,293 @@
+"""Executor: runs calls through all stages, and returns exactly one result for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import (
+    AsyncIterable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, overload
+
+import anyio
+import anyio.from_thread
+from anyio.from_thread import BlockingPortal
+
+from handrail._collection.registry import Registry
+from handrail._collection.toolset import Toolset
+from handrail._execution.explain import explain
+from handrail._execution.pipeline import Pipeline
+from handrail._execution.running import RunningCall
+from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+from handrail._execution.tasks import Tasks
+from handrail._execution.threads import SharedPortal, wait_for
+from handrail._execution.view import View
+from handrail._permissions.checked_call import Policy
+from handrail._permissions.explanation import Explanation
+from handrail._support.loop import in_context, in_event_loop
+from handrail._turn.event_feed import EventFeed
+from handrail._turn.record import EMPTY, Given
+from handrail._turn.turn import Turn
+from handrail._values.approval import Approver
+from handrail._values.call import Call
+from handrail._values.content import Json
+from handrail._values.context import D
+from handrail._values.names import closest
+from handrail._values.result import Result
+
+
+class Executor:
+    """Runs calls: checked, decided, ordered and bounded, with one result each, in call order.
+
+    Use it as an async context manager: nothing that it started outlives it. You can enter it many
+    times, also at the same time; the last exit closes it. It belongs to the event loop that first
+    uses it. Other threads use ``run_sync`` or ``in_thread``.
+
+    Args:
+        tools: The tools that can be called. With a registry, those of the last
+            ``refresh_tools()``; a call of one that has changed since fails as stale.
+        policy: Decides each call. Without one, every call is allowed.
+        approvals: Who approves calls, and what an approval is tied to.
+        hooks: Your code before, after and around calls.
+        limits: Timeouts, retries, and how many calls can run at once.
+        long_results: What happens to results that are too long to show.
+        clock: Returns the time, for events and for approvals that expire.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an option with a default
+        self,
+        tools: Toolset | Registry,
+        *,
+        policy: Policy | None = None,
+        approvals: Approvals | Approver | None = None,
+        hooks: Sequence[Hook] = (),
+        limits: CallLimits = CallLimits(),  # noqa: B008  a frozen value
+        long_results: LongResults = LongResults(),  # noqa: B008  a frozen value
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(approvals, Approvals):
+            approvals = Approvals(approver=approvals)
+        self._pipeline = Pipeline(
+            approvals=approvals,
+            hooks=hooks,
+            limits=limits,
+            long_results=long_results,
+            clock=clock,
+        )
+        if not isinstance(tools, Registry):
+            _check_names(limits.max_running_per_tool, tools)
+        self._view = View(tools, policy, long_results)
+        self._tasks = Tasks(self._pipeline, self._view)
+        self._portal = SharedPortal()
+        self._users = 0
+
+    def run(self, call: Call, *, turn: Turn[Any] | None = None) -> Coroutine[Any, Any, Result]:
+        """Run one call, in the caller's task unless there is an ``around`` hook. Await it."""
+        if turn is not None:
+            return self._own(turn).run(call)
+        tasks, pipeline = self._tasks, self._pipeline
+        running = RunningCall(Turn(tasks), call, self._view)
+        if not pipeline.is_hooked:
+            return pipeline.run(running)
+        if pipeline.hooks.around:
+            return Turn(tasks).run(call)
+        # context variables that hooks set are visible to the tool, and not to the caller
+        return in_context(pipeline.run(running), running.own_context())
+
+    async def run_all(
+        self, calls: Iterable[Call] | AsyncIterable[Call], *, turn: Turn[Any] | None = None
+    ) -> list[Result]:
+        """Run the calls of one reply: in parallel if they do not conflict, in order if they do.
+
+        Calls can arrive one by one: those that only read start early, the others once all have
+        arrived. Cancelling this cancels them all.
+        """
+        turn = self._own(turn) if turn is not None else self.turn()
+        try:
+            if isinstance(calls, AsyncIterable):
+                await turn.add_from(calls)
+            else:
+                turn.add(*calls)
+            return await turn.results()
+        except BaseException:
+            turn.cancel()
+            with anyio.CancelScope(shield=True):
+                await turn.ended()
+            raise
+
+    def run_sync(self, call: Call) -> Result:
+        """Run one call from synchronous code, in any thread that has no event loop."""
+        if in_event_loop():
+            raise RuntimeError(
+                "run_sync was called in an event loop. Use `await executor.run(call)`."
+            )
+        home = self._pipeline.home
+        result: Result
+        if home.is_open and not self._portal.owns(home.loop):
+            result = anyio.from_thread.run(self.run, call, token=home.token)
+        else:
+            with self._portal.open() as portal:
+                result = wait_for(portal, partial(self.run, call))
+        return result
+
+    @contextmanager
+    def in_thread(self) -> Generator[InThread]:
+        """Open an event loop in a separate thread, so that any thread can run calls."""
+        with self._portal.open() as portal, portal.wrap_async_context_manager(self):
+            yield InThread(self, portal)
+
+    @overload
+    def turn(
+        self,
+        id: str | None = None,
+        *,
+        run: str | None = None,
+        principal: str | None = None,
+        metadata: Mapping[str, Json] = EMPTY,
+        tools: Toolset | None = None,
+        approver: Approver | None = None,
+        known: Mapping[str, Result] = EMPTY,
+        claimant: str | None = None,
+    ) -> Turn[None]: ...
+    @overload
+    def turn(
+        self,
+        id: str | None = None,
+        *,
+        deps: D,
+        run: str | None = None,
+        principal: str | None = None,
+        metadata: Mapping[str, Json] = EMPTY,
+        tools: Toolset | None = None,
+        approver: Approver | None = None,
+        known: Mapping[str, Result] = EMPTY,
+        claimant: str | None = None,
+    ) -> Turn[D]: ...
+    def turn(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        run: str | None = None,
+        tools: Toolset | None = None,
+        **given: Any,
+    ) -> Turn[Any]:
+        """Begin a turn: all calls of one reply.
+
+        Args:
+            id: The turn's id in its run. If you name both, keys are the same after a restart.
+            run: The id of the run that the turn belongs to.
+            principal: The user or service on whose behalf the calls run.
+            deps: Objects for the tools, such as a database.
+            metadata: More facts for hooks, policies and tools.
+            tools: The tools that the model was sent. Default: the current ones.
+            approver: The approver of this turn, in place of the executor's.
+            known: Results that were recorded before a restart, by call id.
+            claimant: Who uses approvals. For a durable engine, the id of its execution.
+            **given: The other options above.
+        """
+        turn: Turn[Any] = Turn(self._tasks, id, run, Given(**given))
+        for name, result in turn.known.items():
+            if result.call_id != name:
+                raise ValueError(
+                    f"The known result of {name!r} has the call id {result.call_id!r}."
+                )
+        if tools is not None:
+            turn.tools, turn.generation = tools, -1
+        return turn
+
+    def _own(self, turn: Turn[Any]) -> Turn[Any]:
+        """Return a turn of this executor. Another executor may be more permissive."""
+        if turn.owner is not self._tasks:
+            raise ValueError(
+                "The turn belongs to another executor. Create it with the `turn()` of this one."
+            )
+        return turn
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools to send to a model, including ``read_result`` once a result was truncated."""
+        return self._view.tools
+
+    def refresh_tools(self) -> Toolset:
+        """Use the registry's current tools, and return them."""
+        self._view.refresh()
+        return self._view.tools
+
+    def restrict(self, *names: str, policy: Policy | None = None) -> Executor:
+        """Return an executor with only these tools, and the stricter of both policies.
+
+        It shares everything else: schedule, limits, hooks, listeners, approvals, cleanup. Leaving
+        it closes nothing. Raises UnknownName for a tool that this executor does not have.
+        """
+        made = object.__new__(Executor)
+        made._pipeline, made._portal, made._users = self._pipeline, self._portal, 0
+        made._view = self._view.restrict(names, policy)
+        made._tasks = Tasks(self._pipeline, made._view)
+        return made
+
+    def explain(self, call: Call, *, turn: Turn[Any] | None = None) -> Explanation:
+        """Return what would happen to a call, and why, without running it."""
+        turn = self._own(turn) if turn is not None else self.turn()
+        running = RunningCall(turn, call, self._view)
+        running.position = turn.next_position
+        return explain(running, self._pipeline)
+
+    def events(self) -> EventFeed:
+        """Return the events from now on, until the executor is closed."""
+        return self._tasks.listen()
+
+    def cancel(self) -> None:
+        """Stop all calls, also those that have not started."""
+        self._pipeline.cancel(self._tasks.covers)
+
+    async def __aenter__(self) -> Self:
+        self._pipeline.bind()
+        if self._view.parent is None:
+            self._users += 1
+            self._pipeline.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._view.parent is None:
+            self._users -= 1
+            if not self._users:
+                await self.aclose()
+
+    async def aclose(self, grace: float = 30.0) -> None:
+        """Stop all calls, wait up to ``grace`` seconds for them, and run all cleanups."""
+        with anyio.CancelScope(shield=True):
+            await self._pipeline.close(grace)
+
+
+class InThread:
+    """Runs calls from any thread in one event loop, so that they share order and limits."""
+
+    def __init__(self, executor: Executor, portal: BlockingPortal) -> None:
+        self._executor = executor
+        self._portal = portal
+
+    def __call__(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
+        """Run one call."""
+        return wait_for(self._portal, partial(self._executor.run, call, turn=turn))
+
+    def run_all(self, calls: Iterable[Call], *, turn: Turn[Any] | None = None) -> list[Result]:
+        """Run the calls of one reply."""
+        return wait_for(self._portal, partial(self._executor.run_all, list(calls), turn=turn))
+
+
+def _check_names(limited: Mapping[str, int], offered: Toolset) -> None:
+    for name in limited:
+        if name not in offered:
+            near = ", ".join(closest(name, [tool.spec.name for tool in offered]))
+            hint = f" Closest: {near}." if near else ""
+            raise ValueError(f"max_running_per_tool has {name!r}, but no tool has this name.{hint}")

@@ -1,0 +1,274 @@
+"""Hooks: your code before a call, after it, and around its run. A failing hook denies the call."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import CoroutineType
+from typing import Any, TypeGuard
+
+import anyio
+
+from handrail._execution.running import RunningCall, fail
+from handrail._execution.settings import After, Around, Before, Hook
+from handrail._permissions.checked_call import CheckedCall
+from handrail._permissions.decide import decide
+from handrail._support.loop import Expired, Stop, complete, finish, must_pass
+from handrail._values.call import Call
+from handrail._values.decision import Allow
+from handrail._values.errors import StopRun, describe_error
+from handrail._values.result import FailureKind, Result
+
+log = logging.getLogger("handrail")
+MAX_DEPTH = 20
+"""Depth of calls that hooks make about one another."""
+_COROUTINE: Any = CoroutineType
+
+
+class Hooks:
+    """The hooks of an executor, by stage."""
+
+    def __init__(
+        self, hooks: Sequence[Hook], seconds: float, check: Callable[..., CheckedCall | Result]
+    ) -> None:
+        self.before: list[Before] = [hook.before for hook in hooks if hook.before is not None]
+        self.after: list[After] = [hook.after for hook in reversed(hooks) if hook.after is not None]
+        self.around: list[Around] = [hook.around for hook in hooks if hook.around is not None]
+        self._seconds = seconds
+        self._check = check
+
+    async def run_before(self, running: RunningCall) -> Result | None:
+        """Pass a checked call through each hook. Returns a result if one answers or refuses it."""
+        if _is_too_deep(running):
+            return fail(running, FailureKind.DENIED, _TOO_DEEP)
+        for hook in self.before:
+            answer: object
+            try:
+                answer = hook(running.checked)
+                if answer is running.checked:
+                    continue
+                answer = await _resolve(answer, self._seconds, running.may_wait)
+            except BaseException as error:  # noqa: BLE001  raised again if it must pass
+                answer = self._refuse(running, error)
+            if answer is not running.checked:
+                result = self._take(answer, running)
+                if result is not None:
+                    return result
+        return None
+
+    def _refuse(self, running: RunningCall, error: BaseException) -> Result:
+        """Return the result of a call that a hook failed on. Raises errors that must pass."""
+        if isinstance(error, Expired) and running.stopped:
+            return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+        if isinstance(error, Expired):
+            return _deny(running, f"timed out after {self._seconds:g} s")
+        if isinstance(error, StopRun):
+            return stop_run(running, error)
+        if must_pass(error):
+            raise error
+        log.error("a hook before a call of %r failed", running.call.name, exc_info=error)
+        return _deny(running, f"failed ({type(error).__name__})", describe_error(error))
+
+    def _take(self, answer: object, running: RunningCall) -> Result | None:
+        """Use a hook's answer. A call is checked again; a result needs a call that is allowed."""
+        if _is_result_of(answer, running):
+            is_too_permissive = answer.failure is None and not _is_allowed(running)
+            return None if is_too_permissive else answer
+        if isinstance(answer, Call) and answer.id == running.call.id:
+            checked = self._check(answer, running)
+            if type(checked) is CheckedCall:
+                running.checked, running.is_rewritten = checked, True
+                return None
+            return checked  # type: ignore[return-value]
+        log.error("a hook before a call of %r returned %r", running.call.name, answer)
+        another = isinstance(answer, Call | CheckedCall)
+        return _deny(
+            running,
+            "returned another call" if another else "returned neither a call nor its result",
+        )
+
+    async def run_after(self, running: RunningCall, result: Result) -> Result:
+        """Pass a result through each hook. A failing hook withholds it."""
+        if _is_too_deep(running):
+            return fail(running, FailureKind.BUG, _TOO_DEEP_AFTER)
+        for hook in self.after:
+            answer: object
+            try:
+                answer = hook(running.subject, result)
+                if type(answer) is not Result:
+                    answer = await _resolve(answer, self._seconds, _ignore)
+            except BaseException as error:  # noqa: BLE001  raised again if it must pass
+                answer = self._withhold(running, result, error)
+            result = _take_result(running, result, answer)
+        return result
+
+    def _withhold(self, running: RunningCall, result: Result, error: BaseException) -> Result:
+        """Return the result of a call whose ``after`` hook failed. Raises errors that must pass."""
+        if isinstance(error, Expired):
+            return _withhold_result(running, f"timed out after {self._seconds:g} s")
+        if isinstance(error, StopRun):
+            stop_run(running, error)
+            return result
+        if must_pass(error):
+            raise error
+        log.error("a hook after a call of %r failed", running.call.name, exc_info=error)
+        return _withhold_result(running, f"failed ({type(error).__name__})", describe_error(error))
+
+    async def run_around(
+        self, invoke: Callable[[RunningCall], Awaitable[Result]], running: RunningCall
+    ) -> Result:
+        """Run a call inside its ``around`` hooks."""
+        once = _SingleRun(invoke, running)
+        step: Any = once.run
+        for hook in reversed(self.around):
+            step = partial(hook, running.checked, step)
+        result: Any
+        try:
+            result = await finish(step(), math.inf, running.may_wait)
+        except BaseException as error:  # noqa: BLE001  raised again if it must pass
+            result = error
+        await once.close()
+        if isinstance(result, BaseException):
+            result = self._handle_around_error(running, result, once.result)
+        elif once.result is not None and once.result.pending is not None:
+            result = once.result  # a hook cannot change a pending call
+        elif not _is_result_of(result, running):
+            log.error("a hook around a call of %r returned %r", running.call.name, result)
+            result = _report_lost(running, "returned no result of it", repr(result))
+        answer: Result = result
+        return answer
+
+    def _handle_around_error(
+        self, running: RunningCall, error: BaseException, result: Result | None
+    ) -> Result:
+        """Return the result after an ``around`` hook failed. Raises errors that must pass."""
+        if isinstance(error, Expired) and running.stopped and not running.begun:
+            return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+        if isinstance(error, StopRun):
+            denied = stop_run(running, error)
+            return denied if result is None else result
+        if must_pass(error):
+            raise error
+        if result is not None and result.pending is not None:
+            return result
+        log.error("a hook around a call of %r failed", running.call.name, exc_info=error)
+        return _report_lost(running, f"failed ({type(error).__name__})", describe_error(error))
+
+
+class _SingleRun:
+    """Runs a call's tool for its ``around`` hooks: once, and only while the call is scheduled."""
+
+    def __init__(
+        self, invoke: Callable[[RunningCall], Awaitable[Result]], running: RunningCall
+    ) -> None:
+        self.result: Result | None = None
+        self._invoke = invoke
+        self._running = running
+        self._ended: anyio.Event | None = None
+        self._is_closed = False
+
+    async def run(self) -> Result:
+        """Run the tool."""
+        if self._is_closed:
+            raise RuntimeError("`run` was awaited after its call had ended.")
+        if self._ended is not None:
+            raise RuntimeError("`run` was awaited twice, which could repeat a side effect.")
+        self._ended = anyio.Event()
+        self._running.stop = None  # from now on, a stop ends the tool, not the hooks
+        try:
+            self.result = await self._invoke(self._running)
+        finally:
+            self._running.stop = None
+            self._ended.set()
+        return self.result
+
+    async def close(self) -> None:
+        """Do not run the tool any more, and wait for it if a hook runs it in another task."""
+        self._is_closed = True
+        if self._ended is not None and not self._ended.is_set():
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
+
+
+def _is_result_of(answer: object, running: RunningCall) -> TypeGuard[Result]:
+    """Return whether this is a result of a call, and not a pending one."""
+    if not isinstance(answer, Result):
+        return False
+    return answer.call_id == running.call.id and answer.pending is None
+
+
+def _take_result(running: RunningCall, result: Result, answer: object) -> Result:
+    """Return a hook's result, if it is one of the same call. A pending result stays pending."""
+    if not isinstance(answer, Result) or answer.call_id != running.call.id:
+        log.error("a hook after a call of %r returned %r", running.call.name, answer)
+        answer = _withhold_result(running, "returned no result of this call")
+    return answer if answer.pending is result.pending else result
+
+
+async def _resolve(answer: Any, seconds: float, waits: Callable[[Stop], None]) -> Any:
+    if type(answer) is _COROUTINE:
+        return await complete(answer, seconds, waits)
+    if inspect.isawaitable(answer):
+        return await complete(_await(answer), seconds, waits)
+    return answer
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _ignore(_stop: Stop) -> None: ...
+
+
+def _is_too_deep(running: RunningCall) -> bool:
+    return running.parent is not None and len(running.enclosing()) >= MAX_DEPTH
+
+
+def _is_allowed(running: RunningCall) -> bool:
+    return isinstance(decide(running.view.policy, running.checked), Allow)
+
+
+def stop_run(running: RunningCall, error: StopRun) -> Result:
+    """Deny a call, cancel those of its turn that have not started, and let the run end."""
+    reason = str(error)
+    running.turn.stop_reason = reason or "A check ended the run."
+    running.turn.cancel_unstarted()
+    return fail(running, FailureKind.DENIED, f"Not run: a check ended the run. {reason}".strip())
+
+
+def _deny(running: RunningCall, how: str, detail: str = "") -> Result:
+    message = f"Not run: a check before the call {how}. Tell the user."
+    return fail(running, FailureKind.DENIED, message, detail or f"a hook {how}")
+
+
+def _withhold_result(running: RunningCall, how: str, detail: str = "") -> Result:
+    message = (
+        f"Result withheld: a check after the call {how}. The call may have taken effect: check "
+        "before you call it again. Tell the user."
+    )
+    return fail(running, FailureKind.BUG, message, detail or f"a hook {how}")
+
+
+def _report_lost(running: RunningCall, how: str, detail: str) -> Result:
+    """Return the result of a call whose ``around`` hook failed, before or after the tool ran."""
+    if not running.begun:
+        message = f"Not run: a check around the call {how}. Tell the user."
+        return fail(running, FailureKind.BUG, message, detail)
+    repeatable = running.checked.is_repeatable
+    message = (
+        f"Result lost: a check around the call {how}. The call may have taken effect: check "
+        "before you call it again. Tell the user."
+    )
+    kind = FailureKind.BUG if repeatable else FailureKind.UNKNOWN
+    return fail(running, kind, message, detail)
+
+
+NOT_BEGUN = "Not run: the call was cancelled before it started."
+_TOO_DEEP = "Not run: checks of calls are nested without end. Tell the user."
+_TOO_DEEP_AFTER = (
+    "Result withheld: checks of results are nested without end. The call may have taken effect: "
+    "check before you call it again. Tell the user."
+)

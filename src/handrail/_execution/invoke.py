@@ -1,0 +1,303 @@
+"""Invoke: run the tool, with a timeout, cancellation and retries. Always returns a result."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from functools import partial
+from time import monotonic, perf_counter
+from typing import Any, NamedTuple, Protocol, cast
+
+import anyio
+import anyio.lowlevel
+
+from handrail._definition.tool import AnyTool
+from handrail._execution.hooks import NOT_BEGUN
+from handrail._execution.output import Collected, render_result
+from handrail._execution.running import RunningCall, fail
+from handrail._execution.settings import CallLimits, LongResults
+from handrail._execution.threads import Thread, collect, run_in_thread
+from handrail._support.loop import Escaped, Expired, complete, finish, must_pass, start
+from handrail._turn.event_feed import Listeners
+from handrail._values.call import Args
+from handrail._values.context import Context
+from handrail._values.errors import Deliberate, NeedsLogin, Refused, ToolFailed, Transient, Unknown
+from handrail._values.result import FailureKind, Result, timed
+from handrail.events import AttemptFailed, Progressed, Started, Yielded
+
+log = logging.getLogger("handrail")
+_MAX_BUSY_SECONDS = 0.01
+"""Seconds that a stream may run without letting others run."""
+
+
+class World(Protocol):
+    """The parts of an executor that running a call needs."""
+
+    limits: CallLimits
+    long_results: LongResults
+    listeners: Listeners
+    cleanups: list[Callable[[], Awaitable[None]]]
+
+
+async def invoke(world: World, running: RunningCall) -> Result:
+    """Run a call, and retry it if that is allowed.
+
+    Raises NeedsLogin if the tool does, and a cancellation that came from outside.
+    """
+    tool: Any = running.checked.tool
+    began = perf_counter()
+    while True:
+        if running.stopped:
+            return result_of_stop(running)
+        running.attempts += 1
+        if world.listeners.feeds:
+            world.listeners.tell(running, Started, running.call.id, running.attempts)
+        variables = running.own_context()
+        try:
+            work = _start(running, tool, world)
+            ended, value = start(work, variables)
+            if not ended:
+                seconds = tool.spec.timeout or world.limits.timeout
+                value = await finish(value, seconds, running.may_wait)
+            if running.collected is not None:
+                value = running.collected.text()
+            return render_result(running.call.id, value, tool, perf_counter() - began)
+        except BaseException as error:  # noqa: BLE001  raised again if it must pass
+            outcome = _handle_error(running, world, error)
+        result = await _wait(running, world, outcome) if type(outcome) is NextAttempt else outcome
+        if isinstance(result, Result):
+            return timed(result, perf_counter() - began)
+
+
+def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
+    """Return a coroutine that runs the tool's function, of any kind."""
+    way = tool._way
+    context = _context(running, world) if tool.takes_context else None
+    args = running.checked.parsed if running.attempts == 1 else _args_again(running, tool)
+    if way == "async":
+        coroutine: Coroutine[Any, Any, Any] = tool.invoke(args, context)
+        return coroutine
+    if way == "remote":
+        return _send(tool, args, context)
+    if way != "sync":
+        most, kept = world.long_results.max_result_chars, world.long_results.max_stored_chars
+        running.collected = Collected(most, kept)
+    if way == "async stream":
+        return _drain(running, world, tool.invoke(args, context))
+    thread = running.thread = Thread()
+    if running.collected is None:
+        return run_in_thread(thread, tool.invoke, args, context)
+    work, take = partial(tool.invoke, args, context), partial(_take, running, world)
+    return run_in_thread(thread, collect, work, take, thread.is_abandoned)
+
+
+def _args_again(running: RunningCall, tool: AnyTool) -> Args:
+    """Return the arguments as they were decided, even if the last attempt changed them."""
+    args = running.checked.parsed
+    again = tool.parse(args.text)
+    return again if isinstance(again, Args) else args
+
+
+async def _send(tool: AnyTool, args: Args, context: Context[Any] | None) -> Any:
+    """Call a function that returns an awaitable, and may raise before that."""
+    return await tool.invoke(args, context)
+
+
+async def _drain(running: RunningCall, world: World, pieces: Any) -> None:
+    paused_at = monotonic()
+    async with aclosing(pieces):
+        async for piece in pieces:
+            _take(running, world, piece)
+            if monotonic() - paused_at > _MAX_BUSY_SECONDS:  # it must not block the event loop
+                await anyio.lowlevel.checkpoint()
+                paused_at = monotonic()
+
+
+def _take(running: RunningCall, world: World, piece: object) -> bool:
+    """Add the next piece of a result. Returns False if the call was stopped."""
+    collected: Any = running.collected
+    text = collected.write(piece)
+    world.listeners.tell_from_anywhere(running, Yielded, running.call.id, text)
+    return not running.stopped
+
+
+def _context(running: RunningCall, world: World) -> Context[Any]:
+    checked, turn = running.checked, running.turn
+
+    def progress(message: str, fraction: float | None = None, /) -> None:
+        fields = running.call.id, message, fraction
+        world.listeners.tell_from_anywhere(running, Progressed, *fields)
+
+    return Context(
+        call_id=running.call.id,
+        idempotency_key=checked.key,
+        attempt=running.attempts,
+        accesses=checked.accesses,
+        run_id=turn.run_id,
+        turn_id=turn.id,
+        principal=turn.principal,
+        deps=turn.deps,
+        metadata=turn.metadata,
+        progress=progress,
+        on_close=world.cleanups.append,
+        is_cancelled=partial(_is_cancelled, running),
+    )
+
+
+def _is_cancelled(running: RunningCall) -> bool:
+    thread = running.thread
+    return running.stopped or (thread is not None and thread.is_abandoned())
+
+
+# -- results of failed calls ---------------------------------------------------------------------
+
+
+class NextAttempt(NamedTuple):
+    """Another attempt follows after a wait."""
+
+    message: str
+    seconds: float
+
+
+def _handle_error(running: RunningCall, world: World, error: BaseException) -> Result | NextAttempt:
+    """Return the outcome of a call whose tool raised. Raises errors that must pass."""
+    if isinstance(error, Expired):
+        return result_of_stop(running) if running.stopped else _result_of_timeout(running, world)
+    if isinstance(error, Escaped):
+        return result_of_bug(running, error.error)
+    leaves = _leaves(error)
+    for leaf in leaves:
+        if isinstance(leaf, KeyboardInterrupt | NeedsLogin):
+            raise leaf
+    for leaf in leaves:
+        if must_pass(leaf):
+            raise leaf  # alone: no one handles the other errors of its group
+    if not all(isinstance(leaf, Deliberate) for leaf in leaves):
+        return result_of_bug(running, error)
+    pause = _pause(running, world, leaves)
+    return (
+        _result_of_deliberate(running, leaves)
+        if pause is None
+        else NextAttempt(_join_messages(leaves), pause)
+    )
+
+
+def _pause(running: RunningCall, world: World, errors: list[Any]) -> float | None:
+    """Return the seconds before the next attempt, or None if there is none."""
+    checked = running.checked
+    retry = checked.spec.retry or world.limits.retry
+    if (
+        retry is None
+        or not all(isinstance(error, Transient) for error in errors)
+        or not checked.is_repeatable
+        or running.attempts >= retry.attempts
+        or running.stopped
+    ):
+        return None
+    wanted = [error.retry_after for error in errors if error.retry_after is not None]
+    if wanted:
+        return max(0.0, *wanted) if max(wanted) <= retry.cap else None
+    ceiling = min(retry.cap, retry.base * 2 ** (running.attempts - 1))
+    return random.uniform(0, ceiling)  # noqa: S311  so that callers do not retry all at once
+
+
+async def _wait(running: RunningCall, world: World, again: NextAttempt) -> Result | None:
+    """Wait for the next attempt. Returns the call's result if it is stopped while waiting."""
+    fields = running.attempts, FailureKind.TRANSIENT, again.message, again.seconds
+    world.listeners.tell(running, AttemptFailed, running.call.id, *fields)
+    try:
+        await complete(anyio.sleep(again.seconds), math.inf, running.may_wait)
+    except Expired:
+        return result_of_stop(running)
+    return None
+
+
+def _leaves(error: Any) -> list[BaseException]:
+    """Return the exceptions in a group, at any depth, or a single exception in a list."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group: Any = cast("Any", error)
+    return [leaf for inner in group.exceptions for leaf in _leaves(inner)]
+
+
+def result_of_stop(running: RunningCall) -> Result:
+    """Return the result of a call that was cancelled."""
+    if not running.begun:
+        return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+    return _report_stop(running, FailureKind.CANCELLED, "Cancelled while it ran")
+
+
+def result_of_bug(running: RunningCall, error: BaseException) -> Result:
+    """Return the result of a call whose tool raised an unexpected exception."""
+    name = running.checked.name
+    log.error("the tool %r failed on call %r", name, running.call.id, exc_info=error)
+    effect = "" if running.checked.is_repeatable else " It may have taken effect before it failed."
+    message = (
+        f"The tool {name!r} failed with an internal error ({type(error).__name__}).{effect} Do not "
+        "repeat the same call; tell the user."
+    )
+    detail = "".join(traceback.format_exception(error))
+    return fail(running, FailureKind.BUG, message, detail)
+
+
+_CHECK_FIRST = "It may have taken effect: check before you call it again."
+_ASK_LESS = "Ask for less at a time, or try another approach."
+_NO_REASON = "The tool failed, and gave no reason."
+_DELIBERATE: dict[type[Deliberate], tuple[FailureKind, str]] = {
+    Unknown: (
+        FailureKind.UNKNOWN,
+        f" {_CHECK_FIRST}",
+    ),
+    Refused: (FailureKind.DENIED, ""),
+    ToolFailed: (FailureKind.FAILED, ""),
+    Transient: (
+        FailureKind.TRANSIENT,
+        " This may be temporary: retry later, or continue with other work.",
+    ),
+}
+"""The kind of each exception and the advice that follows its message, the most severe first."""
+
+
+def _result_of_deliberate(running: RunningCall, errors: list[Any]) -> Result:
+    kind, advice = next(
+        meaning
+        for raised, meaning in _DELIBERATE.items()
+        if any(isinstance(error, raised) for error in errors)
+    )
+    message = _join_messages(errors)
+    if advice and not message.endswith((".", "!", "?")):
+        message += "."
+    return fail(running, kind, message + advice)
+
+
+def _join_messages(errors: list[Any]) -> str:
+    return " ".join(dict.fromkeys(_message_of(error) for error in errors))
+
+
+def _message_of(error: Deliberate) -> str:
+    try:
+        return str(error) or _NO_REASON
+    except Exception:  # noqa: BLE001  its own code
+        return _NO_REASON
+
+
+def _result_of_timeout(running: RunningCall, world: World) -> Result:
+    seconds = running.checked.spec.timeout or world.limits.timeout
+    return _report_stop(running, FailureKind.TIMEOUT, f"Timed out after {seconds:g} s")
+
+
+def _report_stop(running: RunningCall, kind: FailureKind, message: str) -> Result:
+    """Return the result of a call that was stopped while it ran."""
+    ending, advice = (" and was stopped.", _ASK_LESS) if kind is FailureKind.TIMEOUT else (".", "")
+    if running.thread is not None and running.thread.is_running():
+        ending = ", but is still running: calls that conflict with it wait until it ends."
+    if not running.checked.is_repeatable:
+        kind, advice = FailureKind.UNKNOWN, _CHECK_FIRST
+    message = f"{message}{ending} {advice}".rstrip()
+    if running.collected is not None and running.collected.total:
+        message = f"{message}\nOutput so far:\n{running.collected.text()}"
+    return fail(running, kind, message)

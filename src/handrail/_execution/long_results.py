@@ -1,0 +1,70 @@
+"""Truncate long results, and add notes on their calls."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from handrail._execution.output import truncate
+from handrail._execution.running import RunningCall
+from handrail._execution.view import View
+from handrail._permissions.checked_call import CheckedCall
+from handrail._turn.event_feed import Listeners
+from handrail._values.content import Text
+from handrail._values.result import Result
+from handrail.events import Stored
+
+log = logging.getLogger("handrail")
+
+
+def fit_result(
+    running: RunningCall, result: Result, max_chars: int, listeners: Listeners
+) -> Result:
+    """Return a result that is truncated if it is too long, with notes on its call."""
+    checked = running.checked
+    most = checked.spec.max_chars or max_chars
+    if len(result.text) > most:
+        stored = _store(running, result) if running.view.reader_name else 0
+        listeners.tell(running, Stored, result.call_id, stored)
+        result = _cut(result, most, running.view, stored)
+    if checked.parsed.repairs or checked.call.name != checked.spec.name:
+        return _with_notes(result, checked)
+    return result
+
+
+def _store(running: RunningCall, result: Result) -> int:
+    """Store a result that is too long to show, and return how many characters were stored."""
+    try:
+        return running.view.keep(result, running.turn.principal)
+    except Exception:
+        log.exception("the result of call %r could not be stored", result.call_id)
+        return 0
+
+
+def _cut(result: Result, most: int, view: View, stored: int) -> Result:
+    """Return the head and the tail of a long result, with a note on how to read the rest."""
+
+    def how_to_read(start: int, end: int) -> str:
+        if stored <= start:
+            return "They were not stored."
+        limit = f" Only the first {stored:,} were stored." if stored < end else ""
+        return (
+            f'To read on: {view.reader_name}(call_id="{result.call_id}", start={start}), up to '
+            f"{view.max_read_chars:,} characters per call.{limit}"
+        )
+
+    text = truncate(result.text, most, how_to_read)
+    failure = replace(result.failure, message=text) if result.failure else None
+    shown = [part for part in result.parts if not isinstance(part, Text)]
+    parts = (Text(text), *shown) if result.parts else ()
+    return result._replace(text=text, parts=parts, data=None, failure=failure)
+
+
+def _with_notes(result: Result, checked: CheckedCall) -> Result:
+    """Return a result with a note on the repairs and the new name of its call."""
+    notes = checked.parsed.repairs
+    if checked.call.name != checked.spec.name:
+        notes = (f"{checked.call.name!r} is now called {checked.spec.name!r}", *notes)
+    note = f"[Note: {'; '.join(notes)}.]"
+    parts = (*result.parts, Text(note)) if result.parts else ()
+    return result._replace(text=f"{result.text}\n{note}", parts=parts)

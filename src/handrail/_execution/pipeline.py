@@ -1,0 +1,381 @@
+"""The call pipeline: takes each call through its stages, in one coroutine.
+
+A single call runs in its caller's task, a call of a turn in a separate task (see ``tasks``). The
+stages are the same. Each has a module: check, hooks, decide, questions, ordering, invoke.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import anyio
+
+from handrail._execution.check import check
+from handrail._execution.hooks import NOT_BEGUN, Hooks
+from handrail._execution.invoke import invoke, result_of_stop
+from handrail._execution.long_results import fit_result
+from handrail._execution.ordering import Ordering
+from handrail._execution.questions import MAX_ROUNDS, Questions, pending_result, valid_answer
+from handrail._execution.running import CURRENT, RunningCall, fail
+from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+from handrail._permissions.checked_call import CheckedCall, with_decision
+from handrail._permissions.decide import ALLOW, decide, denial_text
+from handrail._support.loop import Home, checkpoint, current_loop, running_loop, trio_token
+from handrail._turn.event_feed import Listeners
+from handrail._values.call import Call
+from handrail._values.decision import Allow, Ask, Deny
+from handrail._values.effect import READ
+from handrail._values.errors import NeedsLogin
+from handrail._values.pending import Pending
+from handrail._values.result import FailureKind, Result
+from handrail.events import Answered, Decided, Finished, Requested
+
+log = logging.getLogger("handrail")
+_CHECKPOINT_EVERY = 128
+"""Single calls that a task runs before it lets other tasks run."""
+
+
+class Group:
+    """Calls that are all decided before any of them has a side effect."""
+
+    def __init__(self) -> None:
+        self.undecided = 1
+        """Calls without a decision, plus one until all have been added."""
+        self.held: list[RunningCall] = []
+
+
+class Pipeline:
+    """The parts that an executor shares with its restricted views."""
+
+    def __init__(
+        self,
+        *,
+        approvals: Approvals,
+        hooks: Sequence[Hook],
+        limits: CallLimits,
+        long_results: LongResults,
+        clock: Callable[[], float],
+    ) -> None:
+        self.closed = False
+        self.home = Home()
+        self.turns = 0
+        """The number of turns without a name."""
+        self._runs = 0
+        self._changed: anyio.Event | None = None
+        self.limits = limits
+        self.long_results = long_results
+        self._max_chars = long_results.max_result_chars
+        self.run_id = uuid.uuid4().hex
+        self.listeners = Listeners(clock, self.home.call, lambda running: running in self.live)
+        self.hooks = Hooks(hooks, limits.hook_timeout, self.check)
+        self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
+        self._run_tool = self._invoke
+        if self.hooks.around:
+            self._run_tool = partial(self.hooks.run_around, self._invoke_signed_in)
+        self.is_hooked = bool(self.hooks.before or self.hooks.after or self.hooks.around)
+        self.questions = Questions(
+            approvals,
+            self.listeners,
+            self.check,
+            self.hooks.run_before,
+            preview_timeout=limits.hook_timeout,
+        )
+        self.ordering = Ordering(limits, self.listeners, self.home.call, self.notice)
+        self.live: dict[RunningCall, None] = {}
+        """The calls that have no result yet, in order of arrival."""
+        self.cleanups: list[Callable[[], Awaitable[None]]] = []
+
+    def bind(self) -> None:
+        """Use the event loop that runs now. Raises RuntimeError if another one is in use."""
+        if self.home.loop is current_loop():
+            return
+        self.home.bind()
+        self._changed = None
+
+    # -- in -------------------------------------------------------------------------------------
+
+    async def run(self, running: RunningCall) -> Result:
+        """Take a single call through all stages, in its caller's task."""
+        self._runs += 1
+        is_due = self._runs % _CHECKPOINT_EVERY == 0
+        if is_due or self.home.loop is not (running_loop() or trio_token()):
+            await self._prepare(is_due=is_due)
+        self.live[running] = None
+        try:
+            if self.listeners.feeds:
+                self.listeners.tell(running, Requested, running.call)
+            result = self.look_up(running)
+            if result is None and self.hooks.before:
+                result = await self.hooks.run_before(running)
+            result = result or self.enter(running)
+            if result is None:
+                return await self.conduct(running)
+            return await self.settle(running, result)
+        except BaseException:
+            self.listeners.tell(running, Finished, result_of_stop(running))
+            raise
+        finally:
+            del self.live[running]
+            if self._changed is not None:
+                self._changed.set()
+
+    async def _prepare(self, *, is_due: bool) -> None:
+        """Use the event loop that runs now, and let other tasks run if that is due.
+
+        The call has not started, so a cancellation here loses nothing.
+        """
+        self.bind()
+        if is_due:
+            await checkpoint()
+
+    async def recall(self, running: RunningCall, known: Result) -> Result:
+        """Return a result that was recorded before a restart. The call is not decided or run."""
+        if self.listeners.feeds:
+            self.listeners.tell(running, Requested, running.call)
+        if self.look_up(running) is None:
+            known = fit_result(running, known, self._max_chars, self.listeners)
+        await self.questions.end(running, known)
+        return await self.settle(running, known)
+
+    # -- the stages -----------------------------------------------------------------------------
+
+    def check(self, call: Call, running: RunningCall) -> CheckedCall | Result:
+        """Find a call's tool, validate its arguments and collect its accesses."""
+        return check(call, running.turn, running.view, running.nth)
+
+    def look_up(self, running: RunningCall) -> Result | None:
+        """Check a new call. Returns its result if it cannot run."""
+        if self.closed:
+            return fail(running, FailureKind.CANCELLED, _CLOSED)
+        checked = check(running.call, running.turn, running.view, running.nth)
+        if type(checked) is Result:
+            return checked
+        running.checked, running.is_checked = checked, True  # type: ignore[assignment]
+        return None
+
+    def enter(self, running: RunningCall, group: Group | None = None) -> Result | None:
+        """Decide and schedule a checked call. Returns its result if it must not run.
+
+        Nothing is awaited here, so no other call is decided or scheduled in between.
+        """
+        if self.closed or running.stopped:
+            return fail(running, FailureKind.CANCELLED, _CLOSED if self.closed else NOT_BEGUN)
+        checked, policy = running.checked, running.view.policy
+        if policy is not None or checked.spec.needs_approval:
+            running.checked = with_decision(checked, decide(policy, checked))
+        elif self.is_hooked:
+            running.checked = with_decision(checked, ALLOW)
+        if self.listeners.feeds:
+            self._tell_decided(running)
+        return self.admit(running, group)
+
+    def _tell_decided(self, running: RunningCall) -> None:
+        checked = running.checked
+        changed = running.is_rewritten or checked.parsed.repairs or checked.via
+        fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
+        self.listeners.tell(running, Decided, running.call.id, *fields)
+
+    def admit(self, running: RunningCall, group: Group | None = None) -> Result | None:
+        """Schedule a decided call. Returns its result if it must not run."""
+        decision = running.checked.decision
+        holds = 0
+        if decision is not None and type(decision) is not Allow:
+            if isinstance(decision, Deny):
+                return fail(running, FailureKind.DENIED, denial_text(decision), decision.detail)
+            if isinstance(decision, Ask) and self.questions.approver(running) is None:
+                return self.questions.refuse_unasked(running, decision)
+            holds = 1
+        if group is not None and running.checked.spec.effect is not READ:
+            group.held.append(running)
+            holds += 1
+        self.ordering.enter(running, holds)
+        return None
+
+    async def conduct(self, running: RunningCall) -> Result:
+        """Take a scheduled call to its end: ask for approval, wait, run, finish its result."""
+        result: Result | None = None
+        try:
+            if not running.may_start or running.stopped or running.turn.waiting:
+                result = await self._wait(running)
+            if result is None:
+                result = await self._run_tool(running)
+        except NeedsLogin as error:
+            result = await self._sign_in(running, error)
+        except BaseException:
+            result = result_of_stop(running)
+            raise
+        finally:
+            self.ordering.leave(running)
+            if running.given is not None and result is not None:
+                await self.questions.end(running, result)
+        assert result is not None  # noqa: S101  an error would have been raised
+        shown = fit_result(running, result, self._max_chars, self.listeners)
+        if self.hooks.after:
+            shown = await self.hooks.run_after(running, shown)
+        if self.listeners.feeds:
+            self.listeners.tell(running, Finished, shown)
+        return shown
+
+    async def _wait(self, running: RunningCall) -> Result | None:
+        """Ask for approval, and wait until a call can start. Returns its result if it never can."""
+        asked, later = running.checked.decision, None
+        if isinstance(asked, Ask) and not running.stopped:
+            settled = await self.questions.ask(running, asked)
+            if isinstance(settled, Result):
+                return settled
+            later = settled
+            self.ordering.amend(running)
+            self.ordering.release(running)
+            self.ordering.launch()
+        result = await self.ordering.wait(running)
+        if running.stopped or result is not None:
+            return result_of_stop(running) if running.stopped else result
+        after = running.turn.waiting_before(running.position, running.checked.accesses)
+        if later is None and after:
+            running.round += isinstance(asked, Ask)
+            later = self.questions.make_pending(running, asked)
+            later = await self.questions.preview(running, later)
+        return None if later is None else self._put_off(running, replace(later, after=after))
+
+    def _put_off(self, running: RunningCall, pending: Pending) -> Result:
+        running.turn.put_off(pending)
+        return pending_result(pending)
+
+    async def _invoke_signed_in(self, running: RunningCall) -> Result:
+        """Run a call's tool for its ``around`` hooks, which always get a result."""
+        try:
+            return await self._invoke(running)
+        except NeedsLogin as error:
+            return await self._sign_in(running, error)
+
+    async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
+        """Ask a person to sign in, and then run the tool."""
+        for _ in range(MAX_ROUNDS):
+            question = f"{error} {error.url}".strip()
+            before = running.checked.accesses
+            settled = await self.questions.ask(running, Ask(question, once=True))
+            running.round += 1
+            if settled is None and running.checked.accesses != before:
+                settled = await self._move(running)
+            if isinstance(settled, Result):
+                return settled
+            if settled is not None:
+                return self._put_off(running, settled)
+            try:
+                return await self._invoke(running)
+            except NeedsLogin as again:
+                error = again
+        return self.questions.refuse_endless(running)
+
+    async def _move(self, running: RunningCall) -> Result | None:
+        """Schedule a started call again: it was edited, and its accesses have changed."""
+        self.ordering.leave(running)
+        running.may_start = False
+        self.ordering.enter(running)
+        result = await self.ordering.wait(running)
+        return result_of_stop(running) if running.stopped else result
+
+    async def take_up(self, running: RunningCall) -> Result:
+        """Resume a pending call that was answered."""
+        given: Any = running.given
+        pending, answer = given
+        known = running.turn.find_known_result(running)
+        if known is not None:
+            return await self.recall(running, known)
+        if self.listeners.feeds:
+            self.listeners.tell(running, Requested, running.call)
+        result = await self._use_answer(running, pending, answer)
+        if result is None:
+            return await self.conduct(running)
+        await self.questions.end(running, result)
+        return await self.settle(running, result)
+
+    async def _use_answer(
+        self, running: RunningCall, pending: Pending, answer: Any
+    ) -> Result | None:
+        """Use an answer if that is possible now. Returns the call's result if it does not run."""
+        if self.closed:
+            running.given = None  # the answer was not used
+            return fail(running, FailureKind.CANCELLED, _CLOSED)
+        given = ALLOW if answer is None else valid_answer(pending, answer)
+        if not isinstance(given, Deny):
+            free = await self.questions.may_continue(running, pending.after)
+            behind = running.turn.waiting_before(running.position, pending.accesses)
+            unanswered = isinstance(given, Pending) or (answer is None and pending.question)
+            if not free or behind or unanswered:
+                return self._put_off(running, pending)
+        assert not isinstance(given, Pending)  # noqa: S101  handled above
+        if answer is not None and self.listeners.feeds:
+            self.listeners.tell(running, Answered, pending.id, running.call.id, given)
+        result = await self.questions.take(running, pending, given)
+        if result is not None:
+            return result
+        if self.listeners.feeds:
+            self._tell_decided(running)
+        if self.closed or running.stopped:
+            return fail(running, FailureKind.CANCELLED, _CLOSED if self.closed else NOT_BEGUN)
+        return self.admit(running)
+
+    async def settle(self, running: RunningCall, result: Result) -> Result:
+        """Pass a result through the ``after`` hooks, and send the last event of its call."""
+        if self.hooks.after:
+            result = await self.hooks.run_after(running, result)
+        if self.listeners.feeds:
+            self.listeners.tell(running, Finished, result)
+        return result
+
+    # -- all calls --------------------------------------------------------------------------------
+
+    def cancel(self, wants: Callable[[RunningCall], bool]) -> None:
+        """Stop calls, also those that have not started."""
+        for running in tuple(self.live):
+            if wants(running):
+                running.cancel()
+
+    def notice(self) -> None:
+        """Wake the tasks that wait for all calls to end."""
+        if self._changed is not None:
+            self._changed.set()
+
+    async def close(self, grace: float) -> None:
+        """Stop all calls, wait up to ``grace`` seconds for them, and run all cleanups."""
+        current = CURRENT.get()
+        if current is not None and current in self.live:
+            raise RuntimeError("A tool cannot close the executor that runs it.")
+        self.closed = True
+        self.cancel(lambda _: True)
+        with anyio.move_on_after(grace, shield=True):
+            while self.closed and self._is_busy():
+                if self._changed is None or self._changed.is_set():
+                    self._changed = anyio.Event()  # shared by all tasks that close it
+                await self._changed.wait()
+        if self.closed and self._is_busy():
+            log.warning("the executor was closed while calls still ran, after %g seconds", grace)
+        while self.closed and self.cleanups:
+            with anyio.move_on_after(self.limits.hook_timeout, shield=True):
+                await self._clean_up(self.cleanups.pop())
+        if self.closed:  # else it was entered again, and the last exit closes it
+            self.listeners.close()
+
+    def open(self) -> None:
+        """Accept calls again if it was closed."""
+        self.closed = False
+        self.notice()
+
+    def _is_busy(self) -> bool:
+        return bool(self.live) or not self.ordering.is_empty
+
+    async def _clean_up(self, cleanup: Callable[[], Awaitable[None]]) -> None:
+        """Run one cleanup. If it fails, the next one still runs."""
+        try:
+            await cleanup()
+        except Exception:
+            log.exception("a cleanup that a tool registered failed")
+
+
+_CLOSED = "Not run: the tools were shut down before the call."

@@ -1,0 +1,330 @@
+"""Approve: ask for approval of a call, and use the answer, now or days later.
+
+An approval covers exact arguments: it is tied to a fingerprint, can be used once, and expires. A
+call that has changed since then needs approval again; it never runs with an old approval.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from handrail._execution.hooks import NOT_BEGUN
+from handrail._execution.running import RunningCall, fail
+from handrail._execution.settings import Approvals
+from handrail._permissions.checked_call import CheckedCall
+from handrail._permissions.decide import decide, denial_text, version
+from handrail._permissions.preview import has_preview, preview_call
+from handrail._support.loop import Expired, complete, in_context, must_pass
+from handrail._turn.event_feed import Listeners
+from handrail._values.approval import Answer, Approver
+from handrail._values.call import Call
+from handrail._values.decision import Allow, Ask, Decision, Deny
+from handrail._values.pending import Edit, Pending, fingerprint
+from handrail._values.result import Failure, FailureKind, Result
+from handrail.events import Answered, Asked, Decided
+
+log = logging.getLogger("handrail")
+MAX_ROUNDS = 10
+"""How many times one call can need approval again, after edits and changes."""
+
+
+class Questions:
+    """Asks for approval, and makes sure that an answer belongs to its request."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        listeners: Listeners,
+        check: Callable[[Call, RunningCall], CheckedCall | Result],
+        run_before: Callable[[RunningCall], Awaitable[Result | None]],
+        *,
+        preview_timeout: float,
+    ) -> None:
+        self._approvals = approvals
+        self._tell = listeners.tell
+        self._clock = listeners.clock
+        self._check = check
+        self._run_before = run_before
+        self._preview_timeout = preview_timeout
+
+    def approver(self, running: RunningCall) -> Approver | None:
+        """Return the approver of a call, or None."""
+        return running.turn.approver or self._approvals.approver
+
+    def make_pending(
+        self, running: RunningCall, decision: Decision | None, after: tuple[str, ...] = ()
+    ) -> Pending:
+        """Return the approval request for a call, or one that only waits for other calls."""
+        checked, now = running.checked, self._clock()
+        ask = decision if isinstance(decision, Ask) else None
+        return Pending(
+            run_id=running.turn.run_id,
+            turn_id=running.turn.id,
+            key=checked.key,
+            position=running.position,
+            round=running.round,
+            call=checked.call,
+            effect=checked.spec.effect,
+            accesses=checked.accesses,
+            question=ask.question if ask is not None else "",
+            fingerprint=self._fingerprint(running),
+            asked_at=now,
+            expires_at=now + self._approvals.timeout,
+            origin=decision.origin if decision is not None else None,
+            once=ask is not None and ask.once,
+            after=after,
+        )
+
+    async def preview(self, running: RunningCall, pending: Pending) -> Pending:
+        """Add the tool's preview of the call to a request."""
+        if not pending.question or not has_preview(running.checked):
+            return pending
+        previewing = in_context(preview_call(running.checked), running.own_context())
+        try:
+            headline, changes = await complete(previewing, self._preview_timeout, running.may_wait)
+        except Expired:
+            if not running.stopped:
+                log.warning("the preview of a call of %r timed out", running.call.name)
+            return pending
+        finally:
+            running.stop = None
+        return replace(pending, headline=headline, changes=changes)
+
+    def _fingerprint(self, running: RunningCall) -> str:
+        """Return what an approval is tied to; empty on an error, so that no approval matches."""
+        checked, context = running.checked, self._approvals.context
+        try:
+            extra = context(checked) if context is not None else ""
+            around = version(running.view.policy), extra, running.turn.principal
+            circumstances = "\n".join(map(repr, around))
+        except Exception:
+            log.exception("the approval context of a call of %r failed", checked.name)
+            return ""
+        call, spec, accesses = checked.call, checked.spec, checked.accesses
+        parsed = checked.parsed
+        return fingerprint(call, spec, parsed, accesses, circumstances=circumstances)
+
+    async def ask(self, running: RunningCall, decision: Ask) -> Result | Pending | None:
+        """Ask until a call can run (None), has its result, or waits for a later answer."""
+        if self.approver(running) is None:
+            return self.refuse_unasked(running, decision)
+        for _ in range(MAX_ROUNDS):
+            pending = await self.preview(running, self.make_pending(running, decision))
+            answer = (
+                fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+                if running.stopped
+                else await self._put(running, pending)
+            )
+            if isinstance(answer, Pending):
+                return answer
+            if isinstance(answer, Result) and running.stopped:
+                return answer
+            result = await self.take(running, pending, answer, is_new=True)
+            if result is not None:
+                return result
+            checked, again = running.checked, running.checked.decision
+            if isinstance(answer, Edit) or isinstance(again, Ask):
+                call = checked.call
+                self._tell(running, Decided, call.id, checked.accesses, again, call)
+            if not isinstance(again, Ask):
+                return None
+            decision = again
+            running.round += 1
+        return self.refuse_endless(running)
+
+    def refuse_endless(self, running: RunningCall) -> Result:
+        """Deny a call that needed approval too many times."""
+        return fail(running, FailureKind.DENIED, _TOO_OFTEN)
+
+    def refuse_unasked(self, running: RunningCall, decision: Ask) -> Result:
+        """Deny a call that needs approval where no one is available to give it."""
+        return fail(running, FailureKind.DENIED, _NO_ONE.format(decision.question))
+
+    async def _put(self, running: RunningCall, pending: Pending) -> Answer | Pending:
+        """Pass a request to the approver. Anything that goes wrong is a denial."""
+        approver: Any = self.approver(running)
+        self._tell(running, Asked, pending)
+        try:
+            asking = in_context(_ask(approver, pending), running.own_context())
+            given = await complete(asking, self._approvals.timeout, running.may_wait)
+            answer = valid_answer(pending, given)
+        except Expired:
+            if running.stopped:
+                return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+            answer = Deny(_UNANSWERED)
+        except BaseException as error:
+            if must_pass(error):
+                raise
+            log.exception("the approver of a call of %r failed", running.call.name)
+            reason = (
+                f"Not run: the approval request failed ({type(error).__name__}). Tell the user."
+            )
+            answer = Deny(reason, detail=repr(error))
+        finally:
+            running.stop = None
+        if not isinstance(answer, Pending):
+            self._tell(running, Answered, pending.id, pending.call.id, answer)
+        return answer
+
+    async def take(
+        self, running: RunningCall, pending: Pending, answer: Answer, *, is_new: bool = False
+    ) -> Result | None:
+        """Use an answer. Returns None if the call was decided again.
+
+        An answer is new if it was given in this process, right after the request.
+        """
+        # after a restart, a request has the same id as before
+        if refusal := await self._claim(running, pending, again=is_new):
+            return refusal
+        if isinstance(answer, Deny):
+            return fail(running, FailureKind.DENIED, answer.reason, answer.detail)
+        if self._clock() >= pending.expires_at:
+            return fail(running, FailureKind.DENIED, _LATE)
+        if isinstance(answer, Result):
+            return answer
+        return await self._decide_again(running, pending, answer)
+
+    async def _decide_again(
+        self, running: RunningCall, pending: Pending, answer: Allow | Edit
+    ) -> Result | None:
+        """Check and decide the current call. Returns its result if it must not run."""
+        edited = isinstance(answer, Edit)
+        result = await self._check_again(running, pending, answer)
+        if result is not None:
+            return result
+        now = decide(running.view.policy, running.checked)
+        if isinstance(now, Deny):
+            return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
+        if not edited and pending.question:
+            now = self._confirm(running, pending, now)
+        running.checked = running.checked._replace(decision=now)
+        running.is_rewritten = running.is_rewritten or edited
+        return None
+
+    async def _claim(self, running: RunningCall, pending: Pending, *, again: bool) -> Result | None:
+        """Use up an approval. Returns the result of its call if that fails.
+
+        With ``again``, a used approval is accepted if the call can be repeated safely.
+        """
+        try:
+            claimed = await self._approvals.ledger.claim(pending.id, running.turn.claimant)
+        except Exception as error:
+            log.exception("the ledger failed on %r", pending.id)
+            running.given = None
+            message = _UNRECORDED.format(type(error).__name__)
+            return fail(running, FailureKind.DENIED, message, repr(error))
+        if claimed or (again and running.checked.is_repeatable):
+            return None
+        # another process may be running the call, or was killed while it ran
+        running.given = None
+        return fail(running, FailureKind.UNKNOWN, _USED)
+
+    async def _check_again(
+        self, running: RunningCall, pending: Pending, answer: Allow | Edit
+    ) -> Result | None:
+        """Check the current call. An edited one passes the hooks again."""
+        call = pending.call
+        if isinstance(answer, Edit):
+            call = replace(call, args=answer.args)
+        checked = self._check(call, running)
+        if isinstance(checked, Result):
+            return checked
+        running.checked, running.is_checked = checked, True
+        edited = isinstance(answer, Edit)
+        if not edited and not pending.fingerprint.startswith(_UNSEEN):
+            return None
+        result = await self._run_before(running)
+        if result is None and edited and running.checked.name != checked.name:
+            return fail(running, FailureKind.DENIED, _ANOTHER)
+        return result
+
+    def _confirm(self, running: RunningCall, pending: Pending, now: Decision) -> Decision:
+        """Allow a call whose approval covers exactly this call. Any other needs approval again."""
+        shown = pending.fingerprint.removeprefix(_UNSEEN)
+        if shown and self._fingerprint(running) == shown:
+            return Allow(pending.origin)
+        question = now.question if isinstance(now, Ask) else pending.question
+        once = now.once if isinstance(now, Ask) else pending.once
+        return Ask(f"{_CHANGED} {question}", now.origin, once)
+
+    async def may_continue(self, running: RunningCall, keys: Iterable[str]) -> bool:
+        """Wait for those of these calls that are running, and return whether all have ended."""
+        try:
+            for key in keys:
+                other = running.turn.find_answered(key)
+                if other is not None and other.position < running.position:
+                    await other.wait()
+                if not await self._approvals.ledger.ended(key):
+                    return False
+        except Exception:
+            log.exception("the ledger failed on a call of %r", running.call.name)
+            return False
+        return True
+
+    async def end(self, running: RunningCall, result: Result) -> None:
+        """Record that a pending call has its result, so that calls that wait for it can run."""
+        if running.given is None or result.pending is not None:
+            return
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._approvals.ledger.end(running.given[0].key)
+        except Exception:  # then the calls that wait for it keep waiting
+            log.exception("the ledger failed on a call of %r", running.call.name)
+
+
+async def _ask(approver: Approver, pending: Pending) -> object:
+    return await approver(pending)
+
+
+def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
+    """Return an answer if it is valid for this request, else a denial."""
+    if isinstance(answer, Allow | Deny | Edit):
+        return answer
+    if isinstance(answer, Pending) and answer == pending:
+        return answer
+    if isinstance(answer, Result) and (answer.call_id, answer.pending) == (pending.call.id, None):
+        return answer
+    log.error("the answer to %r was %r", pending.id, answer)
+    return Deny("Not run: the approver returned an invalid answer. Tell the user.")
+
+
+def mark_unseen(pending: Pending) -> Pending:
+    """Return a request about a call that no hook has seen. Hooks see it when it is answered."""
+    return replace(pending, fingerprint=_UNSEEN + pending.fingerprint)
+
+
+def pending_result(pending: Pending) -> Result:
+    """Return the result of a call that waits for approval."""
+    message = _WAITS.format(pending.question) if pending.question else _BLOCKED
+    failure = Failure(FailureKind.PENDING, message)
+    return Result(pending.call.id, message, failure=failure, pending=pending)
+
+
+_UNSEEN = "unseen:"
+"""The prefix of the fingerprint of a call that no hook has seen."""
+_WAITS = (
+    "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "
+    "Request: {}"
+)
+_BLOCKED = (
+    "Not run yet: waiting for an earlier call that needs the user's approval. Continue with other "
+    "work, or end your turn."
+)
+_CHANGED = "Changed since it was approved, so it needs approval again."
+_LATE = "Not run: the approval request had expired. Call again if it is still needed."
+_UNANSWERED = "Not run: no one answered in time. Call again if it is still needed."
+_USED = (
+    "Not run: this approval was already used. The earlier call may have taken effect: check first."
+)
+_UNRECORDED = "Not run: the approval could not be recorded as used ({}). Tell the user."
+_ANOTHER = "Not run: a check sent the edited call to another tool. Tell the user."
+_TOO_OFTEN = "Not run: the call needed approval too many times. Tell the user."
+_NO_ONE = (
+    "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
+    "without it, and report it at the end. Request: {}"
+)

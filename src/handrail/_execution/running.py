@@ -1,0 +1,88 @@
+"""RunningCall: the state of one call in the pipeline, and how to stop it."""
+
+from __future__ import annotations
+
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any
+
+from handrail._execution.output import Collected
+from handrail._execution.threads import Thread
+from handrail._execution.view import View
+from handrail._permissions.checked_call import CheckedCall
+from handrail._turn.record import Record
+from handrail._turn.turn import Turn
+from handrail._values.call import Call
+from handrail._values.result import FailureKind, Result
+
+CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
+"""The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
+
+
+@dataclass(slots=True, eq=False, init=False)
+class RunningCall(Record):
+    """The state of one call in the pipeline."""
+
+    turn: Turn[Any]
+    view: View
+    parent: RunningCall | None
+    """The call whose tool, hook or approver made this one."""
+    root: RunningCall | None
+    """The outermost running call that led to this one. Both share a schedule entry."""
+    checked: CheckedCall
+    """Set by the check."""
+    is_checked: bool
+    is_rewritten: bool
+    """Whether a hook has changed it."""
+    key: int
+    """Its number in the schedule."""
+    may_start: bool
+    holds: int
+    """The number of releases that it waits for; set if a tool made the call."""
+    waits: bool
+    """Whether it had to wait for another call on arrival; set if it could not start then."""
+    is_blocked: bool
+    """Whether it can never start, because an abandoned thread does not end."""
+    collected: Collected | None
+    task: object
+    """Its own task, if it has one: asyncio keeps no reference to it."""
+    thread: Thread | None
+
+    def __init__(self, turn: Turn[Any], call: Call, view: View) -> None:
+        self.turn = turn
+        self.call = call
+        self.view = view
+        self.parent = CURRENT.get()
+        self.is_checked = self.is_rewritten = False
+        self.may_start = self.is_blocked = self.stopped = False
+        self.result = self.given = self.entered = self.previous = None
+        self.stop = self.gate = self.done = self.collected = None
+        self.thread = self.root = None
+        self.key = self.position = self.round = self.attempts = 0
+        self.nth = 1
+
+    @property
+    def subject(self) -> CheckedCall | Call:
+        """The checked call, or the call as it was sent, for ``after`` hooks."""
+        return self.checked if self.is_checked else self.call
+
+    def own_context(self) -> Context:
+        """Return a copy of the caller's context, with this call as the current one."""
+        context = copy_context()
+        if CURRENT.get() is not self:
+            context.run(CURRENT.set, self)
+        return context
+
+    def enclosing(self) -> list[RunningCall]:
+        """Return the calls that led to this one, the nearest first."""
+        calls: list[RunningCall] = []
+        parent = self.parent
+        while parent is not None:
+            calls.append(parent)
+            parent = parent.parent
+        return calls
+
+
+def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = "") -> Result:
+    """Return a failed result of a call."""
+    return Result.fail(running.call.id, kind, message, detail)

@@ -1,0 +1,341 @@
+"""The schedule: which call can start when. Pure bookkeeping, without clocks or tasks.
+
+Calls arrive in the model's order. A call waits for exactly those earlier ones whose accesses
+conflict with its own, and for a free slot. It can start as soon as the last of them has ended.
+
+Resources are a tree. Each node holds the calls that a later one may have to wait for. A writer
+replaces every earlier call at or below its resource: it already waits for them, so later calls wait
+only for the writer. So a node holds few calls, and adding a call takes about as long as its
+resources are deep. Many calls at one node form a group: one entry that ends when all of them have
+ended. This happens if a thousand files are written, and then all are listed, again and again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from types import MappingProxyType
+
+from handrail._values.access import EVERYTHING, Access, territory
+from handrail._values.effect import READ, Effect
+
+MAX_RUNNING = 128
+_MIN_GROUP_ENTRIES = 8
+"""Entries of one node that are waited for through a group."""
+_MAX_STALE_ACCESSES = 10_000
+"""Accesses of ended calls that may be in the tree before it is rebuilt without them."""
+
+
+class EntryState(Enum):
+    WAITING = auto()
+    READY = auto()
+    RUNNING = auto()
+    OVER = auto()
+
+
+class ScheduleEntry:
+    """A call, or a group of calls."""
+
+    __slots__ = ("accesses", "followers", "holds", "key", "state", "tool", "waits")
+
+    def __init__(self, key: int, tool: str = "", accesses: Sequence[Access] = ()) -> None:
+        self.key = key
+        self.tool = tool
+        self.accesses = accesses
+        self.waits = 0
+        """The number of entries that it waits for."""
+        self.holds = 0
+        """The number of releases that it waits for."""
+        self.followers: list[ScheduleEntry] = []
+        self.state = EntryState.WAITING
+
+
+_GROUP = -1
+"""The key of an entry that is not a call."""
+
+
+class _ResourceNode:
+    """One resource, with the calls that a later one may have to wait for."""
+
+    __slots__ = ("below", "readers", "writer", "writers_below")
+
+    def __init__(self) -> None:
+        self.writer: ScheduleEntry | None = None
+        self.readers: list[ScheduleEntry] = []
+        self.below: dict[str, _ResourceNode] = {}
+        self.writers_below: list[ScheduleEntry] = []
+
+
+class Schedule:
+    """The calls that have not ended, and the calls that each waits for."""
+
+    def __init__(
+        self,
+        *,
+        max_running: int = MAX_RUNNING,
+        max_per_tool: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self.max_running = max_running
+        self.max_per_tool = dict(max_per_tool)
+        self.open = 0
+        """The number of calls that have not ended."""
+        self._root = _ResourceNode()
+        self._registered = 0
+        """Accesses in the tree of calls that have not ended."""
+        self._stale = 0
+        """Accesses in the tree of calls that have ended."""
+        self._is_outdated = False
+        """Whether a waiting call was dropped through which others waited for earlier ones."""
+        self._entries: dict[int, ScheduleEntry] = {}
+        self._running: dict[str, int] = {}
+        self._count = 0
+        self._ready: deque[ScheduleEntry] = deque()
+        self._parked: dict[str, deque[ScheduleEntry]] = {}
+        self._unregistered: dict[int, tuple[str, Sequence[Access]]] = {}
+        """Running calls that started at once, and are not in the tree yet."""
+        self._only_reads = True
+        """Whether these only read."""
+
+    def start_now(self, key: int, tool: str, accesses: Sequence[Access], effect: Effect) -> bool:
+        """Start a call at once if it is alone, or reads among readers. Else returns False."""
+        if self._entries or self._count >= self.max_running or tool in self.max_per_tool:
+            return False
+        if self._unregistered and not (effect is READ and self._only_reads):
+            return False
+        self._only_reads = effect is READ
+        self._count += 1
+        self.open += 1
+        self._unregistered[key] = (tool, accesses)
+        return True
+
+    def add(
+        self, key: int, tool: str, accesses: Sequence[Access], *, held: int = 0
+    ) -> tuple[int, ...]:
+        """Add a call, and return the calls that it waits for. ``held`` is a number of releases."""
+        self._settle()
+        self.open += 1
+        entry = ScheduleEntry(key, tool, accesses)
+        entry.holds = held
+        blockers = self._enter(entry)
+        self._entries[key] = entry
+        self._ready_or_not(entry)
+        return tuple(blocker.key for blocker in blockers if blocker.key != _GROUP)
+
+    def _settle(self) -> None:
+        """Register the calls that started at once in the tree, since others may have to wait."""
+        for key, (tool, accesses) in self._unregistered.items():
+            entry = ScheduleEntry(key, tool, accesses)
+            entry.state = EntryState.RUNNING
+            self._running[tool] = self._running.get(tool, 0) + 1
+            self._enter(entry)
+            self._entries[key] = entry
+        self._unregistered.clear()
+
+    def release(self, key: int) -> None:
+        """Release a call that is held, once."""
+        entry = self._entries[key]
+        entry.holds -= 1
+        self._ready_or_not(entry)
+
+    def amend(self, key: int, accesses: Sequence[Access]) -> None:
+        """Change the accesses of a call, which keeps its place in the order.
+
+        Running calls come before it, whatever the order was.
+        """
+        self._settle()
+        if accesses == self._entries[key].accesses:
+            return
+        self._entries[key].accesses = accesses
+        self._reorder()
+
+    def advance(self, key: int) -> tuple[int, ...]:
+        """Move a call before all that have not started. Returns the calls that it waits for."""
+        entry = self._entries.pop(key)
+        self._entries = {key: entry, **self._entries}
+        self._reorder()
+        blockers = [other for other, before in self._entries.items() if entry in before.followers]
+        return tuple(blockers)
+
+    def _reorder(self) -> None:
+        """Put started calls before the others, and keep the order within both."""
+        self._ready.clear()
+        self._parked.clear()
+        for entry in self._entries.values():
+            if entry.state is EntryState.READY:
+                entry.state = EntryState.WAITING
+        in_order = sorted(
+            self._entries.items(), key=lambda item: item[1].state is EntryState.WAITING
+        )
+        self._entries = dict(in_order)
+        self._rebuild()
+
+    def conflicting(self, accesses: Sequence[Access]) -> list[int]:
+        """Return the calls that one with these accesses would have to wait for."""
+        self._settle()
+        return [
+            key
+            for key, entry in self._entries.items()
+            if any(access.conflicts(other) for access in entry.accesses for other in accesses)
+        ]
+
+    def is_full(self, tool: str) -> bool:
+        """Return whether all slots of a tool are taken."""
+        return tool in self.max_per_tool and self._running.get(tool, 0) >= self.max_per_tool[tool]
+
+    def take_slot(self, tool: str) -> None:
+        """Take a slot of a tool for an inner call."""
+        self._running[tool] = self._running.get(tool, 0) + 1
+
+    def free_slot(self, tool: str) -> None:
+        """Free the slot of an inner call that has ended."""
+        self._running[tool] -= 1
+        self._unpark(tool)
+
+    def startable(self) -> list[int]:
+        """Return the calls that can start now, in the order they became ready, as running."""
+        if self._is_outdated:
+            self._rebuild()
+        started: list[int] = []
+        while self._ready and self._count < self.max_running:
+            entry = self._ready.popleft()
+            if entry.state is not EntryState.READY:
+                continue  # it ended before it began
+            running = self._running.get(entry.tool, 0)
+            if running >= self.max_per_tool.get(entry.tool, self.max_running):
+                self._parked.setdefault(entry.tool, deque()).append(entry)
+                continue
+            entry.state = EntryState.RUNNING
+            self._running[entry.tool] = running + 1
+            self._count += 1
+            started.append(entry.key)
+        return started
+
+    def end(self, key: int) -> None:
+        """Remove a call that has ended or will never start."""
+        self.open -= 1
+        if self._unregistered.pop(key, None) is not None:
+            self._count -= 1
+            return
+        entry = self._entries.pop(key)
+        self._registered -= len(entry.accesses)
+        self._stale += len(entry.accesses)
+        if entry.state is EntryState.RUNNING:
+            self._count -= 1
+            self._running[entry.tool] -= 1
+        if entry.waits:
+            # others may wait for earlier calls only through this one
+            entry.state, self._is_outdated = EntryState.OVER, True
+        else:
+            self._over(entry)
+        self._unpark(entry.tool)
+        if not self._entries:
+            self._clear()  # no call is left
+
+    def _clear(self) -> None:
+        self._root, self._registered, self._stale, self._is_outdated = _ResourceNode(), 0, 0, False
+
+    def _unpark(self, tool: str) -> None:
+        """Give a free slot of a tool to the next call that waits for it."""
+        parked = self._parked.get(tool, ())
+        while parked:
+            entry = parked.popleft()
+            if entry.state is EntryState.READY:
+                self._ready.appendleft(entry)
+                break
+
+    def _ready_or_not(self, entry: ScheduleEntry) -> None:
+        if entry.state is EntryState.WAITING and not entry.waits and not entry.holds:
+            entry.state = EntryState.READY
+            self._ready.append(entry)
+
+    def _over(self, entry: ScheduleEntry) -> None:
+        todo = [entry]
+        while todo:
+            done = todo.pop()
+            done.state = EntryState.OVER
+            for follower in done.followers:
+                follower.waits -= 1
+                if follower.key != _GROUP:
+                    self._ready_or_not(follower)
+                elif not follower.waits:
+                    todo.append(follower)
+
+    def _enter(self, entry: ScheduleEntry) -> list[ScheduleEntry]:
+        """Register a call at every resource that it touches. Returns what it must wait for."""
+        if self._is_outdated or self._stale > max(_MAX_STALE_ACCESSES, self._registered):
+            self._rebuild()
+        self._registered += len(entry.accesses)
+        blockers: dict[ScheduleEntry, None] = {}
+        for access in entry.accesses:
+            blockers.update(dict.fromkeys(self._register(entry, access)))
+        blockers.pop(entry, None)
+        entry.waits = len(blockers)
+        for blocker in blockers:
+            blocker.followers.append(entry)
+        return list(blockers)
+
+    def _rebuild(self) -> None:
+        """Rebuild the tree from the calls that have not ended."""
+        self._clear()
+        for entry in self._entries.values():
+            entry.followers = []
+        for entry in self._entries.values():
+            self._enter(entry)
+            self._ready_or_not(entry)
+
+    def _register(self, entry: ScheduleEntry, access: Access) -> Iterator[ScheduleEntry]:
+        reads = access.verb == READ
+        node = self._root
+        for step in _steps(access.resource):
+            yield from _blockers_at(node, entry, reads=reads)
+            if not reads:
+                node.writers_below.append(entry)
+            node = node.below.setdefault(step, _ResourceNode())
+        yield from _blockers_at(node, entry, reads=reads)
+        if reads:
+            node.writers_below = _group_entries(node.writers_below, entry)
+            yield from node.writers_below
+            node.readers.append(entry)
+        else:
+            yield from _blockers_below(node, entry)
+            node.writer, node.readers, node.below, node.writers_below = entry, [], {}, []
+
+
+def _blockers_at(
+    node: _ResourceNode, entry: ScheduleEntry, *, reads: bool
+) -> Iterator[ScheduleEntry]:
+    """Yield what an entry at or below a node waits for: the writer and, if it writes, readers."""
+    if node.writer is not None and node.writer.state is not EntryState.OVER:
+        yield node.writer
+    if not reads:
+        node.readers = _group_entries(node.readers, entry)
+        yield from node.readers
+
+
+def _blockers_below(node: _ResourceNode, entry: ScheduleEntry) -> Iterator[ScheduleEntry]:
+    todo = list(node.below.values())
+    while todo:
+        lower = todo.pop()
+        yield from _blockers_at(lower, entry, reads=False)
+        todo += lower.below.values()
+
+
+def _group_entries(entries: list[ScheduleEntry], own: ScheduleEntry) -> list[ScheduleEntry]:
+    """Return the entries that have not ended, as one group if they are many. Excludes ``own``."""
+    others = [other for other in entries if other.state is not EntryState.OVER and other is not own]
+    if len(others) >= _MIN_GROUP_ENTRIES:
+        group = ScheduleEntry(_GROUP)
+        group.waits = len(others)
+        for other in others:
+            other.followers.append(group)
+        others = [group]
+    return [*others, own] if own in entries else others
+
+
+def _steps(resource: str) -> list[str]:
+    """Return the steps from the root of all resources to one."""
+    if resource == EVERYTHING:
+        return []
+    scheme, _, path = territory(resource).partition(":")
+    return [scheme, *path.split("/")] if path else [scheme]

@@ -1,0 +1,135 @@
+"""The options of an executor: hooks, limits, approvals and long results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from handrail._permissions.checked_call import CheckedCall
+from handrail._values.approval import Approver, Ledger, MemoryLedger
+from handrail._values.call import Call
+from handrail._values.result import Result
+from handrail._values.spec import Retry
+
+Before: TypeAlias = Callable[
+    [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
+]
+"""Returns the call unchanged, another call (which is checked again), or a result."""
+After: TypeAlias = Callable[[CheckedCall | Call, Result], Result | Awaitable[Result]]
+"""Returns the result, unchanged or rewritten. A call that failed the check is a ``Call``."""
+Next: TypeAlias = Callable[[], Awaitable[Result]]
+"""Runs the call. Await it at most once."""
+Around: TypeAlias = Callable[[CheckedCall, Next], Awaitable[Result]]
+"""Wraps the run of a call: a cache, a tracer, a journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """Your code before a call, after it, or around its run.
+
+    With several hooks, ``before`` runs in the listed order, ``after`` in reverse, and ``around`` is
+    nested with the first one outermost.
+    """
+
+    before: Before | None = None
+    after: After | None = None
+    around: Around | None = None
+
+
+class ResultStore(Protocol):
+    """Stores results that are too long to show, so that a model can read them in parts."""
+
+    def put(self, call_id: str, text: str) -> int:
+        """Store as much of a text as fits, and return how many characters were stored."""
+        ...
+
+    def get(self, call_id: str) -> str | None:
+        """Return the text of a call, if it is still stored."""
+        ...
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the calls whose texts are stored, oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """Timeouts, retries, and how many calls can run at once."""
+
+    timeout: float = 120.0
+    """Seconds for one attempt, unless the tool sets its own timeout."""
+    hook_timeout: float = 30.0
+    """Seconds for one hook."""
+    retry: Retry | None = None
+    """Retries for tools that set none, if they read or are idempotent."""
+    max_running: int = 128
+    max_running_per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "timeout", "hook_timeout")
+        _check_count(self, "max_running")
+        for name, most in self.max_running_per_tool.items():
+            if type(most) is not int or most < 1:
+                raise ValueError(
+                    f"CallLimits(max_running_per_tool={{{name!r}: {most!r}}}): "
+                    "must be an integer of at least 1."
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvals:
+    """Who approves calls, for how long a request is valid, and what an approval is tied to."""
+
+    approver: Approver | None = None
+    """Answers approval requests. Without one, a call that needs approval is denied."""
+    timeout: float = 86_400.0
+    """Seconds until an approval request expires."""
+    ledger: Ledger = field(default_factory=MemoryLedger)
+    """Records which approvals were used."""
+    context: Callable[[CheckedCall], str] | None = None
+    """Returns what else an approval is tied to. If it changes, the call needs approval again."""
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "timeout")
+
+
+Reader: TypeAlias = Literal["always", "when_needed", "never"]
+"""When to offer the tool that reads truncated results: always, once there is one, or never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongResults:
+    """Limits for results, and where to store those that are too long to show."""
+
+    max_result_chars: int = 20_000
+    """Characters that a model receives, unless the tool sets ``max_chars``."""
+    max_stored_chars: int = 8 * 1024 * 1024
+    """Characters of all stored results. The oldest results are dropped first."""
+    reader: Reader = "when_needed"
+    store: ResultStore | None = None
+    """Stores long results. Default: in memory."""
+
+    def __post_init__(self) -> None:
+        _check_count(self, "max_result_chars")
+        _check_count(self, "max_stored_chars")
+        if self.reader not in ("always", "when_needed", "never"):
+            raise ValueError(
+                f"LongResults(reader={self.reader!r}): must be 'always', 'when_needed' or 'never'."
+            )
+
+
+def _check_positive(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
+            kind = type(owner).__name__
+            raise ValueError(f"{kind}({name}={value!r}): must be a finite number greater than 0.")
+
+
+def _check_count(owner: object, name: str) -> None:
+    value = getattr(owner, name)
+    if type(value) is not int or value < 1:
+        kind = type(owner).__name__
+        raise ValueError(f"{kind}({name}={value!r}): must be an integer of at least 1.")

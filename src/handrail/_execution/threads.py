@@ -1,0 +1,149 @@
+"""Run plain functions in threads, which Python cannot stop."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Self, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from handrail._support.loop import Escaped, current_loop
+
+T = TypeVar("T")
+
+
+class Thread:
+    """The work of a thread, which can outlive its call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_called_off = False
+        self._has_begun = False
+        self.has_ended = False
+        self._when_it_ends: Callable[[], None] | None = None
+
+    def run(self, work: Callable[..., Any], *args: Any) -> tuple[Any]:
+        """Do the work in the thread, unless it was called off before.
+
+        Returns the value in a tuple, since it may be anything, also a coroutine.
+        """
+        with self._lock:
+            self._has_begun = not self._is_called_off
+        if not self._has_begun:
+            return (None,)
+        try:
+            return (work(*args),)
+        except GeneratorExit as error:  # asyncio would treat it as a request to end the task
+            raise Escaped(error) from None
+        finally:
+            with self._lock:
+                self.has_ended = True
+            if self._when_it_ends is not None:
+                self._when_it_ends()
+
+    def abandon(self, when_it_ends: Callable[[], None]) -> bool:
+        """Abandon the work. Returns True if it is running; then it calls ``when_it_ends``."""
+        with self._lock:
+            self._is_called_off = not self._has_begun
+            if self._has_begun and not self.has_ended:
+                self._when_it_ends = when_it_ends
+            return self._when_it_ends is not None
+
+    def is_abandoned(self) -> bool:
+        """Return whether the work was abandoned while it ran."""
+        return self._when_it_ends is not None
+
+    def is_running(self) -> bool:
+        """Return whether the work is running."""
+        with self._lock:
+            return self._has_begun and not self.has_ended
+
+
+class _Unlimited(anyio.CapacityLimiter):
+    """Allows any number of threads: the schedule limits how many calls run.
+
+    A real limiter is half of the cost of starting work in a thread.
+    """
+
+    def __new__(cls) -> Self:
+        return object.__new__(cls)
+
+    async def __aenter__(self) -> None:  # anyio calls it on asyncio
+        ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:  # trio calls it
+        ...
+
+    def release_on_behalf_of(self, borrower: object) -> None: ...
+
+
+_UNLIMITED = _Unlimited()
+
+
+async def run_in_thread(thread: Thread, work: Callable[..., Any], *args: Any) -> Any:
+    """Do the work in a thread, and await its value if that is awaitable."""
+    (value,) = await anyio.to_thread.run_sync(
+        thread.run, work, *args, abandon_on_cancel=True, limiter=_UNLIMITED
+    )
+    return await value if inspect.isawaitable(value) else value
+
+
+def collect(
+    work: Callable[[], Any], take: Callable[[object], bool], is_abandoned: Callable[[], bool]
+) -> None:
+    """Pass on what a generator yields, until ``take`` returns False or the work is abandoned."""
+    with closing(work()) as pieces:
+        for piece in pieces:
+            if not take(piece) or is_abandoned():
+                break  # a thread cannot be stopped, except where it yields
+
+
+class SharedPortal:
+    """One event loop in a separate thread, for as long as it has users."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._loop: object = None
+
+    def owns(self, loop: object) -> bool:
+        """Return whether an event loop is the portal's, which may be closing."""
+        return loop is self._loop
+
+    @contextmanager
+    def open(self) -> Generator[BlockingPortal]:
+        """Use the loop. The first user starts it, and the last one closes it."""
+        with self._lock:
+            if not self._users:
+                self._portal = self._stack.enter_context(start_blocking_portal())
+                self._loop = self._portal.call(current_loop)
+            self._users += 1
+            portal: Any = self._portal
+        with ExitStack() as leaving:
+            leaving.push(self._leave)
+            yield portal
+
+    def _leave(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        """Remove a user. If the last one was interrupted, its call is stopped."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._stack.__exit__(kind, error, trace)
+
+
+def wait_for(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) -> T:
+    """Run a function in an event loop and wait for it. An interrupt of this thread stops it."""
+    future = portal.start_task_soon(function)
+    try:
+        return future.result()
+    finally:
+        future.cancel()  # does nothing unless this thread was interrupted

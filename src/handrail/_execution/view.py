@@ -1,0 +1,212 @@
+"""View: the tools and the policy of one executor, and the tool that reads truncated results."""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from urllib.parse import quote, unquote
+
+from handrail._collection.registry import Registry
+from handrail._collection.toolset import Toolset
+from handrail._definition.decorator import tool
+from handrail._definition.tool import AnyTool
+from handrail._execution.output import READ_RESULT
+from handrail._execution.settings import LongResults
+from handrail._permissions.checked_call import Policy
+from handrail._permissions.decide import Stricter
+from handrail._values.access import Access
+from handrail._values.context import Context
+from handrail._values.effect import READ
+from handrail._values.errors import ToolFailed
+from handrail._values.result import Result
+
+_MAX_READ_CHARS = 15_000
+"""Characters that one call reads."""
+_MAX_HEADING_CHARS = 80
+"""Characters that the reader adds before them."""
+
+
+class View:
+    """The tools and the policy of one executor."""
+
+    generation = 0
+    """The registry's generation when its tools were read."""
+    _reader: AnyTool | None = None
+    _has_stored = False
+
+    parent: View | None = None
+    _names: tuple[str, ...] | None = None
+    """The names of a registry's tools that the view is restricted to."""
+
+    def __init__(
+        self, tools: Toolset | Registry, policy: Policy | None, settings: LongResults
+    ) -> None:
+        self.policy = policy
+        self.registry = tools if isinstance(tools, Registry) else None
+        self._settings = settings
+        self._stored_texts = StoredTexts(settings, is_narrowed=False)
+        self._offer(tools.snapshot() if isinstance(tools, Registry) else tools)
+
+    def _offer(self, tools: Toolset) -> None:
+        """Offer these tools from now on."""
+        if self.registry is not None:
+            self.generation = self.registry.generation
+        self._offered = tools
+        self._reader = None
+        self._list_tools()
+
+    def _list_tools(self) -> None:
+        """Compute the tools to send to a model, with the reader if it is needed."""
+        mode = self._settings.reader
+        reader = self.reader if mode == "always" or self._has_stored else None
+        self.tools = self._offered if reader is None else self._offered | Toolset(reader)
+
+    @property
+    def reader(self) -> AnyTool | None:
+        """The tool that reads truncated results. Created on first use."""
+        settings = self._settings
+        if self._reader is None and settings.reader != "never":
+            name = reader_name(self._offered)
+            self._reader = make_reader(self._stored_texts, name, self.max_read_chars)
+        return self._reader
+
+    @property
+    def max_read_chars(self) -> int:
+        """The number of characters that this tool returns at once."""
+        return max(1, min(_MAX_READ_CHARS, self._settings.max_result_chars - _MAX_HEADING_CHARS))
+
+    @property
+    def reader_name(self) -> str:
+        """The name of this tool; empty if there is none."""
+        return "" if self._settings.reader == "never" else reader_name(self._offered)
+
+    def keep(self, result: Result, principal: str | None) -> int:
+        """Store a result that is too long to show. Returns how many characters were stored."""
+        stored = self._stored_texts.put(principal, result.call_id, result.text)
+        if not self._has_stored:
+            self._has_stored = True
+            self._list_tools()
+        return stored
+
+    def refresh(self) -> None:
+        """Use the registry's current tools."""
+        if self.registry is not None:
+            tools = self.registry.snapshot()
+            if self._names is not None:
+                tools = tools.only(*[name for name in self._names if name in tools])
+            self._offer(tools)
+
+    def restrict(self, names: tuple[str, ...], policy: Policy | None) -> View:
+        """Return a view of fewer tools, with the stricter of two policies."""
+        both = self.policy
+        if policy is not None:
+            both = policy if self.policy is None else Stricter(self.policy, policy)
+        view = View(self._offered.only(*names), both, self._settings)
+        view.parent, view._names = self, names
+        view.registry, view.generation = self.registry, self.generation
+        view._stored_texts = StoredTexts(self._settings, is_narrowed=True)
+        return view
+
+    def covers(self, view: View | None) -> bool:
+        """Return whether a view is this one, or was made from it."""
+        while view is not None and view is not self:
+            view = view.parent
+        return view is self
+
+
+class MemoryStore:
+    """Stores long texts in memory, by the id of their call."""
+
+    def __init__(self, max_chars: int) -> None:
+        self._max_chars = max_chars
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._held = 0
+
+    def put(self, call_id: str, text: str) -> int:
+        """Store as much of a text as fits, and return how many characters were stored."""
+        self._drop(call_id)
+        stored = text[: self._max_chars]
+        while self._texts and self._held + len(stored) > self._max_chars:
+            self._drop(next(iter(self._texts)))
+        self._texts[call_id] = stored
+        self._held += len(stored)
+        return len(stored)
+
+    def get(self, call_id: str) -> str | None:
+        """Return the text of a call, if it is still stored."""
+        return self._texts.get(call_id)
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the calls whose texts are stored, oldest first."""
+        return tuple(self._texts)
+
+    def _drop(self, call_id: str) -> None:
+        self._held -= len(self._texts.pop(call_id, ""))
+
+
+class StoredTexts:
+    """The part of a store that belongs to one view, separated by principal."""
+
+    def __init__(self, settings: LongResults, *, is_narrowed: bool) -> None:
+        given = settings.store
+        self._store = MemoryStore(settings.max_stored_chars) if given is None else given
+        self._owner = uuid.uuid4().hex if is_narrowed and given is not None else None
+        """Separates a restricted view if all views share one store."""
+
+    def put(self, principal: str | None, call_id: str, text: str) -> int:
+        """Store a text, and return how many characters were stored."""
+        return self._store.put(self._prefix(principal) + quote(call_id, safe=""), text)
+
+    def get(self, principal: str | None, call_id: str) -> str | None:
+        """Return the text of a call, if it is still stored."""
+        return self._store.get(self._prefix(principal) + quote(call_id, safe=""))
+
+    def ids(self, principal: str | None) -> list[str]:
+        """Return the ids of the calls whose texts are stored, oldest first."""
+        start = self._prefix(principal)
+        names = [name.removeprefix(start) for name in self._store.ids() if name.startswith(start)]
+        return [unquote(name) for name in names if "/" not in name]
+
+    def _prefix(self, principal: str | None) -> str:
+        named = [self._owner, principal]
+        return "".join([f"{quote(name, safe='')}/" for name in named if name is not None])
+
+
+def reader_name(beside: Toolset) -> str:
+    """Return a name for the reader that no other tool has."""
+    name = READ_RESULT
+    while beside.find(name) is not None:
+        name += "_"
+    return name
+
+
+def _touch_nothing(**_: object) -> tuple[Access, ...]:
+    return ()
+
+
+def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
+    """Return a tool that reads truncated results, up to ``most`` characters per call.
+
+    Its own results are never truncated.
+    """
+
+    def read_result(context: Context, call_id: str, start: int = 0, end: int | None = None) -> str:
+        """Read a part of an earlier result that was truncated.
+
+        Args:
+            context: Whose results may be read.
+            call_id: The id in the truncated result.
+            start: The first character to read, counted from 0.
+            end: The character to stop before. By default, as many are read as one call can.
+        """
+        text = stored_texts.get(context.principal, call_id)
+        if text is None:
+            stored = ", ".join(stored_texts.ids(context.principal)[-5:])
+            raise ToolFailed(f"No result is stored for {call_id!r}. Stored: {stored or 'none'}.")
+        first = max(0, min(start, len(text)))
+        last = min(first + most, len(text))
+        if end is not None:
+            last = max(first, min(end, last))
+        return f"[characters {first} to {last} of {len(text)}]\n{text[first:last]}"
+
+    return tool(name=name, effect=READ, touches=_touch_nothing)(read_result)

@@ -1,0 +1,1 @@
+"""Permissions of checked calls: policies, previews, explanations."""

@@ -1,0 +1,114 @@
+"""CheckedCall: a call as policies and hooks see it; and the type of a policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+from handrail._definition.signature import REQUIRED
+from handrail._definition.tool import AnyTool
+from handrail._turn.turn import Turn
+from handrail._values.access import Access
+from handrail._values.call import Args, Call
+from handrail._values.decision import Decision
+from handrail._values.effect import READ
+from handrail._values.result import FailureKind, Result
+from handrail._values.spec import Spec
+from handrail._values.strict_json import canonical
+
+_new: Callable[..., Any] = vars(tuple)["__new__"]
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+class CheckedCall(NamedTuple):
+    """A call whose tool was found and whose arguments are valid, for policies and hooks."""
+
+    call: Call
+    """The call that will run. Its arguments are the JSON text that was accepted."""
+    spec: Spec
+    accesses: tuple[Access, ...]
+    turn: Turn[Any]
+    decision: Decision | None = None
+    """None in policies and before hooks."""
+    via: str = ""
+    """The proxy that the model called, if it called one."""
+    nth: int = 1
+    """The number of this call among the calls of its turn with the same id, from 1."""
+    tool: AnyTool | None = None
+    """The tool, for the executor; ``parsed`` too."""
+    parsed: Args = Args({}, "{}")
+
+    @classmethod
+    def recorded(cls, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> CheckedCall:
+        """Return a call that was checked before, to try a policy. Its arguments are plain JSON."""
+        text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
+        return cls(replace(call, args=text), spec, accesses, Turn(), parsed=Args({}, text or "{}"))
+
+    @property
+    def id(self) -> str:
+        """The call's id, as the model gave it."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's own name. The model may have used an alias."""
+        return self.spec.name
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The typed arguments, with defaults. A copy: changing it has no effect on the call."""
+        given = self.parsed.values
+        if self.tool is None:
+            return MappingProxyType(dict(json.loads(self.parsed.text)))
+        if not all(type(value) in _SCALARS for value in given.values()):
+            again = self.tool.parse(self.parsed.text)
+            given = again.values if isinstance(again, Args) else given
+        left_out = {
+            parameter.name: parameter.default
+            for parameter in self.tool._signature.parameters  # noqa: SLF001  as the executor
+            if parameter.default is not REQUIRED and parameter.name not in given
+        }
+        return MappingProxyType({**left_out, **given})
+
+    @property
+    def key(self) -> str:
+        """The call's idempotency key: run, turn and call. The same after a restart."""
+        return self.turn.key_of(self.call.id, self.nth)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether running the call twice has the same effect as running it once."""
+        return self.spec.effect == READ or self.spec.idempotent
+
+    def with_args(self, **changes: Any) -> Call:
+        """Return the call with some arguments changed, for a ``before`` hook to return."""
+        args = {**json.loads(self.parsed.text), **changes}
+        return replace(self.call, args=canonical(args).decode())
+
+    def answer(self, text: str) -> Result:
+        """Return a result for this call, so that the tool does not run."""
+        return Result(self.call.id, text)
+
+    def refuse(self, reason: str, kind: FailureKind = FailureKind.DENIED) -> Result:
+        """Return a failed result for this call, so that the tool does not run."""
+        return Result.fail(self.call.id, kind, reason)
+
+
+Policy: TypeAlias = Callable[[CheckedCall], Decision]
+"""Decides a call by its arguments, its tool's declarations, its accesses and its turn. Pure.
+
+A policy that can change while it is in use has a ``version``, a string that changes with it.
+Approvals that were given under another version are ignored.
+"""
+
+
+def with_decision(checked: CheckedCall, decision: Decision) -> CheckedCall:
+    """Return a checked call with its decision, made fast."""
+    call, spec, accesses, turn, _, via, nth, tool, parsed = checked
+    made: CheckedCall = _new(
+        CheckedCall, (call, spec, accesses, turn, decision, via, nth, tool, parsed)
+    )
+    return made

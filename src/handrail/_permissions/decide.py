@@ -1,0 +1,97 @@
+"""Decide: apply the policy to each checked call. Has no side effects."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from handrail._permissions.checked_call import CheckedCall, Policy
+from handrail._values.decision import Allow, Ask, Decision, Deny, Origin
+from handrail._values.errors import describe_error
+
+log = logging.getLogger("handrail")
+ALLOW = Allow()
+_DECISIONS = (Allow, Ask, Deny)
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+"""A decision in one word."""
+_NO_USE = "Calling again will not help; tell the user."
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One rule that matches a call."""
+
+    verdict: Verdict
+    origin: Origin
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.origin}" + (f": {self.why}" if self.why else "")
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A policy that can list the rules that match a call, the deciding one first."""
+
+    def explain(self, call: CheckedCall, /) -> tuple[Matched, ...]:
+        """Return every rule that matches this call."""
+        ...
+
+
+def decide(policy: Policy | None, checked: CheckedCall) -> Decision:
+    """Return a policy's decision. Without a policy, every call is allowed.
+
+    A tool with ``needs_approval`` needs approval for every call that the policy allows.
+    """
+    decision = ALLOW if policy is None else _decide(policy, checked)
+    if checked.spec.needs_approval and type(decision) is Allow:
+        question = f"Allow `{checked.name}`? It always needs approval."
+        return Ask(question, decision.origin, once=True)
+    return decision
+
+
+def _decide(policy: Policy, checked: CheckedCall) -> Decision:
+    try:
+        decision = policy(checked)
+    except (Exception, SystemExit) as error:
+        log.exception("the policy failed on a call of %r", checked.name)
+        reason = f"Not run: the permission check failed ({type(error).__name__}). {_NO_USE}"
+        return Deny(reason, detail=describe_error(error))
+    if type(decision) in _DECISIONS:
+        return decision
+    log.error("the policy returned %r for a call of %r, not a decision", decision, checked.name)
+    reason = f"Not run: the permission check gave no decision. {_NO_USE}"
+    return Deny(reason, detail=f"it returned {decision!r}")
+
+
+def denial_text(denial: Deny) -> str:
+    """Return what the model reads about a denial by a policy."""
+    if denial.origin is None:
+        return denial.reason
+    return (
+        f"Not run: {denial.reason}. Do not work around this. Continue without it, or tell the user."
+    )
+
+
+def version(policy: Policy | None) -> str:
+    """Return a policy's version; empty if it has none."""
+    return str(getattr(policy, "version", ""))
+
+
+class Stricter:
+    """Combines two policies: the stricter decision wins."""
+
+    def __init__(self, first: Policy, second: Policy) -> None:
+        self._policies = (first, second)
+
+    @property
+    def version(self) -> str:
+        """The versions of both policies."""
+        return "/".join(map(version, self._policies))
+
+    def __call__(self, checked: CheckedCall) -> Decision:
+        """Return the stricter decision about a call."""
+        decisions = [_decide(policy, checked) for policy in self._policies]
+        return max(decisions, key=lambda decision: _DECISIONS.index(type(decision)))

@@ -1,0 +1,111 @@
+"""Return types: the output schema, how a value is serialized, and whether it matches.
+
+The serializer checks neither bounds nor required keys of dictionaries. These are checked in the
+serialized JSON, by the same schema that a model receives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
+
+from handrail._schema.json_schema import JsonSchema, deep_copy, inline_definitions, subschemas, tidy
+from handrail._schema.problems import problems
+from handrail._schema.remote import output_checker
+from handrail._schema.strictness import has_aliases
+from handrail._schema.validator import (
+    Checker,
+    ValidationError,
+    compute_once,
+    describe_type,
+    json_of,
+)
+from handrail._values.strict_json import format_path
+
+
+class Promise(NamedTuple):
+    """A tool's declared return type: its schema, and how a value is serialized."""
+
+    schema: JsonSchema
+    dump: Callable[..., bytes]
+    """Serializes a value. With ``warnings="error"``, raises ValueError for another type."""
+    exact: type | None
+    """A class whose instances certainly match, so that they need no check.
+
+    It is a number type without bounds, or a model, which was validated when it was created. A model
+    from ``model_construct``, or one that was changed later, is trusted, as pydantic does.
+    """
+    check: Callable[[str], None] | None
+    """Raises ValueError if serialized JSON does not match the schema. None if it always does."""
+    elsewhere: bool = False
+    """Whether the values come from a server, and can be complete results."""
+
+
+def promise(annotation: Any) -> Promise:
+    """Return the declaration for a return type, from the cache if possible."""
+    made: Promise = compute_once(_promise, annotation)
+    return made._replace(schema=deep_copy(made.schema))
+
+
+@lru_cache(maxsize=4096)
+def _promise(annotation: Any, _spelling: str, /) -> Promise:
+    adapter, schema = describe_type(annotation, mode="serialization")
+    tidied = tidy(schema, closed=False)
+    whole = inline_definitions(tidied, tidied.pop("$defs"))
+    core: Any = adapter.core_schema
+    certain = core["type"] in ("int", "float", "bool", "model")
+    exact = annotation if certain and isinstance(annotation, type) else None
+    dump: Callable[..., bytes] = adapter.serializer.to_json
+    if has_aliases(core):  # the schema has the serialized names of fields
+        dump = partial(dump, by_alias=True)
+    return Promise(whole, dump, exact, _make_check(whole) if _has_bounds(whole) else None)
+
+
+def remote_promise(schema: Mapping[str, Any] | None) -> Promise | None:
+    """Return the declaration for a remote tool's output schema, if it has one."""
+    if schema is None:
+        return None
+    return Promise(dict(schema), _write_json, None, _make_check(schema), elsewhere=True)
+
+
+def _write_json(value: object, **_: Any) -> bytes:
+    return json_of(value).encode()
+
+
+_BOUNDS = frozenset(
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern "
+    "minItems maxItems required".split()
+)
+
+
+def _has_bounds(schema: JsonSchema) -> bool:
+    """Return whether a schema has more than types, which the serializer checks."""
+    return any(not _BOUNDS.isdisjoint(node) for _, node in subschemas(schema))
+
+
+def _make_check(schema: Mapping[str, Any]) -> Callable[[str], None]:
+    return partial(_check_fit, cache(partial(output_checker, schema)))
+
+
+def _check_fit(build: Callable[[], Checker], data: str) -> None:
+    checker = build()
+    while checker.lighter is not None and _is_too_much(checker, data):
+        checker = checker.lighter()
+    try:
+        checker.run(data)
+    except ValidationError as error:
+        [first, *_] = problems(error).found
+        if first.kind != "json_invalid":  # nested deeper than the validator accepts
+            where = format_path(first.path) if first.path else "the result"
+            raise ValueError(f"{where}: {first.message}") from None
+
+
+def _is_too_much(checker: Checker, data: str) -> bool:
+    if checker.visits is None or len(data) > checker.max_chars:
+        return len(data) > checker.max_chars
+    try:
+        return checker.visits.excess(json.loads(data), len(data)) != ""
+    except (RecursionError, ValueError):  # too deep, or a number with too many digits
+        return True

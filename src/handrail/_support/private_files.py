@@ -1,0 +1,102 @@
+"""Read, lock and replace files that only their owner should write."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+MAX_FILE_BYTES = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file that any user may have created.
+
+    Follows no link and waits for no pipe. Raises OSError, with a reason in ``strerror``.
+    """
+    content, _ = _read(path)
+    return content
+
+
+def read_private_file(path: Path, *, follow: bool = False) -> tuple[bytes, bool]:
+    """Return a file's bytes, and whether other users can write to it or to its folder.
+
+    Reads like ``read_file``, but follows a link if ``follow`` is true.
+    """
+    content, about = _read(path, follow=follow)
+    return content, any(
+        place.st_mode & _OTHERS_MAY_WRITE or place.st_uid not in (0, os.geteuid())
+        for place in (about, path.parent.stat())
+    )
+
+
+def _read(path: Path, *, follow: bool = False) -> tuple[bytes, os.stat_result]:
+    try:
+        handle = os.open(path, _READ & ~os.O_NOFOLLOW if follow else _READ)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:  # a clearer reason than the system's
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed") from None
+        raise
+    content = bytearray()
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        while len(content) <= MAX_FILE_BYTES and (piece := os.read(handle, MAX_FILE_BYTES)):
+            content += piece
+    finally:
+        os.close(handle)
+    if len(content) > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_FILE_BYTES} bytes")
+    return bytes(content), about
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder, with missing parents, that only its owner can read or write.
+
+    ``Path.mkdir`` leaves the mode of the parents to the user's umask.
+    """
+    if not folder.is_dir():
+        make_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def hold_lock(file: Path) -> Generator[None]:
+    """Hold an exclusive lock for a file, against this process and others."""
+    make_private_folder(file.parent)
+    handle = os.open(file.with_name(f".{file.name}.lock"), _LOCK, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Replace a file's content atomically. Only its owner can read or write the new file.
+
+    A file that other users can write to keeps its mode: their text must not pass for the owner's.
+    """
+    import tempfile  # needed only to write
+
+    make_private_folder(file.parent)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as draft:
+            draft.write(content)
+            draft.flush()
+            os.fsync(handle)
+        if file.exists() and (mode := stat.S_IMODE(file.stat().st_mode)) & _OTHERS_MAY_WRITE:
+            Path(name).chmod(mode)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,1 @@
+"""The calls of one reply, and the events about them."""

@@ -1,0 +1,139 @@
+"""Deliver events: a buffer for each listener, which reads it at its own pace."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import anyio
+
+from handrail.events import Event, Finished, Lost
+
+MAX_UNREAD = 100_000
+"""Unread events of a listener. After that, the oldest are dropped."""
+
+RawEvent: TypeAlias = tuple[int, type[Event], Any, tuple[Any, ...]]
+"""An unread event: its number, its class, its call, its fields."""
+
+
+class EventFeed:
+    """The events of an executor, from when the feed was made until it is closed.
+
+    Iterate over it. As a context manager, it is closed at the end of the block.
+    """
+
+    def __init__(
+        self,
+        leave: Callable[[EventFeed], None],
+        wants: Callable[[Any], bool] | None,
+        *,
+        ends: bool = False,
+    ) -> None:
+        self._leave = leave
+        self._wants = wants
+        """Returns whether the feed includes a call; None includes all."""
+        self._ends = ends
+        """Whether the result of a call closes the feed."""
+        self._unread: deque[RawEvent] = deque()
+        self._lost = 0
+        self._asleep: anyio.Event | None = None
+        self._closed = False
+
+    def put(self, event: RawEvent) -> None:
+        """Add an event, if the feed includes its call. Never waits."""
+        if self._wants is not None and not self._wants(event[2]):
+            return
+        if len(self._unread) >= MAX_UNREAD:
+            self._unread.popleft()
+            self._lost += 1
+        self._unread.append(event)
+        if self._ends and event[1] is Finished:
+            self.close()
+        elif self._asleep is not None:
+            self._wake()
+
+    def close(self) -> None:
+        """Receive no more events. Unread events can still be read."""
+        if not self._closed:
+            self._closed = True
+            self._leave(self)
+            self._wake()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._unread:
+            if self._closed:
+                raise StopAsyncIteration
+            asleep = self._asleep = self._asleep or anyio.Event()
+            await asleep.wait()
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            return Lost(lost, number=self._unread[0][0] - 1)
+        number, kind, running, fields = self._unread.popleft()
+        return kind(*fields, number=number, turn=running.turn.key)
+
+    def _wake(self) -> None:
+        if self._asleep is not None:
+            self._asleep.set()
+            self._asleep = None
+
+
+class Listeners:
+    """The feeds of an executor."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        call: Callable[[Callable[[], None]], None],
+        is_live: Callable[[Any], bool],
+    ) -> None:
+        self.clock = clock
+        self._call = call
+        """Calls a function in the executor's event loop, from any thread."""
+        self._is_live = is_live
+        """Returns whether a call has no result yet."""
+        self.feeds: tuple[EventFeed, ...] = ()
+        self._count = 0
+
+    def listen(self, wants: Callable[[Any], bool] | None, *, ends: bool = False) -> EventFeed:
+        """Return a feed of events from now on, for the calls that ``wants`` includes."""
+        feed = EventFeed(self._leave, wants, ends=ends)
+        self.feeds = (*self.feeds, feed)
+        return feed
+
+    def tell(self, running: Any, kind: Any, *fields: Any) -> None:
+        """Send an event to all feeds. An event begins with the time, which is added here."""
+        self._count += 1
+        event = (self._count, kind, running, (self.clock(), *fields))
+        for feed in self.feeds:
+            feed.put(event)
+
+    def tell_from_anywhere(self, running: Any, kind: Any, *fields: Any) -> None:
+        """Send an event from any thread. It is dropped if its call has ended."""
+        if self.feeds:
+            self._call(partial(self._tell_of_live, running, kind, *fields))
+
+    def _tell_of_live(self, running: Any, kind: Any, *fields: Any) -> None:
+        if self._is_live(running):
+            self.tell(running, kind, *fields)
+
+    def close(self) -> None:
+        """Close all feeds."""
+        for feed in self.feeds:
+            feed.close()
+
+    def _leave(self, feed: EventFeed) -> None:
+        self.feeds = tuple([other for other in self.feeds if other is not feed])

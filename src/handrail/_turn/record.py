@@ -1,0 +1,103 @@
+"""Records of the calls of a turn, and the options of the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import anyio
+
+from handrail._support.loop import Stop
+from handrail._values.approval import Answer, Approver
+from handrail._values.call import Call
+from handrail._values.content import Json
+from handrail._values.pending import Pending
+from handrail._values.result import Result
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(slots=True, eq=False, init=False)
+class Record:
+    """One call of a turn: its position, its result, and how to stop it."""
+
+    call: Call
+    """The call as the model sent it."""
+    position: int
+    """Its index in the turn."""
+    nth: int
+    """Its number among the calls of the turn with the same id, from 1."""
+    round: int
+    """How many times it needed approval before."""
+    given: tuple[Pending, Answer | None] | None
+    """The approval request that it waited for, and the answer."""
+    result: Result | None
+    done: anyio.Event | None
+    """Set once it has its result."""
+    entered: anyio.Event | None
+    """Set once it is in the schedule or has its result. Only then can the next one enter."""
+    previous: Record | None
+    """The call before it in the turn, while it may have to wait for that one to enter."""
+    attempts: int
+    """How many times the tool was called."""
+    stopped: bool
+    """Whether it was asked to stop."""
+    stop: Stop | None
+    gate: anyio.Event | None
+    """Set when it can start, or never will."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the tool was called."""
+        return self.attempts > 0
+
+    def cancel(self) -> None:
+        """Stop the call in any state."""
+        self.stopped = True
+        if self.stop is not None:
+            self.stop()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a call that waits to start check again whether it can."""
+        if self.gate is not None:
+            self.gate.set()
+
+    def may_wait(self, stop: Stop) -> None:
+        """Note that the call waits, and how to stop it."""
+        self.stop = stop
+        if self.stopped:
+            stop()
+
+    async def wait(self) -> None:
+        """Wait until the call has its result."""
+        if self.result is None:
+            if self.done is None:
+                self.done = anyio.Event()
+            await self.done.wait()
+
+    def finish(self, result: Result) -> None:
+        """Set the result of the call."""
+        self.result = result
+        if self.done is not None:
+            self.done.set()
+
+
+class Given(NamedTuple):
+    """The options of ``Executor.turn``."""
+
+    principal: str | None = None
+    deps: Any = None
+    metadata: Mapping[str, Json] = EMPTY
+    approver: Approver | None = None
+    known: Mapping[str, Result] = EMPTY
+    claimant: str | None = None
+
+
+def escape(name: str) -> str:
+    """Return a name as one part of a key. Escapes characters that separate parts."""
+    special = "/" in name or "%" in name or "#" in name or "?" in name
+    return quote(name, safe="") if special else name

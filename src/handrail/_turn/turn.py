@@ -1,0 +1,359 @@
+"""Turn: the calls of one reply, who they are for, and their results."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterable, Mapping
+from types import TracebackType
+from typing import Any, Generic, Self, cast
+
+import anyio
+
+from handrail._collection.toolset import Toolset
+from handrail._turn.event_feed import EventFeed
+from handrail._turn.record import Given, Record, escape
+from handrail._values.access import Access
+from handrail._values.approval import Answer, Approver
+from handrail._values.call import Call
+from handrail._values.content import Json
+from handrail._values.context import D
+from handrail._values.decision import Deny
+from handrail._values.pending import Pending
+from handrail._values.result import Result
+
+_NOTHING = Given()
+_NO_TOOLS = Toolset()
+_NO_RECORDS: dict[Any, Any] = {}
+"""Never written to."""
+
+
+class Turn(Generic[D]):
+    """All calls of one reply, with who they are for and what they can use.
+
+    Created by ``Executor.turn``. It does nothing until you add calls. The executor owns their
+    tasks: any task can add, await or cancel calls.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_count",
+        "_given",
+        "_id",
+        "_key",
+        "_last",
+        "_owner",
+        "_records",
+        "_run",
+        "generation",
+        "interrupt",
+        "stop_reason",
+        "tools",
+        "waiting",
+    )
+    tools: Toolset
+    """The tools that the model was sent."""
+    generation: int
+    """The generation of the registry that they come from, if any."""
+    stop_reason: str | None
+    """Why a hook ends the run after this turn, if one does."""
+    interrupt: KeyboardInterrupt | None
+    """The interrupt that a tool raised, for the code that awaits the turn."""
+    waiting: tuple[Pending, ...]
+    """The pending calls, in no order."""
+    _key: str | None
+    _last: Record | None
+    _records: dict[tuple[str, int], Record]
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: str | None = None,  # noqa: A002  the usual name
+        run: str | None = None,
+        given: Given = _NOTHING,
+    ) -> None:
+        self._owner = owner
+        self._id = id
+        self._run = run
+        self._given = given
+        self.tools = _NO_TOOLS if owner is None else owner.view.tools
+        self.generation = 0 if owner is None else owner.view.generation
+        self.stop_reason = self.interrupt = self._key = self._last = None
+        self.waiting = ()
+        self._count = 0
+        self._records = _NO_RECORDS
+
+    @property
+    def principal(self) -> str | None:
+        """The user or service on whose behalf the calls run."""
+        return self._given.principal
+
+    @property
+    def deps(self) -> D:
+        """Objects for the tools, such as a database. Never sent to a model."""
+        deps: D = self._given.deps
+        return deps
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        """More facts for hooks, policies and tools."""
+        return self._given.metadata
+
+    @property
+    def approver(self) -> Approver | None:
+        """The approver of this turn, in place of the executor's."""
+        return self._given.approver
+
+    @property
+    def known(self) -> Mapping[str, Result]:
+        """Results that were recorded before a restart, by call id."""
+        return self._given.known
+
+    @property
+    def owner(self) -> Any:
+        """The tasks of the executor that runs its calls."""
+        if self._owner is None:
+            raise RuntimeError("This turn has no executor. Create it with `executor.turn()`.")
+        return self._owner
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that the turn belongs to."""
+        if self._run is None:
+            self._run = self.owner.run_id
+        return self._run
+
+    @property
+    def id(self) -> str:
+        """The id of the turn. If you name run and turn, keys are the same after a restart."""
+        if self._id is None:
+            self._id = self.owner.new_turn_id()
+        return self._id
+
+    @property
+    def key(self) -> str:
+        """The ids of run and turn, as one string."""
+        if self._key is None:
+            self._key = f"{escape(self.run_id)}/{escape(self.id)}"
+        return self._key
+
+    @property
+    def next_position(self) -> int:
+        """The index that the next call would have."""
+        return self._count
+
+    @property
+    def claimant(self) -> str:
+        """The user of an approval: the given id, or a new one for each use."""
+        return self._given.claimant or uuid.uuid4().hex
+
+    def key_of(self, call_id: str, nth: int = 1) -> str:
+        """Return the ids of run, turn and call, as one string."""
+        key = f"{self.key}/{escape(call_id)}"
+        return key if nth == 1 else f"{key}#{nth}"
+
+    def add(self, *calls: Call) -> None:
+        """Run calls that belong together. All are decided before any of them has a side effect."""
+        for call in calls:
+            if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"A turn takes objects of type Call, got {call!r}.")
+        self.owner.begin([self._record(call) for call in calls])
+
+    async def add_from(self, calls: AsyncIterable[Call]) -> None:
+        """Run calls that arrive one by one. Those that only read start early."""
+        await self.owner.begin_from(self, calls, self._record)
+
+    async def run(self, call: Call) -> Result:
+        """Add a call unless it was added, and return its result. Cancelling this cancels it."""
+        record = self._records.get((call.id, 1))
+        if record is None or record.call != call:
+            record = self._record(call)
+            self.owner.begin([record])
+        try:
+            return await self._result_of(record)
+        except BaseException:
+            record.cancel()
+            with anyio.CancelScope(shield=True):
+                await record.wait()
+            raise
+
+    async def result(self, call_id: str) -> Result:
+        """Return the result of a call, which may be pending. Cancelling this does not cancel it."""
+        record = self._records.get((call_id, 1))
+        if record is None:
+            raise KeyError(f"No call {call_id!r} was added to this turn.")
+        return await self._result_of(record)
+
+    async def results(self) -> list[Result]:
+        """Return all results, in call order."""
+        records = sorted(self._records.values(), key=_position)
+        for record in records:
+            if record.result is None:
+                await record.wait()
+        if self.interrupt is not None:
+            raise self.interrupt
+        return [record.result for record in records if record.result is not None]
+
+    async def ended(self) -> None:
+        """Wait until no call is running, whatever the results are."""
+        for record in tuple(self._records.values()):
+            await record.wait()
+
+    def cancel(self, *call_ids: str) -> tuple[str, ...]:
+        """Stop these calls, or all of the turn. Returns the ids of those that had not ended."""
+        live = [record for record in self._records.values() if record.result is None]
+        live = [record for record in live if not call_ids or record.call.id in call_ids]
+        for record in live:
+            record.cancel()
+        return tuple([record.call.id for record in live])
+
+    def cancel_unstarted(self) -> None:
+        """Stop the calls whose tools have not started."""
+        for record in self._records.values():
+            if record.result is None and not record.begun:
+                record.cancel()
+
+    def __contains__(self, call_id: object) -> bool:
+        return (call_id, 1) in self._records
+
+    def forget(self, call_id: str) -> None:
+        """Drop the record of a call that has ended. For turns that live as long as a session."""
+        for key in [key for key in self._records if key[0] == call_id]:
+            if self._records[key].result is not None:
+                del self._records[key]
+
+    def events(self, call_id: str | None = None) -> EventFeed:
+        """Return the events from now on; of one call, until it has its result."""
+        feed: EventFeed = self.owner.listen(self, call_id)
+        if call_id is not None and self._has_ended((call_id, 1)):
+            feed.close()
+        return feed
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.cancel()
+        try:
+            await self.ended()
+        except BaseException:
+            self.cancel()
+            raise
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """The pending calls, in call order. One without a question only waits for another."""
+        return tuple(sorted(self.waiting, key=_position))
+
+    def answer(self, pending: Pending, answer: Answer | None = None) -> None:
+        """Answer a pending call. Omit the answer if the call only waits for another.
+
+        It runs once the calls that it waits for have ended, if they are answered in this turn too.
+        Otherwise it stays pending, and its answer is not used up. A second answer to the same call
+        is ignored while the first is in use, or when the call has its result.
+        """
+        self._answer(pending, answer)
+
+    def _answer(self, pending: Pending, answer: Answer | None) -> Record:
+        under_way = self.find_answered(self._own(pending).key)
+        if under_way is not None:
+            return under_way
+        nth = self._nth(pending)
+        waits = any(other.key == pending.key for other in self.waiting)
+        if not waits and self._has_ended((pending.call.id, nth)):
+            return self._records[pending.call.id, nth]
+        record: Record = self.owner.record(self, pending.call)
+        record.position, record.round = pending.position, pending.round + 1
+        record.given = (pending, answer)
+        record.nth = nth
+        self.waiting = tuple([other for other in self.waiting if other.key != pending.key])
+        self._keep(record)
+        self.owner.take_up(record)
+        return record
+
+    async def dismiss(self, pending: Pending, reason: str = "") -> Result:
+        """Deny a pending call, so that calls that wait for it can run."""
+        denied = Deny(reason) if reason else Deny.by_user()
+        return await self._result_of(self._answer(pending, denied))
+
+    def adopt(self, *pending: Pending) -> None:
+        """Add calls that are pending in another process. Later calls that conflict wait."""
+        for question in pending:
+            self.put_off(self._own(question))
+
+    def put_off(self, pending: Pending) -> None:
+        """Note that a call is pending."""
+        others = [other for other in self.waiting if other.key != pending.key]
+        self.waiting = (*others, pending)
+        self._count = max(self._count, pending.position + 1)
+
+    def waiting_before(self, position: int, accesses: tuple[Access, ...]) -> tuple[str, ...]:
+        """Return the keys of earlier pending calls that conflict with these accesses."""
+        return tuple(
+            [
+                other.key
+                for other in self.waiting
+                if other.position < position
+                and any(mine.conflicts(theirs) for mine in accesses for theirs in other.accesses)
+            ]
+        )
+
+    def find_answered(self, key: str) -> Record | None:
+        """Return the call with this key that was answered in this turn and has no result yet."""
+        for record in self._records.values():
+            if record.result is None and record.given is not None and record.given[0].key == key:
+                return record
+        return None
+
+    def find_known_result(self, record: Record) -> Result | None:
+        """Return the result of a call from before a restart. A pending one is asked again."""
+        known = self._given.known.get(record.call.id) if record.nth == 1 else None
+        return None if known is None or known.pending is not None else known
+
+    async def _result_of(self, record: Record) -> Result:
+        await record.wait()
+        if self.interrupt is not None:
+            raise self.interrupt
+        return cast("Result", record.result)
+
+    def _has_ended(self, name: tuple[str, int]) -> bool:
+        record = self._records.get(name)
+        return record is not None and record.result is not None and record.result.pending is None
+
+    def _record(self, call: Call) -> Record:
+        record: Record = self.owner.record(self, call)
+        record.position = self._count
+        self._count += 1
+        if not self._records:
+            self._records = {}
+        while (call.id, record.nth) in self._records:
+            record.nth += 1
+        record.previous, self._last = self._last, record
+        self._records[call.id, record.nth] = record
+        return record
+
+    def _keep(self, record: Record) -> None:
+        self._records = self._records or {}
+        self._records[record.call.id, record.nth] = record
+        self._count = max(self._count, record.position + 1)
+
+    def _nth(self, pending: Pending) -> int:
+        suffix = pending.key.partition("#")[2] or "1"
+        nth = int(suffix) if suffix.isdecimal() else 0
+        if nth < 1 or pending.key != self.key_of(pending.call.id, nth):  # one key per call
+            raise ValueError(f"{pending.id!r} is not a request about the call {pending.call.id!r}.")
+        return nth
+
+    def _own(self, pending: Pending) -> Pending:
+        if (pending.run_id, pending.turn_id) != (self.run_id, self.id):
+            raise ValueError(
+                f"{pending.id!r} waits in another turn. Open that turn: "
+                f"`executor.turn({pending.turn_id!r}, run={pending.run_id!r})`."
+            )
+        return pending
+
+
+def _position(record: Record | Pending) -> int:
+    return record.position

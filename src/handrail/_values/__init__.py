@@ -1,0 +1,1 @@
+"""Frozen values that all other packages use: calls, accesses, decisions, results."""

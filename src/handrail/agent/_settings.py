@@ -1,0 +1,53 @@
+"""The settings and the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from handrail.agent._limits import LimitName, Limits
+from handrail.agent._state import RunState
+from handrail.agent._typed_answer import FinalAnswer
+from handrail.messages import Delta, Model, Reply, ToolResults
+
+T = TypeVar("T")
+StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"]
+"""Why a run ended: answered, pending approval, at a limit, interrupted, or stopped by a hook."""
+Save: TypeAlias = Callable[[RunState], Awaitable[None]]
+"""Saves a state. The run awaits it before it continues."""
+RunEvent: TypeAlias = Delta | Reply | ToolResults
+"""An event of a run: pieces of text, then each reply, then the results of its calls."""
+OnEvent: TypeAlias = Callable[[RunEvent], None]
+"""A function that gets each event of a run. It must return quickly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(Generic[T]):
+    """The settings that all runs of an agent share."""
+
+    model: Model
+    system: str
+    limits: Limits
+    final: FinalAnswer[T] | None
+    save: Save | None
+    max_tokens: int | None
+
+
+class RunResult(NamedTuple, Generic[T]):
+    """The outcome of a run. Pass ``state`` to ``Agent.resume`` to continue it."""
+
+    stop_reason: StopReason
+    state: RunState
+    output: T | None = None
+    """The final answer if the agent has an ``output`` type."""
+    stop_detail: str = ""
+    """The limit that was reached, or the reason of the hook that stopped the run."""
+    limit: LimitName | None = None
+    """The name of the limit that was reached."""
+
+    @property
+    def text(self) -> str:
+        """The text of the model's last reply."""
+        replies = (reply for reply in reversed(self.state.messages) if isinstance(reply, Reply))
+        return next((reply.text for reply in replies), "")

@@ -1,0 +1,1 @@
+"""Skills: find them in folders, list them in the prompt, load them with a tool."""

@@ -1,0 +1,119 @@
+"""The tool with which a model loads a skill's instructions or one of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from handrail import READ, Access, Refused, ToolFailed, Toolset, tool
+from handrail.agent._found_files import MAX_PATH_CHARS, IsTrusted, NotRead, decode_text, is_trusted
+from handrail.agent._skills.skill_folder import (
+    SKILL_FILE,
+    SkillFolder,
+    file_digest,
+    read_skill_file,
+    read_skill_folder,
+    split_skill,
+)
+from handrail.agent._tagged_text import to_one_line, wrap_in_tag
+
+MAX_FILE_BYTES = 262_144
+"""Bytes of a file that the tool shows."""
+_MAX_RESULT_CHARS = 100_000
+_MAX_NAMED_FILES = 20
+
+
+class SkillSource(NamedTuple):
+    """The location of a skill, and the trust check. The user's own skills have none."""
+
+    root: str
+    path: str
+    trusted: IsTrusted | None
+
+
+def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
+    """Return the tool for these skills, or no tool if there are none."""
+    if not sources:
+        return Toolset()
+
+    def touches(name: str, file: str, **_: object) -> tuple[Access, ...]:
+        source = sources[name]
+        if source.trusted is None:
+            return (Access(READ, f"skill:{name}"),)
+        whole = f"file:{source.path}"
+        return (Access(READ, whole), Access(READ, f"{whole}/{file or SKILL_FILE}"))
+
+    def skill(name: Any, file: str = "") -> str:
+        """Load a skill: instructions for a specific kind of task.
+
+        Call it before you start a task that matches a skill's description. Load each skill once.
+
+        Args:
+            name: Name of the skill.
+            file: A file that the skill lists, to read it. Omit to load the instructions.
+        """
+        source = sources[name]
+        try:
+            folder = _load_folder(name, source)
+            return (
+                _format_file(name, source, folder, file)
+                if file
+                else _format_body(name, source, folder)
+            )
+        except NotRead as reason:
+            what = f"the file {file!r} of the skill" if file else "the skill"
+            raise ToolFailed(
+                f"Cannot load {what} {name!r}: {reason}. Continue without it, and tell the user."
+            ) from None
+
+    skill.__annotations__["name"] = _literal_type(tuple(sources))
+    define = tool(effect=READ, touches=touches, timeout=30.0, max_chars=_MAX_RESULT_CHARS)
+    return Toolset(define(cast("Callable[..., str]", skill)))
+
+
+def _literal_type(names: tuple[str, ...]) -> Any:
+    return cast("Any", Literal)[names]
+
+
+def _load_folder(name: str, source: SkillSource) -> SkillFolder:
+    """Read the current folder. Raises Refused if it is not what the user trusted."""
+    folder = read_skill_folder(source.root, source.path)
+    if source.trusted and not is_trusted(source.trusted, source.path, folder.record):
+        raise Refused(
+            f"Not loaded: the skill {name!r} is not trusted, or changed since the user trusted it. "
+            "Do not work around this; tell the user."
+        )
+    return folder
+
+
+def _format_body(name: str, source: SkillSource, folder: SkillFolder) -> str:
+    body = split_skill(decode_text(folder.skill)).body
+    text = wrap_in_tag("skill", body, name=name, folder=_display_folder(source))
+    if not folder.files:
+        return text
+    files = "\n".join(f"- {file}" for file in _files_by_display_name(folder.files))
+    return f'{text}\nFiles of this skill. To read one, call skill with "file":\n{files}'
+
+
+def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str) -> str:
+    """Format one of the skill's files. The text that a model sends is never used as a path."""
+    path = _files_by_display_name(folder.files).get(file)
+    if path is None:
+        names = list(_files_by_display_name(folder.files))[:_MAX_NAMED_FILES]
+        available = ", ".join(map(repr, names)) or "none"
+        raise ToolFailed(f"The skill {name!r} has no file {file!r}. Available files: {available}.")
+    data = read_skill_file(source.root, source.path, path, MAX_FILE_BYTES)
+    if file_digest(data) != folder.files[path]:
+        raise NotRead("it changed while it was read")
+    text = decode_text(data).replace("\r\n", "\n").strip("\n")
+    return wrap_in_tag("skill-file", text, name=name, file=file)
+
+
+def _files_by_display_name(files: Iterable[str]) -> dict[str, str]:
+    """Map the displayed name of each file to its path. A model can send only what it sees."""
+    return {to_one_line(file, MAX_PATH_CHARS): file for file in files}
+
+
+def _display_folder(source: SkillSource) -> str:
+    """Return the folder to show a model. Where the user's own skills are stored stays private."""
+    return source.path if source.trusted else f"user skills/{source.path}".rstrip("/")

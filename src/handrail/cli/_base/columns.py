@@ -1,0 +1,87 @@
+"""Text in columns, for people."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+_MIN_LAST_CELLS = 12
+"""The narrowest last column that is wrapped here. The terminal wraps a narrower one."""
+
+
+def columns(
+    rows: Sequence[Sequence[str]], *, gap: int = 2, width: int | None = None
+) -> Iterator[str]:
+    """Yield rows as aligned columns. The last cell of a row is not padded.
+
+    With a ``width`` of a terminal, a last cell that is too long is wrapped within its column.
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    margin = sum(widths[:-1]) + gap * (len(widths) - 1)
+    room = (width or 0) - margin
+    for *firsts, last in rows:
+        before = "".join(_pad(cell, wide + gap) for cell, wide in zip(firsts, widths, strict=False))
+        for line in _wrap(last, room) if room >= _MIN_LAST_CELLS else [last]:
+            yield (before + line).rstrip()
+            before = " " * margin
+
+
+def _pad(cell: str, width: int) -> str:
+    return cell + " " * (width - cells(cell))
+
+
+def _wrap(text: str, room: int) -> Iterator[str]:
+    """Yield text in lines that fit, broken between words where possible."""
+    while cells(text) > room:
+        fits = next(n for n in range(len(text), 0, -1) if cells(text[:n]) <= room)
+        at = text.rfind(" ", 1, fits + 1)
+        yield text[: at if at > 0 else fits]
+        text = text[at + 1 if at > 0 else fits :]
+    yield text
+
+
+def cells(text: str) -> int:
+    """Return the number of terminal cells that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_WIDE.get(unicodedata.east_asian_width(character), 1) for character in text)
+
+
+_WIDE = {"F": 2, "W": 2}
+
+
+def max_cells(text: str) -> int:
+    """Return the most cells that a text can take, so that no line is longer than its limit.
+
+    Every character outside ASCII is taken as wide, except combining marks: the width tables of
+    Python and of a terminal can differ.
+    """
+    return len(text) if text.isascii() else sum(map(_max_character_cells, text))
+
+
+def pieces(text: str, width: int) -> Iterator[str]:
+    """Yield text in pieces of at most ``width`` cells."""
+    start = used = 0
+    for index, character in enumerate(text):
+        wide = _max_character_cells(character)
+        if used + wide > width:
+            yield text[start:index]
+            start, used = index, 0
+        used += wide
+    yield text[start:]
+
+
+def _max_character_cells(character: str) -> int:
+    if character.isascii():
+        return 1
+    return 0 if unicodedata.category(character) in {"Mn", "Me"} else 2
+
+
+def quantity(number: int, what: str) -> str:
+    """Return a number with a noun, as in "2 runs"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether an encoding is UTF-8."""
+    return encoding.lower().replace("-", "").replace("_", "") == "utf8"

@@ -1,0 +1,162 @@
+"""How commands end: exit codes, errors and hints."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from enum import IntEnum
+
+import click
+
+from handrail import HandrailError
+from handrail.approvals import make_printable
+from handrail.cli._base.renamed import OPTIONS
+
+
+class Exit(IntEnum):
+    """Exit codes. They are public and do not change."""
+
+    DONE = 0
+    FAILED = 1
+    """The run, the tool or the check failed."""
+    USAGE = 2
+    """The command line, a setting or a file is invalid."""
+    DENIED = 3
+    """The run finished, but calls were denied."""
+    SUSPENDED = 4
+    """Calls are waiting for approval; the run can be resumed."""
+    LIMIT = 5
+    UNREACHABLE = 6
+    """The model's server is unreachable, or rejects requests."""
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class Halt(Exception):
+    """Ends a command with a message for a person and a code for a program."""
+
+    def __init__(
+        self, message: str, *, code: str, hint: str = "", exits: Exit = Exit.USAGE
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        """A short stable name of the error."""
+        self.hint = hint
+        """How to fix it."""
+        self.exits = exits
+
+
+EXTRAS = {"click": "cli", "rich": "cli"}
+"""Packages that commands need, and the extra that installs each."""
+
+
+def report_error(error: BaseException, *, as_json: bool, debug: bool = False) -> int:
+    """Print an error to stderr and return the exit code.
+
+    Programs get one line of JSON, people get text. A traceback is printed only with ``debug``.
+    """
+    halt = _as_halt(unwrap_group(error))
+    with suppress(OSError):  # no one reads stderr: the exit code still reports it
+        if debug:
+            import traceback  # rarely needed
+
+            click.echo(safe("".join(traceback.format_exception(error))), err=True, nl=False)
+        click.echo(_envelope(halt) if as_json else _format_error(error, halt), err=True)
+    _discard_unwritable_output()
+    return halt.exits
+
+
+def safe(text: str) -> str:
+    """Return text that is safe to print: control and invisible characters are escaped.
+
+    Text without such characters, or with all of them escaped already, is unchanged.
+    """
+    shown = make_printable(text, most=4 * len(text))
+    return shown.text if shown.hidden else text
+
+
+def unwrap_group(error: BaseException) -> BaseException:
+    """Return the only error in an exception group, or the error itself."""
+    inside: tuple[BaseException, ...] = getattr(error, "exceptions", ())  # of a group
+    return unwrap_group(inside[0]) if len(inside) == 1 else error
+
+
+def _as_halt(error: BaseException) -> Halt:
+    """Convert any error to the end of a command."""
+    match error:
+        case Halt():
+            return error
+        case click.ClickException():
+            return _usage_halt(error)
+        case click.Abort() | KeyboardInterrupt():
+            return Halt("interrupted", code="interrupted", exits=Exit.INTERRUPTED)
+        case ModuleNotFoundError() if error.name in EXTRAS:
+            message = f"the package `{error.name}` is not installed"
+            hint = f"run `pip install 'handrail[{EXTRAS[error.name]}]'`"
+            return Halt(message, code="extra", hint=hint)
+        case HandrailError() | OSError():
+            return Halt(_reason(error), code="failed", exits=Exit.FAILED)
+        case _:
+            message = f"{type(error).__name__}: {error}"
+            hint = "this is a bug in handrail; pass `--debug` to see where"
+            return Halt(message, code="bug", hint=hint, exits=Exit.FAILED)
+
+
+def _reason(error: HandrailError | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _usage_halt(error: click.ClickException) -> Halt:
+    """Convert an error in a command line."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"see `{context.command_path if context else 'handrail'} --help`"
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        return _unknown_option(error, context.command, hint)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return Halt(error.format_message(), code="usage", hint=hint)
+    if isinstance(error, click.BadOptionUsage):  # click does not say for which command
+        hint = f"pass `--help` to see how to use `{error.option_name}`"
+    message = error.format_message()
+    return Halt(f"{message[:1].lower()}{message[1:].rstrip('.')}", code="usage", hint=hint)
+
+
+def _unknown_option(error: click.NoSuchOption, command: click.Command, see: str) -> Halt:
+    old, new = error.option_name, OPTIONS.get(error.option_name)
+    message = f"unknown option `{old}`"
+    if any(new in option.opts for option in command.params):
+        message, hint = f"option `{old}` has a new name", f"use `{new}`"
+    elif isinstance(command, click.Group):
+        hint = "options go after the command, as in `handrail tools list --json`"
+    elif error.possibilities:
+        names = " or ".join(f"`{name}`" for name in sorted(error.possibilities))
+        hint = f"did you mean {names}? {see}"
+    else:
+        hint = see
+    return Halt(message, code="usage", hint=hint)
+
+
+def _envelope(halt: Halt) -> str:
+    fields = {"code": halt.code, "message": str(halt), "hint": halt.hint, "exit": int(halt.exits)}
+    return json.dumps({"error": fields})
+
+
+def _format_error(error: BaseException, halt: Halt) -> str:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return str(halt)  # the help of a group that was called without a command
+    hint = f"\n  {make_printable(halt.hint).text}" if halt.hint else ""
+    return f"handrail: {make_printable(str(halt)).text}{hint}"
+
+
+def _discard_unwritable_output() -> None:
+    """Discard buffered output that cannot be written; Python would report it at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except AttributeError:  # it was closed before the start, and is None
+            continue

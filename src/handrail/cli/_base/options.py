@@ -1,0 +1,151 @@
+"""Options that set a setting. Each has the name of its setting, and wins over settings files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class _Count(click.ParamType[int]):
+    """An integer of at least 1."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the integer."""
+        try:
+            count = int(value)
+        except ValueError:
+            count = 0
+        if count < 1:
+            self.fail(f"must be an integer of at least 1, got {value!r}", param, ctx)
+        return count
+
+
+class _Seconds(click.ParamType[float]):
+    """A finite number greater than 0."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if not (seconds > 0 and math.isfinite(seconds)):
+            self.fail(f"must be a number greater than 0, got {value!r}", param, ctx)
+        return seconds
+
+
+COUNT = _Count()
+
+
+def option_store(context: click.Context) -> dict[str, Any]:
+    """Return the options that are not passed to the command's own function."""
+    if context.obj is None:
+        context.obj = {"flags": {}}
+    store: dict[str, Any] = context.obj
+    return store
+
+
+def _set(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Store a setting from the command line. A callback for click."""
+    if value is not None and value != ():
+        option_store(context)["flags"][option.name] = [*value] if option.multiple else value
+
+
+def _setting(*names: str, **attributes: Any) -> click.Option:
+    return click.Option(names, expose_value=False, callback=_set, **attributes)
+
+
+RUN = "ID of a saved run, a prefix of the ID, or last."
+"""Help of an argument."""
+ARGS = "One JSON object, key=value pairs, or - to read JSON from stdin."
+"""Help of an argument."""
+
+
+def tool_names(_context: click.Context, _option: click.Parameter, prefix: str) -> list[str]:
+    """Return the names of coding tools with a prefix. Other tools would have to run their code."""
+    from handrail.tools import outline  # needed for completion only
+
+    return [tool.name for tool in outline() if tool.name.startswith(prefix)]
+
+
+TOOLS = _setting(
+    "-t",
+    "--tools",
+    multiple=True,
+    type=click.Path(),  # for completion
+    metavar="SOURCE",
+    help="Load tools from coding (default), FILE.py, FILE.py:NAME or MODULE:NAME. Repeatable.",
+)
+WITHOUT = _setting(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=tool_names,
+    help="Exclude a tool. Repeatable.",
+)
+MODE = _setting(
+    "--mode",
+    type=click.Choice(["plan", "ask", "edits", "open"]),
+    help="Default decision for calls that no rule matches (default: ask).",
+)
+ALLOWED_HOSTS = _setting(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Let sandboxed commands connect to HOST (default: no network). Repeatable.",
+)
+MODEL = _setting(
+    "-m",
+    "--model",
+    metavar="MODEL",
+    help="PROVIDER:NAME with anthropic, openai, openai-chat or gemini; or FILE.py:NAME or "
+    "MODULE:NAME for a model in Python.",
+)
+BASE_URL = _setting("--base-url", metavar="URL", help="Base URL of the model's server.")
+SYSTEM = _setting("--system", metavar="TEXT", help="System prompt.")
+MAX_TOKENS = _setting(
+    "--max-tokens",
+    type=COUNT,
+    metavar="N",
+    help="Maximum tokens in one reply (default: 4096 for anthropic, else the provider's limit).",
+)
+MAX_TURNS = _setting(
+    "--max-turns", type=COUNT, metavar="N", help="Stop a run after N turns (default 50)."
+)
+MAX_CALLS = _setting(
+    "--max-calls", type=COUNT, metavar="N", help="Stop a run after N calls (default: no limit)."
+)
+MAX_TOTAL_TOKENS = _setting(
+    "--max-total-tokens",
+    type=COUNT,
+    metavar="N",
+    help="Stop a run after N input and output tokens (default: no limit).",
+)
+MAX_SECONDS = _setting(
+    "--max-seconds",
+    type=_Seconds(),
+    metavar="N",
+    help="Stop a run after N seconds (default: no limit).",
+)
+TOOL_OPTIONS = (TOOLS, WITHOUT, MODE, ALLOWED_HOSTS)
+"""Options of every command that uses tools or rules."""
+MODEL_OPTIONS = (
+    MODEL,
+    BASE_URL,
+    SYSTEM,
+    MAX_TOKENS,
+    MAX_TURNS,
+    MAX_CALLS,
+    MAX_TOTAL_TOKENS,
+    MAX_SECONDS,
+)
+"""Options of every command that runs a model."""

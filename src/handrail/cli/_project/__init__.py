@@ -1,0 +1,1 @@
+"""The tools, models and trust of a workspace."""

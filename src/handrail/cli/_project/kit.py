@@ -1,0 +1,194 @@
+"""The kit of a command: tools, rules, the workspace and the sandbox, as the settings define them.
+
+Slow imports are inside the parts that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from handrail import HandrailError, Spec, Tool, Toolset
+from handrail.cli._base.app import App
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import closest_name
+
+if TYPE_CHECKING:
+    from handrail.cli._project.own_places import OwnPlaces
+    from handrail.policy import RememberedApprovals, Rulebook, RulePaths
+    from handrail.sandbox import Sandbox
+    from handrail.tools import ToolSummary, Workspace
+
+CODING = "coding"
+"""The source name of the coding tools."""
+MAX_COMPARED_BYTES = 400_000
+"""Largest file to show a diff for."""
+
+
+@dataclass(frozen=True)
+class Kit:
+    """The parts that the settings of an App define. Each is created on first use."""
+
+    app: App
+
+    @cached_property
+    def places(self) -> RulePaths:
+        """The paths of the rule files."""
+        from handrail.policy import RulePaths
+
+        return RulePaths.of(self.app.workspace)
+
+    @cached_property
+    def rules(self) -> Rulebook:
+        """The rules that apply. Problems with their files are reported."""
+        from handrail.policy import load
+
+        try:
+            book = load(
+                self.places,
+                mode=self.app.settings["mode"],
+                sandboxed=self.confined,
+                protected=self._own.protected,
+                private=self._own.private,
+            )
+        except HandrailError as error:
+            raise Halt(str(error), code="rules", hint="pass another mode: `--mode edits`") from None
+        for problem in book.problems:
+            self.app.say(str(problem))
+        return book
+
+    @cached_property
+    def memory(self) -> RememberedApprovals:
+        """The remembered approvals."""
+        from handrail.policy import RememberedApprovals
+
+        return RememberedApprovals(self.rules, self.places)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The folder that the coding tools work in."""
+        from handrail.tools import Workspace
+
+        return Workspace(self.app.workspace, hides=self._hides)
+
+    def _hides(self, path: str) -> bool:
+        """Return whether searches skip a file. The first call loads the rules."""
+        return self._hidden(path)
+
+    @cached_property
+    def _hidden(self) -> Callable[[str], bool]:
+        from handrail.tools import hide_denied
+
+        return hide_denied(self.rules)
+
+    @cached_property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox for commands; None if it is not available here, or not needed."""
+        settings = self.app.settings
+        if CODING not in settings["tools"] or "bash" in settings["without"]:
+            return None
+        from handrail.sandbox import Sandbox, SandboxUnavailable
+
+        try:
+            return Sandbox(
+                self.app.workspace,
+                network=settings["allowed_hosts"],
+                masked=[str(self._own.state)],
+                read_only=self._own.make_for_sandbox(),
+            )
+        except SandboxUnavailable as error:
+            self.app.say(f"the bash tool is not available: {error}")
+            self.app.say("  run `handrail doctor` to see what is missing")
+            return None
+        except ValueError as error:
+            where = settings.origins["allowed_hosts"].where
+            hint = "write a host name such as `pypi.org` or `*.example.org`"
+            raise Halt(f"{where}: {error}", code="config", hint=hint) from None
+
+    @cached_property
+    def _own(self) -> OwnPlaces:
+        from handrail.cli._project.own_places import OwnPlaces
+
+        return OwnPlaces(self.app.workspace, self.app.settings)
+
+    @property
+    def confined(self) -> bool:
+        """Whether every tool that runs commands runs them in the sandbox."""
+        return self.sandbox is not None and self.app.settings["tools"] == [CODING]
+
+    @cached_property
+    def tools(self) -> Toolset:
+        """The tools that the settings name."""
+        try:
+            whole = Toolset(*(tool for part in self._parts() for tool in part))
+        except HandrailError as error:
+            hint = "rename one of them, or remove its source from `--tools`"
+            raise Halt(str(error), code="tools", hint=hint) from None
+        without = set(self.app.settings["without"])
+        self._warn_unknown(name for tool in whole for name in _names(tool))
+        return Toolset(*(tool for tool in whole if without.isdisjoint(_names(tool))))
+
+    @property
+    def outlines(self) -> Sequence[Spec | ToolSummary]:
+        """Summaries of the tools. The coding tools are not created for this, as that is slow."""
+        settings = self.app.settings
+        if settings["tools"] != [CODING]:
+            return self.tools.specs
+        from handrail.tools import outline
+
+        outlines = outline(without=self._excluded(), network=settings["allowed_hosts"])
+        self._warn_unknown(tool.name for tool in outlines)
+        return outlines
+
+    def tool(self, name: str) -> Tool[..., Any]:
+        """Return a tool by its name or an alias; a Halt if there is none."""
+        tool = self.tools.find(name)
+        if tool is not None:
+            return tool
+        settings = self.app.settings
+        if name in settings["without"]:
+            message = f"the tool {name!r} is excluded by {settings.origins['without'].where}"
+            hint = f"remove {name!r} from `without`"
+        else:
+            near = self.tools.closest(name)
+            message = f"there is no tool {name!r}"
+            hint = "run `handrail tools list` to see the tools"
+            hint = f"did you mean {' or '.join(near)}?" if near else hint
+        raise Halt(message, code="no_tool", hint=hint)
+
+    def _parts(self) -> Iterator[Toolset]:
+        from handrail.cli._project.sources import load_tools
+
+        settings = self.app.settings
+        for source in settings["tools"]:
+            if source == CODING:
+                yield self._coding()
+            else:
+                yield load_tools(source, self.app.workspace, settings.origins["tools"])
+
+    def _coding(self) -> Toolset:
+        from handrail.tools import coding_tools
+
+        return coding_tools(self.workspace, sandbox=self.sandbox, without=self._excluded())
+
+    def _excluded(self) -> set[str]:
+        """Return the coding tools that are excluded or not available."""
+        without = set(self.app.settings["without"])
+        return without | ({"bash"} if self.sandbox is None else set())
+
+    def _warn_unknown(self, names: Iterable[str]) -> None:
+        """Warn about a misspelled name in ``without``, which excludes no tool."""
+        from handrail.tools import outline
+
+        known, without = set(names), set(self.app.settings["without"])
+        if CODING in self.app.settings["tools"]:  # including those that are not available here
+            known |= {tool.name for tool in outline()}
+        for name in sorted(without - known):
+            if near := closest_name(name, known - without):
+                self.app.say(f"`without` names an unknown tool {name!r}; did you mean {near!r}?")
+
+
+def _names(tool: Tool[..., Any]) -> tuple[str, ...]:
+    return (tool.spec.name, *tool.spec.aliases)

@@ -1,0 +1,86 @@
+"""The paths of handrail's own files: a model that can change them can do anything.
+
+Settings, rules, trust and saved runs may be inside a workspace, for example if it is the home
+folder. So may the Python files that are run as tools or as a model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from handrail.cli._base.settings import OWN, Settings, files, runs_folder
+
+
+class OwnPlaces:
+    """The paths of handrail's own files, as seen from a workspace."""
+
+    def __init__(self, workspace: Path, settings: Settings) -> None:
+        config = files(workspace)["user"]
+        self._workspace = workspace
+        self.state = runs_folder().parent
+        """The folder of saved runs and chat history."""
+        self._folders = (config.parent, self.state)
+        linked = [config] if config.is_symlink() else []
+        self._all = [*self._folders, *linked, *_sources(workspace, settings)]
+
+    def make_for_sandbox(self) -> list[str]:
+        """Return all paths, to make them read-only in a sandbox; create missing folders first.
+
+        Otherwise a command in the sandbox could create them.
+        """
+        root = self._workspace.resolve()
+        for folder in self._folders:
+            if folder.resolve().is_relative_to(root):
+                with suppress(OSError):  # the sandbox reports what is missing
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return list(map(str, self._all))
+
+    @property
+    def protected(self) -> list[str]:
+        """The names that calls can use for these paths; changing them always needs approval."""
+        return [name for path in self._all for name in self._names(path)]
+
+    @property
+    def private(self) -> list[str]:
+        """Paths in the workspace that no call can read: saved runs hold everything tools saw."""
+        return [name for name in self._from_workspace(self.state) if name != "."]
+
+    def _names(self, path: Path) -> Iterator[str]:
+        """Yield a path as absolute, relative to the home folder, and relative to the workspace."""
+        from handrail.policy import user_home
+
+        for spelling in _both(path):
+            yield str(spelling)
+            if spelling.is_relative_to(user_home()):
+                yield f"~/{spelling.relative_to(user_home())}"
+        yield from self._from_workspace(path)
+
+    def _from_workspace(self, path: Path) -> Iterator[str]:
+        """Yield a path relative to the workspace, if it is inside."""
+        root = self._workspace.resolve()
+        for spelling in _both(path):
+            if root.is_relative_to(spelling):
+                yield "."  # the whole workspace
+            elif spelling.is_relative_to(root):
+                yield str(spelling.relative_to(root))
+
+
+def _both(path: Path) -> Iterable[Path]:
+    """Return a path as it is spelled, and with links resolved."""
+    whole = Path(os.path.abspath(path))  # noqa: PTH100  it resolves `..`, as accesses do
+    return dict.fromkeys((whole, path.resolve()))
+
+
+def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
+    """Yield the Python files that the settings name as tools or model."""
+    from handrail.cli._project.sources import code_files
+
+    named = {"tools": settings["tools"], "model": [settings["model"] or ""]}
+    for setting, sources in named.items():
+        level = settings.origins[setting].level
+        folder = files(workspace)[level].parent if level in OWN else workspace
+        for source in sources:
+            yield from code_files(source, folder)

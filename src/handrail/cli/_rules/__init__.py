@@ -1,0 +1,1 @@
+"""Rule files: reading, checking, describing and proposing rules."""

@@ -1,0 +1,146 @@
+"""Recorded calls to decide again: from a run's journal, or from a file of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from handrail import Access, Allow, Ask, Call, Decision, Deny, Effect, Executor, Toolset
+from handrail._support.tables import is_table
+from handrail.cli._base.exits import Halt
+from handrail.cli._project.calls import as_data
+from handrail.cli._runs.saved import find_run
+from handrail.policy import Recorded, Rulebook
+
+MAX_FILE_BYTES = 1 << 26
+_DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask(""), "deny": Deny("")}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call as it was recorded. A line with only a call has no accesses and no decision."""
+
+    call: Call
+    accesses: tuple[Access, ...] | None = None
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedCall:
+    """A call that cannot be decided, and why."""
+
+    name: str
+    why: str
+
+
+def read_calls(source: str, workspace: Path) -> list[WrittenCall]:
+    """Return the calls of a file, of stdin, or of a saved run."""
+    path = workspace / source
+    if source == "-":
+        return list(_calls_in(_lines(sys.stdin.read(), "standard input")))
+    if "/" in source or path.is_file():
+        return list(_calls_in(_lines(_text(path), source)))
+    return list(_calls_in(find_run(source).journal()))
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        hint = "pass the path of a readable file, or the ID of a saved run"
+        raise Halt(f"cannot read {path}: {error.strerror}", code="file", hint=hint) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise Halt(
+            f"{path} has more than {MAX_FILE_BYTES:,} bytes",
+            code="file",
+            hint=f"split it: `split -l 10000 {path}`",
+        )
+    return content.decode(errors="replace")
+
+
+def _lines(text: str, where: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield _line(line, f"{where}:{number}")
+
+
+def _line(text: str, where: str) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not is_table(value) or not ("event" in value or isinstance(value.get("name"), str)):
+        raise Halt(
+            f"{where}: not a recorded call",
+            code="file",
+            hint='write each line as {"name": ..., "args": {...}}, or copy it from a journal.jsonl',
+        )
+    return value
+
+
+def _calls_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[WrittenCall]:
+    """Yield each call once, although a resumed run decides it again."""
+    asked: dict[str, Call] = {}
+    seen: set[str] = set()
+    for number, line in enumerate(lines, 1):
+        event = line.get("event")
+        if event is None:
+            yield WrittenCall(_call(line, line.get("name"), f"line-{number}"))
+        elif event == "requested":
+            asked[str(line.get("call_id"))] = _call(line, line.get("tool"), line.get("call_id"))
+        elif event == "decided" and (decided := _read_decision(line, asked)) is not None:
+            key = f"{decided.call.id} {decided.call.name} {decided.call.args}"
+            if key not in seen:
+                seen.add(key)
+                yield decided
+
+
+def _call(line: Mapping[str, Any], name: object, call_id: object) -> Call:
+    args = line.get("args")
+    return Call(str(name), args if is_table(args) or isinstance(args, str) else {}, str(call_id))
+
+
+def _read_decision(line: Mapping[str, Any], asked: Mapping[str, Call]) -> WrittenCall | None:
+    """Return a call with its decision; None if the journal is incomplete or was changed."""
+    first = asked.get(str(line.get("call_id")))
+    decision = _DECISIONS.get(str(line.get("decision")))
+    if first is None or decision is None:
+        return None
+    call = _call(line, line["tool"], first.id) if "tool" in line else first
+    try:
+        args = json.loads(call.args) if isinstance(call.args, str) else call.args
+        touched = tuple(Access(Effect[verb.upper()], what) for verb, what in line["accesses"])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+    return (
+        WrittenCall(Call(call.name, args, call.id), touched, decision) if is_table(args) else None
+    )
+
+
+def attach_decisions(
+    calls: Iterable[WrittenCall], tools: Toolset, rules: Rulebook
+) -> tuple[list[Recorded], list[SkippedCall]]:
+    """Add accesses and a decision to each call; if none was recorded, use these rules."""
+    executor = Executor(tools, policy=rules)
+    recorded: list[Recorded] = []
+    skipped: list[SkippedCall] = []
+    for written in calls:
+        name, tool = written.call.name, tools.find(written.call.name)
+        if tool is None:
+            skipped.append(SkippedCall(name, "unknown tool"))
+        elif written.accesses is not None and written.decision is not None:
+            recorded.append(Recorded(written.call, tool.spec, written.accesses, written.decision))
+        else:
+            explanation = executor.explain(written.call)
+            if explanation.decision is None:
+                refusal = explanation.refusal.text if explanation.refusal else ""
+                skipped.append(SkippedCall(name, refusal))
+                continue
+            call = replace(explanation.call, args=as_data(explanation.call.args))
+            recorded.append(Recorded(call, tool.spec, explanation.accesses, explanation.decision))
+    return recorded, skipped

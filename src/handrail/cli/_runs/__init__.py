@@ -1,0 +1,1 @@
+"""Runs: starting, saving, showing and resuming them."""

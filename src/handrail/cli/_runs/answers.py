@@ -1,0 +1,112 @@
+"""Answers to pending calls: selecting the calls, showing them, and saving the answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from handrail.approvals import make_printable, render_request
+from handrail.cli._base.app import App
+from handrail.cli._base.exits import Halt
+from handrail.cli._runs.saved import SavedRun
+from handrail.permissions import Pending
+
+
+def answer(
+    app: App,
+    saved: SavedRun,
+    wanted: Sequence[str],
+    given: dict[str, str],
+    *,
+    check: Callable[[Pending], None] = lambda _pending: None,
+) -> None:
+    """Answer the named calls, or all if none is named; ``check`` raises a Halt for invalid ones."""
+    with saved.hold():
+        pending = saved.state().pending
+        chosen = _select_pending(saved, pending, wanted)
+        for question in chosen:
+            check(question)
+        saved.keep_answers({**saved.answers, **{question.id: given for question in chosen}})
+    app.print(
+        {"id": saved.id, "answers": [_answer_document(question, given) for question in chosen]},
+        [line for question in chosen for line in _answer_lines(question, given["answer"])],
+    )
+    app.say(f"resume the run with `handrail runs resume {saved.id}`")
+
+
+def check_answerable(question: Pending) -> None:
+    """Raise a Halt if a call cannot be approved: it cannot be shown in full, or has expired."""
+    deny = f"handrail runs deny {question.run_id} {question.call.id}"
+    if render_request(question).too_long:
+        raise Halt(
+            f"call {question.call.id} is too long to show, so it cannot be approved",
+            code="too_long",
+            hint=f"deny it: `{deny} --reason 'Send less in one call.'`",
+        )
+    if time.time() >= question.expires_at:
+        raise Halt(
+            f"the approval request for call {question.call.id} has expired",
+            code="expired",
+            hint=f"deny it, so that the model can call again: `{deny}`",
+        )
+
+
+def _select_pending(
+    saved: SavedRun, pending: Iterable[Pending], wanted: Sequence[str]
+) -> list[Pending]:
+    """Return the selected approval requests, by the id of the call or of the request."""
+    asked = [question for question in pending if question.question]
+    if not asked:
+        raise Halt(
+            f"no call of run {saved.id} is waiting for approval",
+            code="no_pending",
+            hint=f"run `handrail runs show {saved.id}` to see what happened",
+        )
+    chosen: dict[str, Pending] = {}
+    for name in wanted:
+        matches = [question for question in asked if name in {question.call.id, question.id}]
+        if len(matches) != 1:
+            raise _unclear(asked, name, several=bool(matches))
+        chosen[matches[0].id] = matches[0]
+    return list(chosen.values()) or asked
+
+
+def _unclear(asked: Iterable[Pending], name: str, *, several: bool) -> Halt:
+    ids = ", ".join(question.id if several else question.call.id for question in asked)
+    return Halt(
+        f"several calls have the ID {name!r}" if several else f"no call {name!r} is waiting",
+        code="no_call",
+        hint=f"use one of: {ids}",
+    )
+
+
+def check_selection(wanted: Sequence[str], saved: SavedRun, *, every: bool) -> Sequence[str]:
+    """Return the calls that the command line names; an error unless it names some or all."""
+    if bool(wanted) == every:
+        waiting = ", ".join(
+            question.call.id for question in saved.state().pending if question.question
+        )
+        raise click.UsageError(
+            f"name the calls, or pass `--all`; waiting: {make_printable(waiting).text or 'none'}"
+        )
+    return wanted
+
+
+def _answer_document(question: Pending, given: dict[str, str]) -> dict[str, Any]:
+    return {
+        "pending": question.id,
+        "call_id": question.call.id,
+        "tool": question.call.name,
+        "question": question.question,
+        "answer": given["answer"],
+        "reason": given.get("reason", ""),
+    }
+
+
+def _answer_lines(question: Pending, verdict: str) -> list[str]:
+    """Return the whole request, as an approval covers exactly what was shown."""
+    request = render_request(question)
+    return [*(line.text for line in request.details), f"answer: {verdict}", ""]

@@ -1,0 +1,221 @@
+"""Non-interactive runs: start or resume a run, and return an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import click
+
+from handrail.agent import Limits, RunResult
+from handrail.approvals import defer, terminal
+from handrail.cli._base.columns import quantity
+from handrail.cli._base.exits import Exit, Halt, report_error
+from handrail.cli._base.signals import Signals, leave, listen_for_signals, run_alone
+from handrail.cli._base.stdout import Outlet
+from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import join_hints
+from handrail.cli._runs.denials import Denials, on_one_line
+from handrail.cli._runs.saved import SavedRun
+from handrail.cli._runs.session import open_session
+from handrail.cli._runs.stream import RunPrinter, end_document
+from handrail.messages import Model, ModelError
+from handrail.permissions import Approver
+
+OnDenied: TypeAlias = Literal["fail", "continue", "suspend"]
+_STOPS: Mapping[str, Exit] = {
+    "answer": Exit.DONE,
+    "pending": Exit.SUSPENDED,
+    "limit": Exit.LIMIT,
+    "interrupted": Exit.INTERRUPTED,
+    "stopped": Exit.FAILED,
+}
+_LIMIT_OPTIONS: Mapping[str, str] = {
+    "turns": "--max-turns",
+    "calls": "--max-calls",
+    "tokens": "--max-total-tokens",
+    "seconds": "--max-seconds",
+}
+"""The option that raises each limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A run to start or resume."""
+
+    kit: Kit
+    saved: SavedRun
+    model: Model
+    data: Outlet
+    prompt: tuple[str, ...] = ()
+    on_denied: OnDenied = "fail"
+    asks: bool = False
+    """Whether to prompt for approval at the terminal."""
+
+
+def on_denied(default: OnDenied) -> Callable[[Any], Any]:
+    """Return the option for calls that need approval."""
+    return click.option(
+        "--on-denied",
+        type=click.Choice(["fail", "continue", "suspend"]),
+        default=default,
+        show_default=True,
+        help="Calls that need approval: deny and exit 3 (fail), deny and exit 0 (continue), or "
+        "wait and exit 4 (suspend).",
+    )
+
+
+def run_task(task: Task) -> Exit:
+    """Run a task in this process, which must hold the run, and return the exit code."""
+    run = _HeadlessRun(task)
+    with listen_for_signals(run.note_interruption, run.report_late) as run.signals:
+        return run.run()
+
+
+class _HeadlessRun:
+    signals: Signals
+
+    def __init__(self, task: Task) -> None:
+        self._app = task.kit.app
+        self._task = task
+        self._saved = task.saved
+        self._denials = Denials(task.kit, task.saved.journal(), new_prompt=bool(task.prompt))
+        self._stream = RunPrinter(self._app, task.data)
+        self._done: RunResult[Any] | None = None
+        """The outcome, as soon as it is known; tools may still be running."""
+
+    def run(self) -> Exit:
+        self._stream.begin(self._saved.id)
+        try:
+            done = run_alone(self._run)
+        except ModelError as error:
+            self.signals.rest()
+            return self._report_failure(error)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.signals.rest()
+            leave(self._report_exit(error))
+        self.signals.rest()
+        return self._report_end(done)
+
+    async def _run(self) -> RunResult[Any]:
+        approver = self._approver()
+        seconds = self._app.settings["max_seconds"]
+        async with open_session(
+            self._task.kit,
+            self._saved,
+            self._task.model,
+            approver=approver,
+            on_event=self._denials.on_event,
+            signals=self.signals,
+        ) as session:
+            self._stream.know(session.state)
+            answers = await session.answers(approver)
+            run = session.run(*self._task.prompt, answers=answers, watch=self._stream.watch)
+            if seconds is not None:
+                self.signals.within(seconds)
+            self._done = await session.finish(run)
+            if self._done.stop_reason in {"limit", "interrupted"}:
+                self.signals.within(0)
+            return self._done
+
+    def _report_exit(self, error: BaseException) -> Exit:
+        """Report code that tried to end the program; Python would wait for its threads."""
+        self.note_interruption()
+        self._stream.end(self._document(self._saved.stop, ""))
+        halt = Halt(
+            f"a tool or the model raised {type(error).__name__}",
+            code="failed",
+            hint=f"resume with `handrail runs resume {self._saved.id}`",
+            exits=Exit.FAILED,
+        )
+        return Exit(report_error(halt, as_json=self._app.output != "text"))
+
+    def note_interruption(self) -> None:
+        """Save that the run was interrupted; everything else is saved already."""
+        if self._saved.about["stop"] == "running":
+            self._saved.ends("interrupted")
+
+    def report_late(self) -> Exit:
+        """Report a run that does not end in time."""
+        if self._done is None:
+            state = self._saved.state()
+            if self.signals.exits:
+                self._done = RunResult("interrupted", state)
+            else:
+                why = Limits(seconds=self._app.settings["max_seconds"]).describe("seconds")
+                self._done = RunResult("limit", state, stop_detail=why, limit="seconds")
+            self._saved.ends(self._done.stop_reason, self._done.stop_detail)
+        self._app.say("a tool or the model did not stop in time and was abandoned")
+        return self._report_end(self._done)
+
+    def _approver(self) -> Approver:
+        if self._task.on_denied != "suspend":
+            return self._denials.refuse
+        if not self._task.asks:
+            return defer
+        kit = self._task.kit
+        return terminal(workspace=self._app.workspace, remember=kit.memory)
+
+    def _report_end(self, done: RunResult[Any]) -> Exit:
+        state, exits = done.state, _STOPS[done.stop_reason]
+        self._stream.end(self._document(done.stop_reason, done.stop_detail))
+        if done.stop_reason in {"interrupted", "pending"}:
+            exits = self.signals.exits or exits
+        self._app.say(
+            f"{done.stop_reason}: {done.stop_detail or quantity(state.turns, 'turn')}, "
+            f"{quantity(state.calls, 'call')}, {state.usage.input_tokens:,} tokens in, "
+            f"{state.usage.output_tokens:,} out"
+        )
+        self._say_denials()
+        self._say_next_step(exits, done)
+        if exits is Exit.DONE and len(self._denials) and self._task.on_denied != "continue":
+            return Exit.DENIED
+        return exits
+
+    def _report_failure(self, error: ModelError) -> Exit:
+        self._stream.end(self._document(self._saved.stop, str(error)))
+        self._say_denials()
+        if self.signals.exits is not None:
+            return self.signals.exits
+        away = error.kind in {"unreachable", "refused"}
+        resume = f"resume with `handrail runs resume {self._saved.id}`"
+        raise Halt(
+            error.reason,
+            code=f"model_{error.kind}",
+            hint=join_hints(error.hint, resume),
+            exits=Exit.UNREACHABLE if away else Exit.FAILED,
+        ) from None
+
+    def _document(self, stop: str, why: str) -> dict[str, Any]:
+        denials = [denial.document() for denial in self._denials]
+        return end_document(
+            self._saved.id, self._saved.state(), stop=stop, why=why, denials=denials
+        )
+
+    def _say_denials(self) -> None:
+        if self._app.output == "text" and len(self._denials):
+            click.echo(f"{quantity(len(self._denials), 'call')} denied:", err=True)
+            for denial in self._denials:
+                click.echo("\n".join(denial.lines()), err=True)
+
+    def _say_next_step(self, exits: Exit, done: RunResult[Any]) -> None:
+        name = self._saved.id
+        if exits is Exit.SUSPENDED:
+            self._say_pending()
+        elif done.limit is not None:
+            option = _LIMIT_OPTIONS[done.limit]
+            self._app.say(f"to continue, raise it: `handrail runs resume {name} {option} N`")
+        elif exits is not Exit.DONE:
+            self._app.say(f"resume with `handrail runs resume {name}`")
+
+    def _say_pending(self) -> None:
+        name = self._saved.id
+        if self._app.output != "text":
+            return
+        for pending in self._saved.state().pending:
+            question = pending.question or "waiting for an earlier call"
+            click.echo(f"- {on_one_line(pending.call.id)}: {on_one_line(question)}", err=True)
+        click.echo(f"run {name} is waiting for approval:", err=True)
+        for what in (f"show {name}", f"approve {name} --all", f"resume {name}"):
+            click.echo(f"  handrail runs {what}", err=True)

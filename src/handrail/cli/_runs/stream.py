@@ -1,0 +1,144 @@
+"""The output of a run while it is in progress: text, calls, results and its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from handrail import Call, Result, Text
+from handrail.agent import RunEvent, RunState
+from handrail.cli._base.app import App
+from handrail.cli._base.stdout import Outlet
+from handrail.cli._project.calls import as_data
+from handrail.cli._runs.denials import clip, on_one_line, summary
+from handrail.cli._runs.journal import usage
+from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and characters that change the text direction; not newlines and tabs."""
+_MAX_RESULT_CHARS = 100
+
+
+class RunPrinter:
+    """Prints a run while it is in progress, in the requested output format."""
+
+    def __init__(self, app: App, data: Outlet) -> None:
+        self._app = app
+        self._data = data
+        self._names: dict[str, str] = {}
+        self._streamed = ""
+        """The text of the current reply that was printed as it came."""
+        self._replies = 0
+
+    def begin(self, run_id: str) -> None:
+        """Print the id of the run."""
+        self._line(lambda: {"type": "run", "id": run_id})
+        self._app.say(f"run {run_id}")
+
+    def know(self, state: RunState) -> None:
+        """Read the names of earlier calls."""
+        for message in state.messages:
+            if isinstance(message, Reply):
+                self._names |= {call.id: call.name for call in message.calls}
+
+    def watch(self, event: RunEvent) -> None:
+        """Print an event; an agent's ``on_event``."""
+        if isinstance(event, Delta):
+            if not event.thought:
+                self._print_text(event.text)
+        elif isinstance(event, Reply):
+            self._show_reply(event)
+        else:
+            self._show_results(event)
+
+    def end(self, document: dict[str, Any]) -> None:
+        """Print how it ended, and the answer if it was not printed yet."""
+        if not self._replies and document["stop"] == "answer":
+            self._show_reply(Reply((Text(document["answer"]),)))
+        self._line(lambda: {"type": "end", **document})
+        if self._app.output == "json":
+            self._data.document(document)
+
+    def _print_text(self, text: str) -> None:
+        self._streamed += text
+        if self._app.output == "text":
+            self._data.text(_CONTROL.sub(_escape, text), ends="")
+        self._line(lambda: {"type": "text", "text": text})
+
+    def _show_reply(self, reply: Reply) -> None:
+        self._replies += 1
+        if not self._streamed and reply.text:
+            self._print_text(reply.text)
+        if self._app.output == "text" and self._streamed and not self._streamed.endswith("\n"):
+            self._data.text()
+        self._streamed = ""
+        for part in reply.parts:
+            if isinstance(part, Call | TruncatedCall):
+                self._show_call(part)
+
+    def _show_call(self, call: Call | TruncatedCall) -> None:
+        self._names[call.id] = call.name
+        self._line(
+            lambda: {
+                "type": "call",
+                "call_id": call.id,
+                "tool": call.name,
+                "args": as_data(call.args),
+            }
+        )
+        self._app.say(f"> {on_one_line(call.name)} {on_one_line(summary(call.args))}")
+
+    def _show_results(self, results: ToolResults) -> None:
+        for result in results.results:
+            name = self._names.get(result.call_id, "")
+            self._line(partial(_result, result, name))
+            kind = result.failure.kind if result.failure else "done"
+            first = clip(result.text.strip().partition("\n")[0], _MAX_RESULT_CHARS)
+            self._app.say(f"< {on_one_line(name)} {kind}: {on_one_line(first)}")
+
+    def _line(self, line: Callable[[], dict[str, Any]]) -> None:
+        if self._app.output == "jsonl":
+            self._data.document(line())
+
+
+def end_document(
+    run_id: str, state: RunState, *, stop: str, why: str, denials: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the end of a run as a JSON document."""
+    texts = (message.text for message in reversed(state.messages) if isinstance(message, Reply))
+    return {
+        "id": run_id,
+        "stop": stop,
+        "why": why,
+        "answer": next(texts, ""),
+        "usage": usage(state.usage),
+        "turns": state.turns,
+        "calls": state.calls,
+        "denials": denials,
+        "pending": [
+            {
+                "pending": pending.id,
+                "call_id": pending.call.id,
+                "tool": pending.call.name,
+                "args": summary(pending.call.args),
+                "question": pending.question,
+            }
+            for pending in state.pending
+        ],
+    }
+
+
+def _result(result: Result, name: str) -> dict[str, Any]:
+    return {
+        "type": "result",
+        "call_id": result.call_id,
+        "tool": name,
+        "kind": str(result.failure.kind) if result.failure else "",
+        "text": result.text,
+    }
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{{{ord(match[0]):x}}}"

@@ -1,0 +1,312 @@
+"""A run as a timeline for a terminal: its turns, a bar for each call, and why calls waited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from handrail.approvals import make_printable
+from handrail.cli._base.columns import max_cells
+from handrail.cli._base.columns import pieces as broken
+from handrail.cli._runs.history import (
+    CallHistory,
+    CallMoment,
+    Phase,
+    PhaseSpan,
+    RunTurn,
+    read_history,
+)
+
+Style: TypeAlias = Literal["", "head", "dim", "good", "bad", "waiting", "approval", "running"]
+StyledText: TypeAlias = tuple[str, Style]
+"""A text and its style, which is used if the terminal has colors."""
+
+_MAX_NAME_CELLS = 16
+_TIME = 8
+_OUTCOME = 12
+"""Columns of a name, a duration and an outcome."""
+_MIN_BAR_CELLS = 6
+_INDENT = 7
+_DECISIONS = {"allow": "allowed", "deny": "denied"}
+_ANSWERS = {
+    "allow": "approved",
+    "deny": "denied",
+    "edit": "edited and approved",
+    "result": "answered with a result",
+}
+_TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
+
+
+class _Marks(NamedTuple):
+    """The characters of bars."""
+
+    running: str
+    waiting: str
+    approval: str
+    backoff: str
+    other: str
+    more: str
+
+    def of(self, phase: Phase) -> str:
+        return str(getattr(self, phase))
+
+
+_UNICODE = _Marks("█", "░", "▒", "┄", "─", "…")
+_ASCII = _Marks("#", ".", "?", "~", "-", "...")
+_STYLES: Mapping[Phase, Style] = {
+    "waiting": "waiting",
+    "approval": "approval",
+    "backoff": "waiting",
+    "running": "running",
+}
+
+
+def timeline(
+    journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
+) -> list[str]:
+    """Return a journal as lines of at most ``width`` columns. Any journal is accepted."""
+    lines = pieces(journal, width, ascii_only=ascii_only, full=full)
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def pieces(
+    journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
+) -> list[list[StyledText]]:
+    """Return the lines of the timeline, with styles."""
+    turns = read_history(journal)
+    page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full)
+    return list(page.lines(turns))
+
+
+def one_line(text: str, width: int, *, ascii_only: bool = False) -> str:
+    """Return untrusted text on one line of at most ``width`` columns."""
+    page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full=False)
+    return page.cut(page.name(" ".join(text.split())), page.width)[0]
+
+
+def seconds(amount: float) -> str:
+    """Format a duration in at most eight columns."""
+    if amount < 1:
+        return f"{amount * 1000:.0f} ms"
+    if amount < _MINUTE:
+        return f"{amount:.{2 if amount < _TWO_DIGITS else 1}f} s"  # three digits in all
+    if amount < _HOUR:
+        return f"{amount // _MINUTE:.0f}m {amount % _MINUTE // 1:02.0f}s"
+    if amount < _DAY:
+        return f"{amount // _HOUR:.0f}h {amount % _HOUR // _MINUTE:02.0f}m"
+    if amount < _DAY * 1000:
+        return f"{amount // _DAY:.0f}d {amount % _DAY // _HOUR:02.0f}h"
+    return "years"
+
+
+@dataclass(frozen=True, slots=True)
+class _TimelinePage:
+    width: int
+    marks: _Marks
+    full: bool
+
+    def lines(self, turns: Sequence[RunTurn]) -> Iterator[list[StyledText]]:
+        if not turns:
+            yield [self.cut("no events are recorded for this run", self.width)]
+            return
+        began = turns[0].at
+        names = {call.id: call for turn in turns for call in turn.calls}
+        number = 0
+        for turn in turns:
+            number += turn.speaker == "model"
+            yield from self._turn(turn, number, began)
+            nearest = {**names, **{call.id: call for call in turn.calls}}  # ids can be reused
+            for call in turn.calls:
+                yield self._row(call, turn)
+                yield from self._notes(call, nearest)
+        if names:
+            yield from self._legend()
+
+    def _turn(self, turn: RunTurn, number: int, began: float) -> Iterator[list[StyledText]]:
+        since = f"+{seconds(max(0.0, turn.at - began))}"
+        heads = {
+            "person": f"prompt  {since}",
+            "model": self._reply(turn, number, since),
+            "unknown": "calls",
+        }
+        yield [self.cut(heads[turn.speaker], self.width, "head")]
+        if turn.text:
+            yield from self._text("  ", turn.text)
+
+    def _reply(self, turn: RunTurn, number: int, since: str) -> str:
+        parts = [f"turn {number}", since, self.name(turn.model)]
+        parts.append(f"model took {seconds(turn.seconds)}" if turn.seconds else "")
+        tokens = turn.input_tokens or turn.output_tokens
+        used = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
+        parts.append(used if tokens else "")
+        return "  ".join(part for part in parts if part)
+
+    def _row(self, call: CallHistory, turn: RunTurn) -> list[StyledText]:
+        """Return a row for a call: number, name, bar, duration and outcome."""
+        name = f"  #{call.number:<3} {self.name(call.tool)}"
+        left = f"{self._column(name, _INDENT + _MAX_NAME_CELLS - 1)} "
+        took = seconds(max(0.0, call.ended - call.began)).rjust(_TIME)
+        style: Style = "good" if call.outcome == "ok" else "bad"
+        outcome = self.cut(self.name(call.outcome), _OUTCOME, style)
+        room = self.width - _INDENT - _MAX_NAME_CELLS - _TIME - _OUTCOME - 4
+        if room < _MIN_BAR_CELLS:
+            return self._narrow([(f"{left}{took}  ", ""), outcome])
+        return [(left, ""), *self._bar(call, turn, room), (f"  {took}  ", ""), outcome]
+
+    def _column(self, text: str, room: int) -> str:
+        """Truncate a text, and pad it to the given room. The ellipsis has one column."""
+        short, _ = self.cut(text, room)
+        if short == text:
+            return short + " " * (room - max_cells(short))
+        start = short.removesuffix(self.marks.more)
+        return short + " " * (room - max_cells(start) - len(self.marks.more))
+
+    def _narrow(self, line: list[StyledText]) -> list[StyledText]:
+        text = "".join(text for text, _ in line)
+        return line if max_cells(text) <= self.width else [self.cut(text, self.width)]
+
+    def _bar(self, call: CallHistory, turn: RunTurn, room: int) -> list[StyledText]:
+        """Return a bar: when in its turn a call waited and ran. Each phase has at least a mark."""
+        start = min(other.began for other in turn.calls)
+        length = max(other.ended for other in turn.calls) - start
+        cells: list[StyledText] = [(" ", "")] * room
+
+        def draw(begins: float, ends: float, piece: StyledText) -> None:
+            first, last = (
+                int((at - start) / length * room) if length > 0 else 0 for at in (begins, ends)
+            )
+            first = min(max(0, first), room - 1)
+            for cell in range(first, min(max(first + 1, last), room)):
+                cells[cell] = piece
+
+        draw(call.began, call.ended, (self.marks.other, "dim"))
+        for phase in ("approval", "waiting", "backoff", "running"):
+            for span in call.spans:
+                if span.phase == phase:
+                    draw(span.start, span.end, (self.marks.of(span.phase), _STYLES[span.phase]))
+        return cells
+
+    def _notes(
+        self, call: CallHistory, names: Mapping[str, CallHistory]
+    ) -> Iterator[list[StyledText]]:
+        """Yield the details of a call, shown below its bar."""
+        for text, style in self._details(call, names):
+            if text:
+                yield from self._text(" " * _INDENT, text, style)
+
+    def _details(self, call: CallHistory, names: Mapping[str, CallHistory]) -> Iterator[StyledText]:
+        if self.full:
+            yield f"id {call.id}", "dim"
+        yield _args(call.args), "dim"
+        for moment in call.moments:
+            yield _moment(moment, call.text), _style(moment)
+        for span in call.spans:
+            yield _wait(span, names), _STYLES[span.phase]
+        if call.kind and call.kind != "pending":
+            yield f"{call.kind}: {call.text}", "bad"
+        elif self.full:
+            yield call.text, ""
+
+    def _legend(self) -> Iterator[list[StyledText]]:
+        marks = self.marks
+        legend = (
+            f"{marks.running} running  {marks.waiting} waiting for a call or slot  "
+            f"{marks.approval} for approval  {marks.backoff} for a retry  {marks.other} other"
+        )
+        if len(legend) <= self.width:  # each mark has one column
+            yield []
+            yield [(legend, "dim")]
+
+    def _text(self, margin: str, text: str, style: Style = "") -> Iterator[list[StyledText]]:
+        """Yield the first line of a text; with ``full``, all of it."""
+        room = self.width - len(margin)
+        if room < 1:
+            return
+        if not self.full:
+            first, more, _ = self._safe(text.strip()).partition("\n")
+            shown = self.cut(f"{first} {self.marks.more}" if more else first, room, style)
+            yield [(margin, ""), shown]
+            return
+        for line in self._safe(text).split("\n"):
+            for part in broken(line, max(2, room)):
+                yield [(margin, ""), self.cut(part, room, style)]
+
+    def _safe(self, text: str) -> str:
+        """Return untrusted text that is safe to print on this terminal."""
+        shown = make_printable(text).text
+        if self.marks is _ASCII:
+            shown = shown.encode("ascii", "backslashreplace").decode()
+        return shown
+
+    def name(self, text: str) -> str:
+        """Return untrusted text on one line, safe to print."""
+        return self._safe(text).replace("\n", "\\u{A}")
+
+    def cut(self, text: str, room: int, style: Style = "") -> StyledText:
+        """Truncate a text. Non-ASCII characters are taken as wide, as terminals differ."""
+        if max_cells(text) <= room:
+            return text, style
+        more = self.marks.more
+        start = next(broken(text, max(2, room - len(more))))
+        short = start + more
+        return (short if max_cells(start) + len(more) <= room else "." * room), style
+
+
+def _args(args: Any) -> str:
+    """Return arguments as ``name=value`` pairs; text that is not a JSON object unchanged."""
+    if isinstance(args, str):
+        given, args = args, _read(args)
+        if not isinstance(args, Mapping):
+            return given
+    try:
+        if isinstance(args, Mapping):
+            named = cast("Mapping[str, Any]", args)
+            return ", ".join(f"{name}={_json(value)}" for name, value in named.items())
+        return "" if args is None else _json(args)
+    except (RecursionError, TypeError, ValueError):
+        return "arguments that cannot be shown"
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError):
+        return None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _style(moment: CallMoment) -> Style:
+    if moment.what == "attempt" or moment.word == "deny":
+        return "bad"
+    return "approval" if moment.what in {"asked", "answered"} else "dim"
+
+
+def _moment(moment: CallMoment, result: str) -> str:
+    """Describe one moment of a call. The text of the result is shown separately."""
+    is_repeated = moment.text == result or (moment.what == "decided" and moment.text in result)
+    text = f": {moment.text}" if moment.text and not is_repeated else ""
+    by, time = f"by {moment.origin or 'the policy'}{text}", seconds(moment.seconds)
+    return {
+        "decided": f"{_DECISIONS.get(moment.word, '?')} {by}",
+        "asked": f"asked {by}",
+        "answered": f"{_ANSWERS.get(moment.word, 'answered')} after {time}{text}",
+        "attempt": f"attempt failed, retried after {time}: {moment.word}{text}",
+    }[moment.what]
+
+
+def _wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
+    """Describe what a call waited for and how long; empty if another line says so."""
+    if span.phase == "approval" and not span.closed:
+        return f"waiting for approval for {seconds(span.seconds)}"
+    if span.phase != "waiting":
+        return ""
+    calls = [names[call_id] for call_id in span.why if call_id in names]
+    waited_for = [f"#{call.number} {call.tool}" for call in calls]
+    waited_for += ["a call that is not in the journal"] * (len(calls) < len(span.why))
+    on = ", ".join(waited_for) or "a free slot, as the limit of running calls was reached"
+    return f"{'waited' if span.closed else 'waiting'} {seconds(span.seconds)} for {on}"

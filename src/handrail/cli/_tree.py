@@ -1,0 +1,166 @@
+"""The tree of commands: names and one-line help, so that listing commands imports none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+TOOLS = {
+    "list": ("tools_list", "List tools."),
+    "show": ("tools_show", "Show a tool as a model sees it."),
+    "lint": ("tools_lint", "Check tools for problems that confuse models."),
+    "call": ("tools_call", "Call a tool."),
+    "schema": ("schema", "Print a tool in the format of a model API."),
+    "explain": ("explain", "Show whether a call would be allowed, and why."),
+}
+RULES = {
+    "list": ("rules_list", "List the rules that apply, with file and line."),
+    "check": ("rules_check", "Check rule files for errors and rules that never decide."),
+    "replay": (
+        "rules_replay",
+        "Check recorded calls against the rules and show what would change.",
+    ),
+    "explain": ("explain", "Show whether a call would be allowed, and why."),
+    "import": ("rules_import", "Import permission rules from another agent."),
+    "forget": ("rules_forget", "Forget a remembered approval."),
+}
+RUNS = {
+    "list": ("runs_list", "List saved runs, newest first."),
+    "show": ("runs_show", "Show what happened in a run, as a timeline of its calls."),
+    "resume": ("runs_resume", "Resume a saved run."),
+    "approve": ("runs_approve", "Approve pending calls."),
+    "deny": ("runs_deny", "Deny pending calls."),
+    "stats": ("runs_stats", "Summarize calls, failures, durations and tokens."),
+    "export": ("runs_export", "Export a run as JSON."),
+}
+CONFIG = {
+    "show": ("config_show", "Show the settings that apply, and where each was set."),
+}
+ROOT = {
+    "chat": ("chat", "Chat with a model that can use tools."),
+    "completion": ("completion", "Print a shell completion script."),
+    "config": (CONFIG, "Inspect settings."),
+    "doctor": ("doctor", "Check your installation and suggest fixes."),
+    "explain": ("explain", "Show whether a call would be allowed, and why."),
+    "mode": ("mode", "Show or set the default decision for calls that no rule matches."),
+    "rules": (RULES, "Inspect, check and import permission rules."),
+    "run": ("run", "Run a task non-interactively."),
+    "runs": (RUNS, "Inspect, approve and resume saved runs."),
+    "schema": ("schema", "Print a tool in the format of a model API."),
+    "tools": (TOOLS, "Inspect and call tools."),
+    "trust": ("trust", "Trust this workspace's settings, tools and instructions."),
+}
+"""By name: the module of the command, or its subcommands; and one line of help."""
+_COMMANDS = "handrail.cli.commands"
+"""The package of those modules."""
+
+COMPLETES = "_HANDRAIL_COMPLETE"
+"""The variable that a shell sets to ask for completions."""
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class LazyGroup(click.Group):
+    """A group that imports each command when it is called."""
+
+    def __init__(self, later: Mapping[str, tuple[Any, str]], **options: Any) -> None:
+        super().__init__(**options, context_settings=_SETTINGS)
+        self._later = MappingProxyType(later)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's shape
+        """Return all names, sorted."""
+        return sorted(self._later)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return a command."""
+        if cmd_name not in self._later:
+            return None
+        where, summary = self._later[cmd_name]
+        if isinstance(where, str):
+            command: click.Command = import_module(f"{_COMMANDS}.{where}").command
+            return command
+        return LazyGroup(where, name=cmd_name, help=summary)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that a command line names, or raise an error that suggests names."""
+        name = args[0]
+        if name in self._later or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from handrail.cli._base.exits import Halt
+        from handrail.cli._base.renamed import COMMANDS
+
+        old = f"{ctx.command_path} {name}"
+        if new := COMMANDS.get(old):
+            raise Halt(f"command `{old}` has a new name", code="usage", hint=f"use `{new}`")
+        see = f"see `{ctx.command_path} --help`"
+        similar = " or ".join(f"`{ctx.command_path} {command}`" for command in self._similar(name))
+        hint = f"did you mean {similar}? {see}" if similar else see
+        raise Halt(f"unknown command {name!r}", code="usage", hint=hint)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self._lines(ctx))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Return the names and options with a prefix, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        lines = [line for line in self._lines(ctx) if line[0].startswith(incomplete)]
+        return [
+            *(CompletionItem(name, help=summary) for name, summary in lines),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
+
+    def _lines(self, ctx: click.Context) -> list[tuple[str, str]]:
+        return [(name, self._later[name][1]) for name in self.list_commands(ctx)]
+
+    def _similar(self, name: str) -> list[str]:
+        """Return similar names, and the subcommands with exactly this name."""
+        from difflib import get_close_matches
+
+        similar = get_close_matches(name, self._later)
+        for group, (subcommands, _) in sorted(self._later.items()):
+            if not isinstance(subcommands, str) and name in subcommands:
+                similar.append(f"{group} {name}")
+        return similar
+
+
+def tree(version: str) -> click.Group:
+    """Return the whole command."""
+    root = LazyGroup(
+        ROOT,
+        name="handrail",
+        help="Run an AI agent's tools with validation, permissions and approvals.",
+    )
+    return click.version_option(version, message="handrail %(version)s")(root)
+
+
+def run(arguments: Sequence[str], version: str) -> int:
+    """Run a command and return its exit code."""
+    try:
+        code = tree(version).main(list(arguments), "handrail", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001  reported as text or JSON
+        if COMPLETES in os.environ:  # the user is typing: print nothing
+            return 1
+        from handrail.cli._base.exits import report_error
+
+        return report_error(error, as_json=_wants_json(arguments), debug="--debug" in arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether a command line that click could not parse asks for JSON."""
+    return any(
+        option in {"--json", "--output=json", "--output=jsonl", "-ojson", "-ojsonl"}
+        or (option in {"--output", "-o"} and value in {"json", "jsonl"})
+        for option, value in pairwise([*arguments, ""])
+    )

@@ -1,0 +1,39 @@
+"""Shows a file for review: everything in it is visible, and nothing affects the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from handrail.approvals import make_printable
+from handrail.cli._base.columns import pieces
+from handrail.cli._rules.wording import join_words, one_line
+from handrail.cli._trust.files import TrustItem
+
+MARGIN = "  │ "
+_MIN_COLUMNS = 20
+
+
+def header(item: TrustItem) -> str:
+    """Return the path, kind, size and digest of a file."""
+    size, digest = len(item.content), item.digest[:12]
+    return f"{one_line(item.path)}  ({item.kind}, {size} bytes, sha256 {digest}…)"
+
+
+def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
+    """Yield a file as lines that fit the terminal, each behind a margin.
+
+    The margin marks them, so that no line can pass for a message of handrail.
+    """
+    text = item.content.decode("utf-8", "surrogateescape")
+    seen = make_printable(text, most=max(4 * len(text), 1))
+    room = max(width, _MIN_COLUMNS) - len(MARGIN)
+    for line in seen.text.removesuffix("\n").split("\n"):
+        yield from (f"{MARGIN}{piece}" for piece in pieces(line, room))
+    if text and not text.endswith("\n"):
+        yield "no line break at the end of the file"
+    if item.kind == "skill" and not text.startswith("\n"):
+        yield "only digests of the other files are shown; review those files too"
+    if seen.hidden:
+        yield f"{seen.hidden} invisible characters, shown as \\u{{…}}"
+    if seen.mixed:
+        yield f"words with letters of several scripts: {join_words(seen.mixed[:5])}"

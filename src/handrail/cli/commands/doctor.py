@@ -1,0 +1,114 @@
+"""`handrail doctor`."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import click
+
+from handrail.approvals import make_printable
+from handrail.cli._base.app import App, as_command, as_json
+from handrail.cli._base.columns import quantity
+from handrail.cli._base.exits import Exit
+from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
+from handrail.cli._base.settings import runs_folder
+from handrail.cli._doctor import machine as checks
+from handrail.cli._doctor import settings as of_settings
+from handrail.cli._doctor.machine import DoctorCheck, Status
+from handrail.policy import RulePaths
+
+_COLORS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
+_MARGIN = 26
+"""The column where text starts, after the status and the longest ID."""
+_MIN_COLUMNS = _MARGIN + 20
+
+
+@as_command(
+    "doctor",
+    "Check your installation and suggest fixes.",
+    *TOOL_OPTIONS,
+    *MODEL_OPTIONS,
+)
+@click.option("--online", is_flag=True, help="Also connect to the model's provider.")
+@click.option("--full", is_flag=True, help="Show the requirement and all details of every check.")
+def command(app: App, *, online: bool, full: bool) -> Exit:
+    """Check your installation and suggest fixes.
+
+    Checks Python, extras, programs, the sandbox, settings, rules, the model and the terminal. The
+    exit code is 1 if a check fails; warnings do not change it. API keys are never shown.
+    """
+    results = [_clean(check) for check in _all(app, online=online)]
+    counts = Counter(check.status for check in results)
+    worst: Status = "fail" if counts["fail"] else "warn" if counts["warn"] else "ok"
+    if app.output == "jsonl":
+        for check in results:
+            click.echo(as_json({"id": check.id, **_document(check)}))
+    else:
+        document = {"status": worst, "checks": {check.id: _document(check) for check in results}}
+        app.print(document, _lines(results, full=full))
+    app.say(
+        f"{len(results)} checks: {counts['fail']} failed, {quantity(counts['warn'], 'warning')}"
+    )
+    return Exit.FAILED if worst == "fail" else Exit.DONE
+
+
+def _all(app: App, *, online: bool) -> Iterator[DoctorCheck]:
+    yield checks.python()
+    yield checks.package()
+    yield from checks.extras()
+    yield checks.ripgrep(app.workspace)
+    yield checks.bubblewrap(app.workspace)
+    yield checks.landlock()
+    yield checks.sandbox(app.workspace)
+    yield checks.state(runs_folder())
+    yield from of_settings.rules(RulePaths.of(app.workspace))
+    yield from of_settings.settings(app, online=online)
+    yield checks.terminal(colors=app.color)
+
+
+def _clean(check: DoctorCheck) -> DoctorCheck:
+    """Return a check without secrets and control characters."""
+
+    def clean(text: str) -> str:
+        return make_printable(of_settings.redact_secrets(text)).text.replace("\n", " ")
+
+    return check._replace(
+        found=clean(check.found),
+        remedy=clean(check.remedy),
+        details=tuple(map(clean, check.details)),
+    )
+
+
+def _document(check: DoctorCheck) -> dict[str, object]:
+    return {
+        "status": check.status,
+        "found": check.found,
+        "wanted": check.wanted,
+        "remedy": check.remedy,
+        "details": list(check.details),
+    }
+
+
+def _lines(results: Sequence[DoctorCheck], *, full: bool) -> Iterator[str]:
+    width = max(shutil.get_terminal_size().columns - 1, _MIN_COLUMNS)
+    for check in results:
+        yield from _lines_of(check, width, full=full)
+
+
+def _lines_of(check: DoctorCheck, width: int, *, full: bool) -> Iterator[str]:
+    """Yield a check on one line; below it, the requirement, the fix and the details."""
+    status = click.style(check.status.ljust(4), fg=_COLORS[check.status])
+    first, *others = _wrap(check.found, width)
+    yield f"{status}  {check.id.ljust(_MARGIN - 8)}  {first}"
+    below = [f"expected: {check.wanted}"] if full or check.status != "ok" else []
+    below += [f"fix: {check.remedy}"] if check.remedy else []
+    below += check.details if full or check.status != "ok" else []
+    for line in [*others, *(piece for text in below for piece in _wrap(text, width))]:
+        yield " " * _MARGIN + line
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width - _MARGIN, break_on_hyphens=False) or [""]

@@ -1,0 +1,106 @@
+"""`handrail rules import`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import click
+
+from handrail._support.private_files import MAX_FILE_BYTES, hold_lock, replace_file
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.exits import Halt
+from handrail.cli._rules.files import read_rules
+from handrail.cli._rules.wording import one_line, plain_quantity, rule_conditions, short
+from handrail.policy import InvalidRule, Level, RulePaths, parse
+from handrail.policy.importers import Imported, Note, claude, codex, gemini
+
+IMPORTERS: MappingProxyType[str, ModuleType] = MappingProxyType(
+    {"claude": claude, "codex": codex, "gemini": gemini}
+)
+_FILES = {
+    "claude": "a settings.json of Claude Code",
+    "codex": "a .rules file of Codex",
+    "gemini": "a policy file of the Gemini CLI",
+}
+_MODE = re.compile(r'^mode = "(\w+)"$', re.MULTILINE)
+
+
+@as_command("import", "Import permission rules from another agent.")
+@click.argument(
+    "agent",
+    metavar="claude|codex|gemini",
+    type=click.Choice(sorted(IMPORTERS)),
+    help="Agent that the file belongs to.",
+)
+@click.argument(
+    "file",
+    metavar="FILE",
+    help="A settings.json of Claude Code, a .rules file of Codex, or a policy file of the Gemini "
+    "CLI; - reads stdin.",
+)
+@click.option("--write", is_flag=True, help="Also add the rules to your rule file.")
+def command(app: App, agent: str, file: str, *, write: bool) -> None:
+    """Convert another agent's permission settings to rules, and print them.
+
+    Imported rules are never more permissive: a rule that cannot be expressed is skipped, or asks
+    about or denies more calls. Each such rule is listed.
+    """
+    imported = _import_rules(app, agent, file)
+    target = RulePaths.of(app.workspace).user if write else None
+    notices = _add(app, imported.text, target) if target is not None else []
+    losses = [note for note in imported.notes if note.kind != "imported"]
+    rules = parse(imported.text, file="imported", level=Level.USER).rules
+    document: dict[str, Any] = {
+        "from": agent,
+        "text": imported.text,
+        "rules": [{"decides": rule.decide, "names": rule_conditions(rule)} for rule in rules],
+        "imported": len(imported.notes) - len(losses),
+        "losses": [{"kind": loss.kind, "rule": loss.source, "why": loss.why} for loss in losses],
+        "written": str(target) if target is not None else None,
+    }
+    app.print(document, [imported.text.rstrip("\n")] if imported.text else [])
+    for message in (*map(one_line, losses), _summary(imported.notes, losses), *notices):
+        app.say(message)
+
+
+def _import_rules(app: App, agent: str, file: str) -> Imported:
+    path = Path(os.path.normpath(app.workspace / file))
+    text = sys.stdin.read(MAX_FILE_BYTES) if file == "-" else read_rules(path)
+    # a relative path means that the file belongs to the workspace; a pipe has no owner
+    shown = "/dev/stdin" if file == "-" else short(path, app.workspace)
+    try:
+        imported: Imported = IMPORTERS[agent].translate(text, file=shown)
+    except InvalidRule as error:
+        raise Halt(str(error), code="file", hint=f"pass {_FILES[agent]} as FILE") from None
+    return imported
+
+
+def _summary(notes: Sequence[Note], losses: Sequence[Note]) -> str:
+    return f"{plain_quantity(len(notes), 'rule')}, {len(notes) - len(losses)} imported unchanged"
+
+
+def _add(app: App, text: str, file: Path) -> list[str]:
+    """Add rules to a file, except those that it has already. Return messages for the user."""
+    with hold_lock(file):
+        before = read_rules(file) if os.path.lexists(file) else ""
+        known = {part.strip() for part in before.split("\n\n")}
+        parts = [part.strip() for part in text.split("\n\n") if not _MODE.search(part)]
+        pieces = [part for part in parts if part not in known]
+        whole = "\n\n".join(filter(None, [before.rstrip("\n"), *pieces]))
+        try:
+            parse(f"{whole}\n", file=str(file), level=Level.USER)
+        except InvalidRule as error:
+            raise Halt(
+                str(error), code="rules", hint="run `handrail rules check` to see all problems"
+            ) from None
+        if pieces:
+            replace_file(file, f"{whole}\n".encode())
+    where, mode = short(file, app.workspace), _MODE.search(text)
+    notices = [f"the mode was not added; set it with `handrail mode {mode[1]}`"] if mode else []
+    return [*notices, f"added to {where}" if pieces else f"{where} already has all of these rules"]

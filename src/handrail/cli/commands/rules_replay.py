@@ -1,0 +1,172 @@
+"""`handrail rules replay`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from handrail import Decision
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._project.kit import Kit
+from handrail.cli._rules.files import read_rules
+from handrail.cli._rules.propose import RuleProposals, propose_rules
+from handrail.cli._rules.recorded_calls import SkippedCall, attach_decisions, read_calls
+from handrail.cli._rules.wording import one_line, plain_quantity
+from handrail.cli._runs.saved import run_ids
+from handrail.policy import (
+    Change,
+    InvalidRule,
+    Level,
+    Rulebook,
+    RulePaths,
+    load,
+    parse,
+    replay,
+)
+
+MAX_ARGS_CHARS = 200
+"""Characters of arguments in a line for people."""
+
+
+@dataclass(frozen=True)
+class _ReplayOutcome:
+    """The result of a replay."""
+
+    decided: Counter[str]
+    changes: Sequence[Change]
+    skipped: Sequence[SkippedCall]
+    proposals: RuleProposals
+
+
+@as_command(
+    "replay", "Check recorded calls against the rules and show what would change.", *TOOL_OPTIONS
+)
+@click.argument(
+    "source",
+    metavar="RUN|FILE",
+    shell_complete=run_ids,
+    help="ID of a saved run, a prefix of the ID, or last; or a file with one call per line: "
+    '{"name": ..., "args": {...}}; - reads stdin.',
+)
+@click.option(
+    "--rules",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Use this rule file instead of those of the user and the workspace.",
+)
+@click.option(
+    "--propose", is_flag=True, help="Print the fewest rules that would avoid approval requests."
+)
+def command(app: App, source: str, *, file: Path | None, propose: bool) -> Exit:
+    """Check recorded calls against the rules and show what would change. Runs nothing.
+
+    Calls of a run are compared with the decisions of that run, other calls with the current
+    rules. The exit code is 1 if a decision would change.
+    """
+    kit = Kit(app)
+    calls, skipped = attach_decisions(read_calls(source, app.workspace), kit.tools, _before(kit))
+    rules = _by_file(kit, file) if file is not None else kit.rules
+    outcome = _ReplayOutcome(
+        Counter(_word(rules(call.checked)) for call in calls),
+        replay(calls, rules),
+        skipped,
+        propose_rules(calls, rules, kit.places) if propose else RuleProposals(),
+    )
+    lines = _lines(outcome.changes)
+    if propose:
+        lines = iter("\n".join(outcome.proposals.rules).splitlines())
+    app.print(_document(outcome), lines)
+    for message in _messages(outcome, propose=propose):
+        app.say(message)
+    return Exit.FAILED if outcome.changes and not propose else Exit.DONE
+
+
+def _before(kit: Kit) -> Rulebook:
+    """Return the rules that apply without `--mode` on this command line."""
+    flags = {name: value for name, value in kit.app.flags.items() if name != "mode"}
+    return kit.rules if flags == kit.app.flags else Kit(replace(kit.app, flags=flags)).rules
+
+
+def _by_file(kit: Kit, file: Path) -> Rulebook:
+    """Return the rules of a file, together with the managed rules, which always apply."""
+    settings = kit.app.settings
+    try:
+        path = kit.app.workspace / file
+        read = parse(read_rules(path), file=str(path), level=Level.USER)
+        mode = kit.app.flags.get("mode") or read.mode or settings["mode"]
+        book = load(RulePaths(managed=kit.places.managed), mode=mode, sandboxed=kit.confined)
+    except InvalidRule as error:
+        raise Halt(
+            str(error), code="rules", hint=f"run `handrail rules check {file}` to see all problems"
+        ) from None
+    for rule in read.rules:
+        book.add(rule)
+    return book
+
+
+def _word(decision: Decision) -> str:
+    return type(decision).__name__.lower()
+
+
+def _document(outcome: _ReplayOutcome) -> dict[str, Any]:
+    proposals = outcome.proposals
+    return {
+        "calls": outcome.decided.total(),
+        "decided": {word: outcome.decided[word] for word in ("allow", "ask", "deny")},
+        "changes": [_change(change) for change in outcome.changes],
+        "skipped": [{"tool": call.name, "why": call.why} for call in outcome.skipped],
+        "proposals": list(proposals.rules),
+        "spared": proposals.asked - proposals.left,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    call, origin = change.recorded.call, change.now.origin
+    return {
+        "tool": call.name,
+        "args": call.args if isinstance(call.args, str) else dict(call.args),
+        "accesses": [
+            {"verb": access.verb.name.lower(), "resource": access.resource}
+            for access in change.recorded.accesses
+        ],
+        "was": _word(change.recorded.decision),
+        "now": _word(change.now),
+        "rule": origin.rule if origin else None,
+        "file": (origin.file or None) if origin else None,
+        "line": (origin.line or None) if origin else None,
+    }
+
+
+def _lines(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        call = change.recorded.call
+        args = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
+        shown = args if len(args) <= MAX_ARGS_CHARS else f"{args[: MAX_ARGS_CHARS - 1]}…"
+        by = f"  by {change.now.origin}" if change.now.origin else ""
+        was, now = _word(change.recorded.decision), _word(change.now)
+        yield one_line(f"{was} -> {now}  {call.name} {shown}{by}")
+
+
+def _messages(outcome: _ReplayOutcome, *, propose: bool) -> Iterator[str]:
+    count = Counter((call.name, call.why) for call in outcome.skipped)
+    for (name, why), times in count.items():
+        calls = plain_quantity(times, "call")
+        yield one_line(f"skipped {calls} of {name}: {' '.join(why.split())}")
+    decided, proposals = outcome.decided, outcome.proposals
+    if propose:
+        asked = plain_quantity(proposals.asked, "approval request")
+        rules = plain_quantity(len(proposals.rules), "rule")
+        yield f"{rules} would avoid {proposals.asked - proposals.left} of {asked}"
+        return
+    counts = ", ".join(f"{decided[word]} {word}" for word in ("allow", "ask", "deny"))
+    calls = plain_quantity(decided.total(), "call")
+    yield f"{calls}: {counts}; {len(outcome.changes)} would change"

@@ -1,0 +1,107 @@
+"""`handrail run`."""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from typing import TextIO
+
+import click
+
+from handrail.agent import RunState
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
+from handrail.cli._base.stdout import Outlet
+from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import model_of
+from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.journal import prompt_line
+from handrail.cli._runs.saved import SavedRun, new_run
+from handrail.cli._runs.session import flag_settings
+from handrail.messages import Prompt
+
+_MAX_STDIN_BYTES = 1 << 24
+"""Size limit of a prompt from stdin."""
+_NOTICE_SECONDS = 0.5
+"""Seconds without input after which the command says that it reads stdin."""
+
+
+@as_command("run", "Run a task non-interactively.", *TOOL_OPTIONS, *MODEL_OPTIONS)
+@click.argument(
+    "prompt",
+    nargs=-1,
+    help='The task (default: read stdin). A - adds stdin: git diff | handrail run "Review." -',
+)
+@on_denied("fail")
+def command(app: App, prompt: tuple[str, ...], on_denied: OnDenied) -> Exit:
+    """Run a task non-interactively.
+
+    The answer is streamed to stdout, everything else goes to stderr.
+
+    You are never prompted. A call that needs approval is denied, and the run continues without
+    it. At the end these calls are listed, each with a rule that would allow it, and the exit code
+    is 3. With --on-denied continue, it is 0. With --on-denied suspend, such calls wait, and the
+    exit code is 4: see `handrail runs approve` and `handrail runs resume`.
+    """
+    task, data = read_prompt(app, prompt), Outlet(app)
+    kit = Kit(app)
+    model = model_of(app.settings, app.workspace)
+    _ = kit.tools, kit.rules  # report errors in them before a run is saved
+    saved = _start_run(app, task)
+    with saved.hold():
+        return run_task(Task(kit=kit, saved=saved, model=model, data=data, on_denied=on_denied))
+
+
+def _start_run(app: App, task: str) -> SavedRun:
+    """Save a new run, which can be resumed from now on."""
+    message, settings = Prompt.of(task), app.settings
+    saved = new_run(
+        app.workspace,
+        task,
+        command="run",
+        settings=settings.values,
+        given=flag_settings(settings),
+        state=RunState(inbox=(message,)),
+    )
+    saved.note([prompt_line(time.time(), message)])
+    return saved
+
+
+def read_prompt(app: App, prompt: tuple[str, ...]) -> str:
+    """Return the prompt: the arguments, or stdin if there are none, or both with a ``-``."""
+    text = " ".join(word for word in prompt if word != "-").strip()
+    piped = _read_stdin(app, wanted="-" in prompt) if "-" in prompt or not text else ""
+    if not text and not piped:
+        raise Halt(
+            "no prompt is given",
+            code="no_prompt",
+            hint="pass one, as in `handrail run 'Fix the tests'`, or pipe it to stdin",
+        )
+    return "\n\n".join(filter(None, (text, piped)))
+
+
+def _read_stdin(app: App, *, wanted: bool) -> str:
+    """Read stdin; if it is a terminal, only if the user asked for that."""
+    stdin: TextIO | None = sys.stdin  # None if it was closed before the start
+    if stdin is None or (stdin.isatty() and not wanted):
+        return ""
+    if _waits(stdin):
+        app.say("reading the prompt from stdin")
+    text = stdin.buffer.read(_MAX_STDIN_BYTES + 1)
+    if len(text) > _MAX_STDIN_BYTES:
+        raise Halt(
+            f"stdin is longer than {_MAX_STDIN_BYTES:,} bytes",
+            code="too_long",
+            hint="save it to a file in the workspace, and ask the model to read that file",
+        )
+    return text.decode(errors="replace").strip()
+
+
+def _waits(stdin: TextIO) -> bool:
+    """Return whether stdin has no input yet, so that the user may wonder."""
+    try:
+        return not select.select([stdin], [], [], _NOTICE_SECONDS)[0]
+    except (OSError, ValueError):  # it is not a file, and its content is in memory
+        return False

@@ -1,0 +1,53 @@
+"""`handrail runs resume`."""
+
+from __future__ import annotations
+
+import click
+
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.options import MODEL_OPTIONS, RUN, TOOL_OPTIONS
+from handrail.cli._base.stdout import Outlet
+from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import model_of
+from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.saved import find_run, run_ids
+from handrail.cli._runs.session import app_to_resume
+
+
+@as_command("resume", "Resume a saved run.", *TOOL_OPTIONS, *MODEL_OPTIONS)
+@click.argument("run", metavar="RUN", shell_complete=run_ids, help=RUN)
+@click.argument("prompt", nargs=-1, help="Next message to the model.")
+@on_denied("suspend")
+def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) -> Exit:
+    """Resume a saved run.
+
+    Pending calls run if you approved them with `handrail runs approve`, or if you approve them now
+    at the terminal. Calls without an answer stay pending, and the exit code is 4.
+
+    Options of the first command line apply again, unless you pass them again: for example another
+    --model, or a higher limit. Settings files and rules are read again.
+    """
+    saved, data = find_run(run), Outlet(app)
+    with saved.hold():
+        state = saved.state()
+        if not (prompt or state.messages or state.inbox):
+            raise Halt(
+                f"run {saved.id} has no prompt yet",
+                code="no_prompt",
+                hint=f"pass one: `handrail runs resume {saved.id} PROMPT`",
+            )
+        then = app_to_resume(app, saved)
+        kit = Kit(then)
+        model = model_of(then.settings, then.workspace)
+        return run_task(
+            Task(
+                kit=kit,
+                saved=saved,
+                model=model,
+                data=data,
+                prompt=(" ".join(prompt),) if prompt else (),
+                on_denied=on_denied,
+                asks=app.asks,
+            )
+        )

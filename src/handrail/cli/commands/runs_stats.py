@@ -1,0 +1,107 @@
+"""`handrail runs stats`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
+
+import click
+
+from handrail.approvals import make_printable
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import columns, quantity
+from handrail.cli._runs.history import CallHistory, RunTurn, all_calls, read_history
+from handrail.cli._runs.saved import find_run, list_runs, readable_runs, run_ids
+from handrail.cli._runs.timeline import seconds
+
+_HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
+
+
+@as_command("stats", "Summarize calls, failures, durations and tokens.")
+@click.argument(
+    "runs",
+    nargs=-1,
+    metavar="[RUN]...",
+    shell_complete=run_ids,
+    help="IDs of saved runs, prefixes of IDs, or last (default: all saved runs).",
+)
+@click.option("--here", is_flag=True, help="Include only runs of this workspace.")
+def command(app: App, *, runs: Sequence[str], here: bool) -> None:
+    """Summarize calls, failures, durations and tokens.
+
+    For each tool: calls, failed and denied calls; run time as median and 95th percentile; time
+    spent waiting for other calls or a free slot, and for approval.
+    """
+    saved = [find_run(name) for name in runs] or list_runs()
+    if here:
+        readable = readable_runs(saved, app.say)
+        saved = [run for run in readable if run.about["workspace"] == str(app.workspace)]
+    turns = [turn for run in saved for turn in read_history(run.journal())]
+    document = {"runs": len(saved), **_of_models(turns), "tools": list(_of_tools(turns))}
+    app.print(document, _lines(document, app.width))
+
+
+def _of_models(turns: Sequence[RunTurn]) -> dict[str, Any]:
+    replies = [turn for turn in turns if turn.speaker == "model"]
+    return {
+        "turns": len(replies),
+        "model_seconds": sum(reply.seconds for reply in replies),
+        "tokens": {
+            "input_tokens": sum(reply.input_tokens for reply in replies),
+            "output_tokens": sum(reply.output_tokens for reply in replies),
+            "cached_tokens": sum(reply.cached_tokens for reply in replies),
+        },
+    }
+
+
+def _of_tools(turns: Sequence[RunTurn]) -> Iterator[dict[str, Any]]:
+    calls = list(all_calls(turns))
+    for name in sorted({call.tool for call in calls}):
+        yield _of_tool(name, [call for call in calls if call.tool == name])
+
+
+def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
+    outcomes = Counter(call.outcome for call in calls)
+    ran = sorted(
+        call.seconds("running")
+        for call in calls
+        if any(span.phase == "running" for span in call.spans)
+    )
+    return {
+        "tool": name,
+        "calls": len(calls),
+        "failed": sum(call.failed for call in calls),
+        "denied": outcomes["denied"],
+        "outcomes": dict(sorted(outcomes.items())),
+        "median": median(ran) if ran else None,
+        "p95": ran[(len(ran) * 95 - 1) // 100] if ran else None,
+        "waited": sum(call.seconds("waiting") for call in calls),
+        "asked": sum(call.seconds("approval") for call in calls),
+    }
+
+
+def _lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
+    tokens, took = document["tokens"], seconds(document["model_seconds"])
+    runs, turns = quantity(document["runs"], "run"), quantity(document["turns"], "turn")
+    yield f"{runs}, {turns}, model time {took}"
+    yield (
+        f"tokens: {tokens['input_tokens']:,} input ({tokens['cached_tokens']:,} cached), "
+        f"{tokens['output_tokens']:,} output"
+    )
+    if document["tools"]:
+        yield ""
+        yield from columns([_HEADS, *(_row(tool) for tool in document["tools"])], width=width)
+
+
+def _row(tool: dict[str, Any]) -> tuple[str, ...]:
+    times = ("-" if tool[key] is None else seconds(tool[key]) for key in ("median", "p95"))
+    counts = (str(tool[key]) for key in ("calls", "failed", "denied"))
+    waits = (seconds(tool[key]) for key in ("waited", "asked"))
+    outcomes = ", ".join(f"{count} {kind}" for kind, count in tool["outcomes"].items())
+    return (_safe(tool["tool"]), *counts, *times, *waits, _safe(outcomes))
+
+
+def _safe(text: str) -> str:
+    return make_printable(text).text.replace("\n", " ")

@@ -1,0 +1,66 @@
+"""`handrail tools lint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from handrail import Exposure, Toolset, lint
+from handrail.approvals import make_printable
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import quantity
+from handrail.cli._base.exits import Exit
+from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._project.apis import APIS, compile_tool
+from handrail.cli._project.kit import Kit
+from handrail.providers import UnsupportedTool
+
+
+@as_command("lint", "Check tools for problems that confuse models.", *TOOL_OPTIONS)
+@click.option(
+    "--api",
+    type=click.Choice(["all", *APIS]),
+    default="all",
+    show_default=True,
+    help="API format to check.",
+)
+def command(app: App, api: str) -> Exit:
+    """Check tools for problems that confuse models.
+
+    The exit code is 1 if there is a finding: a tool to fix, or one that an API format cannot
+    express at all. Details that a format cannot express are listed as lost; they are not findings.
+    """
+    tools = Kit(app).tools
+    findings = [
+        {"tool": finding.tool, "api": None, "rule": finding.rule, "message": finding.message}
+        for finding in lint(tools)
+    ]
+    lost: list[dict[str, Any]] = []
+    for api_name in APIS if api == "all" else (api,):
+        for item in _check_api(tools, api_name):
+            (findings if item["rule"] == "unsupported" else lost).append(item)
+    document = {"tools": len(tools), "findings": findings, "losses": lost}
+    app.print(document, [*map(_line, findings), *map(_line, lost)])
+    if not findings:
+        app.say(f"no problems in {quantity(len(tools), 'tool')}")
+    return Exit.FAILED if findings else Exit.DONE
+
+
+def _check_api(tools: Toolset, api: str) -> Iterator[dict[str, Any]]:
+    """Yield what an API format cannot express. Hidden tools are not sent, and are skipped."""
+    for tool in tools:
+        if tool.spec.exposure is Exposure.HIDDEN:
+            continue
+        compiled = compile_tool(tool.spec, api)
+        common = {"tool": tool.spec.name, "api": api}
+        if isinstance(compiled, UnsupportedTool):
+            yield {**common, "rule": "unsupported", "message": compiled.reason}
+        else:
+            yield from ({**common, "rule": "lost", "message": loss} for loss in compiled.losses)
+
+
+def _line(item: dict[str, Any]) -> str:
+    rule = f"{item['api']} {item['rule']}" if item["api"] else item["rule"]
+    return make_printable(f"{item['tool']}: {item['message']} [{rule}]").text

@@ -1,0 +1,1 @@
+"""From rules and a call to a decision."""

@@ -1,0 +1,201 @@
+"""Opinions: the verdicts of rules and safeguards on a call. The strictest of them decides."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from handrail import READ, WRITE, Access, Effect
+from handrail.permissions import Matched, Origin, Verdict
+from handrail.policy._decisions.safeguards import (
+    describe_catastrophe,
+    find_overwritten_disk,
+    find_protection,
+)
+from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
+from handrail.policy._rules.index import Candidates, CommandIndex
+from handrail.policy._rules.rule import STRENGTH, Level, Rule, Touch
+from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, Usable, paths_in
+
+PROTECTED = Origin("protected paths", kind="built-in")
+CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
+TOO_BIG = Origin("command size limit", kind="built-in")
+UNREADABLE = Origin("unreadable rules", kind="built-in")
+NO_COMMAND = Origin("shell tool without a command", kind="built-in")
+_MAX_FOLDERS = 8
+_MAX_FOLDER_CHARS = 200
+
+
+class Opinion(NamedTuple):
+    """The verdict of a rule, a safeguard or a mode on a call."""
+
+    verdict: Verdict
+    level: Level
+    origin: Origin
+    reason: str = ""
+    """Why, as a clause. Empty if a rule gives no reason."""
+    about: str = ""
+    """The part of the call that a rule matches, such as "reading k.pem"; empty for all of it."""
+    once: bool = False
+    text: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int, str, str]:
+        """The sort key: the strictest first, then an order that does not depend on files."""
+        return (STRENGTH[self.verdict], self.level, self.origin.rule, self.text)
+
+    @property
+    def matched(self) -> Matched:
+        """The opinion, for an explanation."""
+        both = f"{self.about} ({self.reason})" if self.about and self.reason else ""
+        return Matched(self.verdict, self.origin, both or self.about or self.reason)
+
+
+def opinion_of(rule: Rule, about: str = "") -> Opinion:
+    """Return the verdict of a rule that matches."""
+    return Opinion(rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text)
+
+
+def _doubt_of(rule: Rule, what: str) -> Opinion:
+    """Return an ask, for a call that may do what a rule denies."""
+    reason = f": {rule.reason}" if rule.reason else ""
+    doubt = f"{what} may include what rule {rule.origin.rule!r} denies{reason}"
+    return Opinion("ask", rule.level, rule.origin, doubt, once=rule.once, text=rule.text)
+
+
+def objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[Opinion]:
+    """Yield denies and asks that match a call by its tool, its arguments or what it touches."""
+    for rule, pairs in rules.items():
+        if rule.decide == "allow" or (rule.args and not rule.fits(args)):
+            continue
+        met = next((access for touch, access in pairs if touch.meets(access)), None)
+        if met is not None or not rule.touches:
+            yield opinion_of(rule, describe_access(met) if met is not None else "")
+
+
+def possible_objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[Opinion]:
+    """Yield asks for a call that touches so much that it may include what a rule denies."""
+    for rule, pairs in rules.items():
+        if rule.decide == "deny" and (not rule.args or rule.fits(args)):
+            wide = next((access for touch, access in pairs if touch.may_meet(access)), None)
+            if wide is not None:
+                yield _doubt_of(rule, describe_access(wide))
+
+
+def allowances(
+    rules: Candidates, args: Mapping[str, Any], accesses: Sequence[Access]
+) -> list[Opinion]:
+    """Return the allows, if together they cover everything that a call touches."""
+    covered: set[Access] = set()
+    opinions: list[Opinion] = []
+    everything = False
+    for rule, pairs in rules.items():
+        if rule.decide != "allow" or (rule.args and not rule.fits(args)):
+            continue
+        mine = [access for touch, access in pairs if touch.covers(access)]
+        if mine or not rule.touches:
+            covered.update(mine)
+            everything |= not rule.touches
+            opinions.append(opinion_of(rule))
+    return opinions if everything or (covered and covered >= set(accesses)) else []
+
+
+def path_safeguards(accesses: Iterable[Access], additional: Sequence[str]) -> Iterator[Opinion]:
+    """Yield asks for changes of protected paths, which no mode and no rule can allow."""
+    for access in accesses:
+        if why := find_protection(access, additional):
+            reason = f"{name_resource(access.resource)} is protected: {why}"
+            yield Opinion("ask", Level.BUILT_IN, PROTECTED, reason, once=True)
+
+
+def command_objections(
+    rules: CommandIndex, command: ShellCommand, usable: Usable
+) -> Iterator[Opinion]:
+    """Yield denies and asks that match something this shell command may run."""
+    for rule, named in rules.rules_against(command.possible).items():
+        if usable(rule):
+            words = " ".join(named.words)
+            yield opinion_of(rule, "every command" if words == "*" else quote_command(words))
+
+
+def recursion_objections(
+    denied: Sequence[tuple[Rule, Touch]], commands: Sequence[MatchedCommand]
+) -> Iterator[Opinion]:
+    """Yield asks for commands that read everything below a folder in which a rule denies reading.
+
+    ``denied`` are the rules that deny reading, each with a resource.
+    """
+    for part in commands if denied else ():
+        if part.command is None or not part.command.is_recursive(part.argv):
+            continue
+        for folder in list(part.paths) or [part.folder or "."]:
+            for rule, touch in denied:
+                if touch.reaches(folder):
+                    yield _doubt_of(rule, f"reading everything below {folder}")
+
+
+def command_safeguards(
+    command: ShellCommand, additional: Sequence[str], *, denies: bool
+) -> Iterator[Opinion]:
+    """Yield asks for commands that could damage the system or are too big to check.
+
+    ``denies`` says whether any rule denies something.
+    """
+    damage = next((why for argv in command.possible if (why := describe_catastrophe(argv))), "")
+    if not damage and (disk := find_overwritten_disk(command.files)):
+        damage = f"a redirection would overwrite {disk}"
+    if damage:
+        yield Opinion("ask", Level.BUILT_IN, CATASTROPHIC, damage, once=True)
+    if command.too_big:
+        # A command that was not read cannot be compared with a deny.
+        strict: Verdict = "deny" if denies and not command.is_readable else "ask"
+        yield Opinion(strict, Level.BUILT_IN, TOO_BIG, command.too_big, once=True)
+    changes = (Access(WRITE, f"file:{path}") for path in command.files)
+    yield from path_safeguards(changes, additional)
+
+
+def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
+    """Return everything that a shell command may touch, according to its words."""
+    accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
+    for part in locate_commands(command, parts):
+        verb: Effect = READ if part.command is not None and part.command.read_only else WRITE
+        accesses += [Access(verb, f"file:{path}") for path in part.paths]
+        if part.rule is None:
+            accesses += _accesses_by_word(part.argv, [part.folder])
+    simple = {part.argv for part in parts}
+    hidden = [argv for argv in command.possible if argv not in simple]
+    words = dict.fromkeys(word for argv in hidden for word in argv[1:])
+    return [*accesses, *_accesses_by_word(("", *words), _folders(command))]
+
+
+def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[MatchedCommand]:
+    """Return simple commands with the folders that they may run in.
+
+    A command that is too big needs approval anyway, so a few folders replace the deepest ones: a
+    thousand ``cd`` would give a thousand folders, each with a longer path.
+    """
+    if not command.too_big:
+        return list(parts)
+    near = [part for part in parts if len(part.folder) <= _MAX_FOLDER_CHARS]
+    far = {part.argv: part for part in parts if len(part.folder) > _MAX_FOLDER_CHARS}
+    folders = _folders(command)
+    return near + [replace(part, folder=folder) for part in far.values() for folder in folders]
+
+
+def _folders(command: ShellCommand) -> list[str]:
+    """Return the folders that parts of a shell command may run in, according to its text."""
+    folders = [""]
+    for argv in command.possible:
+        if argv[0] == "cd" and len(folders) < _MAX_FOLDERS:
+            folders += [posixpath.join(folder, word) for folder in folders for word in argv[1:2]]
+    return folders[:_MAX_FOLDERS]
+
+
+def _accesses_by_word(argv: Sequence[str], folders: Sequence[str]) -> Iterator[Access]:
+    """Yield what an unmatched command may touch: any word can be a path, in any folder."""
+    for word in argv[1:]:
+        for folder in folders:
+            for path in paths_in(word, folder):
+                yield from (Access(READ, f"file:{path}"), Access(WRITE, f"file:{path}"))

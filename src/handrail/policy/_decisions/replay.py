@@ -1,0 +1,71 @@
+"""Replay: decide recorded calls again, under other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Spec, Toolset
+from handrail.events import Decided, Event, Requested
+from handrail.permissions import Policy, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A call, and the decision on it."""
+
+    call: Call
+    spec: Spec
+    accesses: tuple[Access, ...]
+    decision: Decision
+
+    @property
+    def checked(self) -> CheckedCall:
+        """The call in the form that a policy takes."""
+        return CheckedCall.recorded(self.call, self.spec, self.accesses)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A recorded call that other rules decide differently."""
+
+    recorded: Recorded
+    now: Decision
+
+    def __str__(self) -> str:
+        call, was = self.recorded.call, self.recorded.decision
+        origin = f" by {self.now.origin}" if self.now.origin is not None else ""
+        return f"{call.name} {call.args}: {verdict_of(was)} -> {verdict_of(self.now)}{origin}"
+
+
+def verdict_of(decision: Decision) -> Verdict:
+    """Return a decision as one word."""
+    if isinstance(decision, Allow):
+        return "allow"
+    return "ask" if isinstance(decision, Ask) else "deny"
+
+
+def recorded(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, ...]:
+    """Return the calls that were decided, from an executor's events.
+
+    Calls of tools that are not in ``tools`` are skipped.
+    """
+    calls: dict[tuple[str, str], Call] = {}
+    decided: list[Recorded] = []
+    for event in events:
+        if isinstance(event, Requested):
+            calls[event.turn, event.call.id] = event.call
+        elif isinstance(event, Decided):
+            call = event.call or calls.get((event.turn, event.call_id))
+            tool = tools.find(call.name) if call is not None else None
+            if call is not None and tool is not None:
+                decided.append(Recorded(call, tool.spec, event.accesses, event.decision))
+    return tuple(decided)
+
+
+def replay(calls: Iterable[Recorded], policy: Policy) -> tuple[Change, ...]:
+    """Return the recorded calls that this policy decides differently."""
+    again = ((call, policy(call.checked)) for call in calls)
+    return tuple(
+        Change(call, now) for call, now in again if verdict_of(now) != verdict_of(call.decision)
+    )

@@ -1,0 +1,366 @@
+"""Rulebook: a policy made of rules, a mode and safeguards. It names the rule that decides."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
+from handrail._support.tables import is_table
+from handrail.permissions import Matched, Origin, Verdict
+from handrail.policy._decisions.decision_text import (
+    format_command_question,
+    format_denial,
+    format_question,
+)
+from handrail.policy._decisions.opinions import (
+    NO_COMMAND,
+    UNREADABLE,
+    Opinion,
+    allowances,
+    command_accesses,
+    command_objections,
+    command_safeguards,
+    locate_commands,
+    objections,
+    opinion_of,
+    path_safeguards,
+    possible_objections,
+    recursion_objections,
+)
+from handrail.policy._decisions.safeguards import normalize_paths
+from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
+from handrail.policy._decisions.wording import quote_command
+from handrail.policy._rules.errors import InvalidRule, RuleProblem
+from handrail.policy._rules.index import AccessIndex, Candidates, CommandIndex
+from handrail.policy._rules.mode import Mode, verdict
+from handrail.policy._rules.parse import parse
+from handrail.policy._rules.rule import Level, Rule
+from handrail.policy._rules.shell_command import (
+    MatchedCommand,
+    ShellCommand,
+    match_commands,
+    read_shell_command,
+)
+
+SHELL_TAG = "shell"
+"""A tool with this tag runs its argument ``command`` in a shell."""
+FILTERED_TAG = "filtered"
+"""A tool with this tag silently skips files that the policy denies reading."""
+_MAX_REMEMBERED = 4096
+_MAX_QUOTED_CHARS = 60
+_NO_ARGS: Mapping[str, Any] = {}
+_NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
+
+
+class _ToolRules:
+    """The rules that concern one tool, indexed once."""
+
+    __slots__ = (
+        "commands",
+        "defaults",
+        "denied_reads",
+        "denies",
+        "filtered",
+        "needs_args",
+        "remembered",
+        "rules",
+        "shell",
+        "spec",
+    )
+
+    def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
+        mine = [rule for rule in rules if rule.concerns(spec)]
+        self.spec = spec
+        self.shell = shell
+        self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
+        self.rules = AccessIndex(rule for rule in mine if not rule.commands)
+        self.commands = CommandIndex(rule for rule in mine if rule.commands)
+        self.denied_reads = [
+            (rule, touch)
+            for rule in mine
+            if rule.decide == "deny" and not rule.args
+            for touch in rule.touches
+            if Effect.READ in touch.verbs
+        ]
+        """Rules that deny reading, each with a resource."""
+        self.defaults = {
+            name: about["default"]
+            for name, about in spec.input_schema.get("properties", {}).items()
+            if is_table(about) and "default" in about
+        }
+        """The defaults of arguments."""
+        self.denies = any(rule.decide == "deny" for rule in mine)
+        self.needs_args = any(rule.args for rule in mine)
+        by_access = timeless and not shell and not self.needs_args
+        self.remembered: tuple[dict[str, Decision], ...] | None = None
+        """Decisions by verb and resource, if they depend on nothing else."""
+        if by_access:
+            self.remembered = ({}, {}, {}, {})
+
+
+class Rulebook:
+    """A policy for an executor: decides calls by rules, then by the mode.
+
+    Any matching deny wins, otherwise any ask, otherwise the allows. Set ``sandboxed`` if shell
+    commands run in a sandbox; without one, a command that no rule matches needs approval in every
+    mode. ``protected`` adds files and folders whose changes need approval in every mode.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an option with a default
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        mode: Mode | str = Mode.ASK,
+        sandboxed: bool = False,
+        refusal: str = "",
+        problems: Iterable[RuleProblem] = (),
+        shell: Iterable[str] = ("bash",),
+        protected: Iterable[str] = (),
+        root: bool | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
+        self._mode = Mode.of(mode)
+        self._sandboxed = sandboxed
+        self._refusal = refusal
+        """Why every call is denied, if rules could not be read; else empty."""
+        unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
+        self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
+        """Problems with rule files, for the people who run the application."""
+        self._shell = frozenset(shell)
+        self._protected = normalize_paths(protected)
+        self._clock = clock
+        self._root = os.geteuid() == 0 if root is None else root
+        self._check_mode(self._mode)
+        self._lock = threading.Lock()
+        """Approvals are remembered from other threads."""
+        self._tools: dict[str, _ToolRules] = {}
+
+    @classmethod
+    def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
+        """Make a policy from the text of a rule file. ``mode`` overrides the file's mode."""
+        read = parse(text, file=file, level=Level.USER)
+        chosen: dict[str, Any] = {"mode": read.mode or Mode.ASK, **options}
+        return cls(read.rules, **chosen)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode, which decides calls that no rule matches."""
+        return self._mode
+
+    def set_mode(self, mode: Mode | str) -> None:
+        """Change the mode. Approvals given before no longer apply."""
+        self._check_mode(Mode.of(mode))
+        with self._lock:
+            self._mode, self._tools = Mode.of(mode), {}
+
+    def _check_mode(self, mode: Mode) -> None:
+        if mode is Mode.OPEN and self._root and not self._sandboxed:
+            raise InvalidRule(
+                'mode "open" is not available as root without a sandbox; run as another user, or '
+                "in a sandbox (`sandboxed=True`)"
+            )
+
+    def add(self, rule: Rule) -> None:
+        """Add a rule, for as long as this object exists."""
+        with self._lock:
+            self.rules = tuple(sorted((*self.rules, rule), key=lambda rule: rule.rank))
+            self._tools = {}
+
+    def remove(self, rule: Rule) -> None:
+        """Remove a rule."""
+        with self._lock:
+            self.rules = tuple(other for other in self.rules if other != rule)
+            self._tools = {}
+
+    def is_shell_tool(self, tool: str) -> bool:
+        """Return whether a tool runs shell commands, as far as is known."""
+        known = self._tools.get(tool)
+        return tool in self._shell if known is None else known.shell
+
+    def allowing(self, tool: str) -> tuple[Rule, ...]:
+        """Return the rules that currently allow calls of a tool with any arguments."""
+        now = self._now()
+        return tuple(
+            rule
+            for rule in self.rules
+            if rule.decide == "allow" and not rule.args and rule.is_active(now) and rule.names(tool)
+        )
+
+    def unreachable_rules(self, specs: Iterable[Spec] = ()) -> tuple[UnreachableRule, ...]:
+        """Return rules that can never decide a call. With specs, also those for unknown tools."""
+        return tuple(find_unreachable(self.rules, list(specs), self._now()))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the policy changes, except when an approval is remembered."""
+        lasting = [rule.text for rule in self.rules if not rule.remembered]
+        parts = [self._mode.name, self._sandboxed, self._refusal, lasting, self._protected]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def __call__(self, call: CheckedCall) -> Decision:
+        """Decide a call."""
+        spec, accesses = call.spec, call.accesses
+        tool = self._tools.get(spec.name)
+        if tool is None or tool.spec is not spec:
+            tool = self._tool_rules(spec)
+        if (known := tool.remembered) is not None and len(accesses) == 1:
+            access = accesses[0]
+            remembered = known[access.verb]
+            decision = remembered.get(access.resource)
+            if decision is None:
+                decision = self._decide(call.call, tool, accesses)
+                if len(remembered) < _MAX_REMEMBERED:
+                    remembered[access.resource] = decision
+            return decision
+        return self._decide(call.call, tool, accesses)
+
+    def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
+        """Return every rule that matches a call, the deciding one first."""
+        opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
+        return tuple(opinion.matched for opinion in opinions)
+
+    def _tool_rules(self, spec: Spec) -> _ToolRules:
+        with self._lock:
+            # A change of rules replaces the dictionary, and this entry with it.
+            rules, tools = self.rules, self._tools
+        timeless = all(rule.expires is None for rule in rules)
+        shell = spec.name in self._shell or SHELL_TAG in spec.tags
+        tool = tools[spec.name] = _ToolRules(spec, rules, shell=shell, timeless=timeless)
+        return tool
+
+    def _decide(self, call: Call, tool: _ToolRules, accesses: tuple[Access, ...]) -> Decision:
+        first = self._opinions(call, tool, accesses)[0]
+        if first.verdict == "allow":
+            return Allow(first.origin)
+        if first.verdict == "deny":
+            return Deny(format_denial(first), first.origin)
+        name, text = tool.spec.name, _read_command(call, tool.defaults) if tool.shell else None
+        question = (
+            format_question(name, accesses, first)
+            if text is None
+            else format_command_question(name, read_shell_command(text), first)
+        )
+        return Ask(question, first.origin, first.once)
+
+    def _opinions(self, call: Call, tool: _ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
+        """Return all opinions, the deciding one first."""
+        if self._refusal:
+            return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
+        args = {**tool.defaults, **_read_args(call)} if tool.needs_args else _NO_ARGS
+        text = _read_command(call, tool.defaults) if tool.shell else None
+        if text is not None:
+            return self._opinions_on_command(tool, read_shell_command(text), args, accesses)
+        rules = self._drop_expired(tool.rules.candidates(accesses))
+        wide = {} if tool.filtered else self._drop_expired(tool.rules.candidates_below(accesses))
+        opinions = [*path_safeguards(accesses, self._protected), *objections(rules, args)]
+        opinions += possible_objections(wide, args)
+        if tool.shell:
+            reason = "the call has no `command` to check"
+            opinions.append(Opinion("ask", Level.BUILT_IN, NO_COMMAND, reason, once=True))
+        opinions += allowances(rules, args, accesses)
+        effect = max((access.verb for access in accesses), default=tool.spec.effect)
+        return self._add_mode_opinion(opinions, effect, "")
+
+    def _opinions_on_command(
+        self,
+        tool: _ToolRules,
+        command: ShellCommand,
+        args: Mapping[str, Any],
+        accesses: Sequence[Access],
+    ) -> list[Opinion]:
+        now = self._now()
+
+        def usable(rule: Rule) -> bool:
+            return rule.is_active(now) and (not rule.args or rule.fits(args))
+
+        index, simple = tool.commands, command.simple
+        matched = match_commands(simple, index, usable) if simple is not None else ()
+        touched = command_accesses(command, matched)
+        named = [access for access in accesses if access.resource != "*"]
+        rules = self._drop_expired(tool.rules.candidates([*accesses, *touched]))
+        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
+        opinions += command_objections(index, command, usable)
+        wide = self._drop_expired(tool.rules.candidates_below(named))
+        opinions += [*path_safeguards([*named, *touched], self._protected)]
+        opinions += [*objections(rules, args), *possible_objections(wide, args)]
+        opinions += recursion_objections(tool.denied_reads, locate_commands(command, matched))
+        allowed = _command_allowances(matched)
+        effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
+        if allowed:
+            effect = max(Effect.READ if _is_read_only(part) else Effect.WRITE for part in matched)
+        unclear = _NOT_SIMPLE if simple is None else _describe_unmatched(matched)
+        return self._add_mode_opinion([*opinions, *allowed], effect, unclear, commands=index)
+
+    def _add_mode_opinion(
+        self,
+        opinions: list[Opinion],
+        effect: Effect,
+        reason: str,
+        commands: CommandIndex | None = None,
+    ) -> list[Opinion]:
+        """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules."""
+        says: Verdict = verdict(self._mode, effect)
+        ranked = sorted(opinions, key=lambda opinion: opinion.rank)
+        if ranked and (says != "deny" or ranked[0].verdict == "deny"):
+            return ranked
+        origin = Origin(f"mode {self._mode}", kind="mode")
+        if commands is not None and says == "allow" and effect > Effect.READ:
+            says, reason = self._decide_unmatched(commands, reason)
+        if says == "deny":
+            reason = f"{self._mode} mode allows no changes"
+        return [Opinion(says, Level.RUN, origin, reason), *ranked]
+
+    def _decide_unmatched(self, commands: CommandIndex, reason: str) -> tuple[Verdict, str]:
+        """Return the verdict of a permissive mode on a command that no rule allows."""
+        if not self._sandboxed:
+            return "ask", reason or "commands do not run in a sandbox"
+        if reason and commands.restricts:
+            return "ask", reason
+        return "allow", ""
+
+    def _drop_expired(self, rules: Candidates) -> Candidates:
+        if all(rule.expires is None for rule in rules):
+            return rules
+        now = self._now()
+        return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
+
+
+def _command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
+    """Return the rules that allow a shell command, if every simple command in it has one."""
+    rules = [part.rule for part in commands]
+    if not rules or None in rules:
+        return []
+    return [opinion_of(rule) for rule in dict.fromkeys(rules) if rule is not None]
+
+
+def _describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
+    """Return which of several simple commands no rule allows; empty if there is only one."""
+    first = next((part.argv for part in commands if part.rule is None), ())
+    if not first or len(commands) == 1:
+        return ""
+    return f"no rule allows {quote_command(' '.join(first)[:_MAX_QUOTED_CHARS])}"
+
+
+def _is_read_only(part: MatchedCommand) -> bool:
+    return part.command is not None and part.command.read_only
+
+
+def _read_args(call: Call) -> Mapping[str, Any]:
+    args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
+    return args if is_table(args) else _NO_ARGS
+
+
+def _read_command(call: Call, defaults: Mapping[str, Any]) -> str | None:
+    command = _read_args(call).get("command", defaults.get("command"))
+    return command if isinstance(command, str) else None

@@ -1,0 +1,1 @@
+"""A rule: what it matches, and how a file spells it."""

@@ -1,0 +1,372 @@
+"""Read rule files: TOML in, rules out, each with its line number and its examples checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from handrail import READ, Access, Effect
+from handrail._support.tables import is_list, is_table
+from handrail.permissions import Origin, Verdict
+from handrail.policy._rules.command import Command, parse_flag, parse_operand
+from handrail.policy._rules.errors import InvalidRule
+from handrail.policy._rules.examples import check_examples, parse_access
+from handrail.policy._rules.glob import name_glob, path_glob
+from handrail.policy._rules.mode import Mode
+from handrail.policy._rules.paths import user_home
+from handrail.policy._rules.regex import compile_regex
+from handrail.policy._rules.rule import Condition, Example, Level, Rule, Touch
+from handrail.policy._rules.toml_text import format_value, rule_text
+from handrail.policy._shell.wrappers import program_name
+
+_HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILINE)
+_KEYS = {
+    "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
+    "read_only", "without_cd", "recursive", "args", "expires", "once", "match", "not_match",
+}  # fmt: skip
+_RENAMED_KEYS = {"reads": "read_only", "here": "without_cd", "deep": "recursive"}
+"""Keys by their names in the first rule files."""
+_COMMAND_KEYS = ("flags", "operands", "read_only", "without_cd", "recursive")
+_VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
+_EXAMPLES = ("match", "not_match")
+_ANY = "any"
+_MAX_HEADLINE_CHARS = 60
+_MAX_SHOWN_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """The rules and the mode of one file."""
+
+    rules: tuple[Rule, ...]
+    mode: Mode | None = None
+
+
+def parse(text: str, *, file: str, level: Level, check: bool = True) -> RuleFile:
+    """Read the text of a rule file. Raises InvalidRule, with the line, if anything is wrong.
+
+    That includes an example that fails, unless ``check`` is False.
+    """
+    read = _parse_rules(text, file=file, level=level)
+    for rule in read.rules if check else ():
+        try:
+            failed = next((result for result in check_examples(rule) if not result.holds), None)
+        except InvalidRule as error:
+            raise error.at(file, rule.origin.line) from None
+        if failed is not None:
+            reason = f"{failed}; change the rule or the example"
+            raise InvalidRule(reason, file=file, line=rule.origin.line)
+    return read
+
+
+def _parse_rules(text: str, *, file: str, level: Level) -> RuleFile:
+    """Read a rule file without checking its examples."""
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRule(f"invalid TOML: {error}", file=file) from None
+    try:
+        _check_keys(data, {"version", "mode", "rule"})
+        _check_version(data.get("version", 1))
+        mode = Mode.of(str(data["mode"])) if "mode" in data else None
+        tables = data.get("rule", [])
+        lines = _rule_lines(text, tables)
+    except InvalidRule as error:
+        raise error.at(file) from None
+    rules: list[Rule] = []
+    for table, line in zip(tables, lines, strict=True):
+        try:
+            rules.append(_read_rule(table, Origin(_get_text(table, "id"), file, line), level))
+        except InvalidRule as error:
+            raise error.at(file, line) from None
+    return RuleFile(tuple(rules), mode)
+
+
+def _check_version(version: object) -> None:
+    if version != 1 or version is True:
+        raise InvalidRule(f"unknown version {format_value(version)}; use version = 1")
+
+
+def _rule_lines(text: str, tables: object) -> list[int]:
+    """Return the number of the line on which each rule starts."""
+    count = len(tables) if is_list(tables) else -1
+    starts = [header.start() for header in _HEADER.finditer(text)]
+    if len(starts) != count:  # a header inside a string: the text before it is not valid TOML
+        starts = [start for start in starts if _is_toml(text[:start])]
+    if len(starts) != count:
+        raise InvalidRule("rules are not in tables; start each rule with [[rule]]")
+    return [text.count("\n", 0, start) + 1 for start in starts]
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
+    _check_keys(table, _KEYS)
+    decide = _VERDICTS.get(str(table.get("decide")))
+    if decide is None:
+        got = _got(table["decide"]) if "decide" in table else "but the rule has none"
+        raise InvalidRule(f"decide must be 'allow', 'ask' or 'deny', {got}")
+    rule = Rule(
+        decide=decide,
+        origin=origin,
+        level=level,
+        reason=_get_text(table, "reason"),
+        tools=_get_texts(table, "tools"),
+        tags=frozenset(_get_texts(table, "tags")),
+        effects=frozenset(_read_effect(name) for name in _get_texts(table, "effects")),
+        touches=tuple(parse_touch(text) for text in _get_texts(table, "access")),
+        commands=_read_commands(table, decide),
+        args=_read_conditions(table["args"]) if "args" in table else {},
+        expires=_read_expiry(table.get("expires")),
+        once=_get_switch(table, "once"),
+        text=_canonical_text(table),
+        examples=tuple(
+            (_read_example(example), wanted)
+            for key, wanted in (("match", True), ("not_match", False))
+            for example in _get_list(table, key)
+        ),
+    )
+    if not (rule.tools or rule.tags or rule.effects or rule.touches or rule.commands or rule.args):
+        raise InvalidRule(
+            "the rule matches nothing; add tools, tags, effects, access, command or args"
+        )
+    if rule.once and decide != "ask":
+        raise InvalidRule("once is only for a rule with decide = 'ask'; remove it")
+    if rule.touches and rule.commands:
+        raise InvalidRule("a rule cannot have both access and command; write two rules")
+    return replace(rule, origin=replace(origin, rule=origin.rule or _headline(rule, table)))
+
+
+def _headline(rule: Rule, table: Mapping[str, Any]) -> str:
+    """Return a name for a rule without an id."""
+    named = next(
+        key for key in ("command", "access", "tools", "tags", "effects", "args") if table.get(key)
+    )
+    value = table[named]
+    words = value if is_list(value) else [value]
+    shown = ", ".join(" ".join(word) if is_list(word) else str(word) for word in words)
+    if len(shown) > _MAX_HEADLINE_CHARS:
+        shown = f"{shown[: _MAX_HEADLINE_CHARS - 1]}…"
+    return f"{rule.decide} {shown}"
+
+
+def parse_touch(text: str) -> Touch:
+    """Read an access of a rule: ``write file:src/**``, ``read|write net:*``, ``* db:**``."""
+    verbs, _, resource = text.strip().partition(" ")
+    if not resource:
+        raise InvalidRule(
+            f"invalid access {text!r}; write a verb and a resource, as 'write file:src/**'"
+        )
+    if resource.startswith("file:~/"):
+        resource = f"file:{user_home()}{resource.removeprefix('file:~')}"
+    named = list(Effect) if verbs == "*" else [_read_effect(name) for name in verbs.split("|")]
+    try:
+        return Touch(frozenset(named), Access(READ, resource.strip()).resource)
+    except ValueError as error:
+        raise InvalidRule(str(error)) from None
+
+
+def _read_effect(name: str) -> Effect:
+    try:
+        return Effect[name.upper()]
+    except KeyError:
+        raise InvalidRule(f"unknown effect {name!r}; use read, write or destroy") from None
+
+
+def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, ...]:
+    extra = [key for key in _COMMAND_KEYS if key in table]
+    if extra and (decide != "allow" or "command" not in table):
+        raise InvalidRule(f"{extra[0]} is only for a rule that allows a command; remove it")
+    flags, operands = table.get("flags", []), table.get("operands", [])
+    return tuple(
+        Command(
+            words,
+            None
+            if flags == _ANY
+            else tuple(parse_flag(text) for text in _as_strings(flags, "flags")),
+            None
+            if operands == _ANY
+            else tuple(parse_operand(text) for text in _as_strings(operands, "operands")),
+            read_only=_get_switch(table, "read_only"),
+            without_cd=_get_switch(table, "without_cd"),
+            recursive=("*",)
+            if table.get("recursive") is True
+            else _as_strings(table.get("recursive", []), "recursive"),
+        )
+        for words in (_read_words(table["command"], decide) if "command" in table else ())
+    )
+
+
+def _read_words(given: Any, decide: Verdict) -> list[tuple[str, ...]]:
+    """Read commands: a string that is split at whitespace, or a list of words."""
+    several = [given] if isinstance(given, str) else given
+    if not is_list(several):
+        raise InvalidRule("command must be a string or a list of strings")
+    commands = [
+        tuple(command.split()) if isinstance(command, str) else _as_strings(command, "command")
+        for command in several
+    ]
+    if not all(commands):
+        raise InvalidRule("a command has no words; name a program, as 'git status'")
+    if not commands:
+        raise InvalidRule("command is empty; add a value or remove the key")
+    if any("*" in words and (decide == "allow" or len(words) > 1) for words in commands):
+        raise InvalidRule("'*' must be the whole command, in a rule that denies or asks")
+    if decide == "allow":
+        return commands
+    return [
+        (program_name(program), *rest) for program, *rest in commands
+    ]  # a deny or an ask applies to a program at any path
+
+
+def _read_conditions(table: object) -> dict[str, Condition]:
+    if not is_table(table):
+        raise InvalidRule(f"args must be a table, {_got(table)}")
+    if not table:
+        raise InvalidRule("args is empty; add a value or remove the key")
+    return {name: _read_condition(name, wanted) for name, wanted in table.items()}
+
+
+def _read_condition(name: str, wanted: Any) -> Condition:
+    if not is_table(wanted):
+        return lambda value: _is_same(value, wanted)
+    tests = [_read_test(name, str(kind), bound) for kind, bound in wanted.items()]
+    return lambda value: all(test(value) for test in tests)
+
+
+def _read_test(name: str, kind: str, bound: Any) -> Condition:
+    text: dict[str, Callable[[str], Callable[[str], bool]]] = {
+        "glob": path_glob,
+        "like": name_glob,
+        "regex": compile_regex,
+    }
+    numbers: dict[str, Callable[[Any, Any], bool]] = {
+        "min": lambda value, limit: value >= limit,
+        "max": lambda value, limit: value <= limit,
+        "above": lambda value, limit: value > limit,
+        "below": lambda value, limit: value < limit,
+    }
+    if kind in text and isinstance(bound, str):
+        fits = text[kind](bound)
+        return lambda value: isinstance(value, str) and fits(value)
+    if kind in numbers and _is_number(bound):
+        compare = numbers[kind]
+        return lambda value: _is_number(value) and compare(value, bound)
+    if kind == "in" and is_list(bound):
+        return lambda value: any(_is_same(value, choice) for choice in bound)
+    raise InvalidRule(
+        f"args.{name}: invalid condition {kind} = {format_value(bound)}; write a value, or a table "
+        "with glob, like, regex, in, min, max, above or below"
+    )
+
+
+def _is_same(value: Any, wanted: Any) -> bool:
+    """Return whether two JSON values are equal: 5 equals 5.0, but true is not a number."""
+    return value == wanted and (
+        type(value) is type(wanted) or (_is_number(value) and _is_number(wanted))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _read_expiry(value: Any) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise InvalidRule(f"expires must be a date or a date-time, as 2027-01-31, {_got(value)}")
+
+
+def _read_example(given: Any) -> Example:
+    if isinstance(given, str):
+        return Example(given)
+    if is_table(given):
+        table = given
+        _check_keys(table, {"tool", "args", "access", "tags", "effect", "command"}, "example: ")
+        effect = _read_effect(_get_text(table, "effect")) if "effect" in table else Effect.WRITE
+        accesses = tuple(parse_access(text) for text in _get_texts(table, "access"))
+        args: Any = table.get("args", {})
+        if not is_table(args):
+            raise InvalidRule(f"args must be a table, {_got(args)}")
+        if "command" in table:
+            args = {**args, "command": _get_text(table, "command")}
+        tags = frozenset(_get_texts(table, "tags"))
+        return Example("", _get_text(table, "tool"), args, accesses, tags, effect)
+    raise InvalidRule(f"an example must be a string or a table, {_got(given)}")
+
+
+def _canonical_text(table: Mapping[str, Any]) -> str:
+    """Return a rule as TOML, without its examples."""
+    return rule_text({key: value for key, value in table.items() if key not in _EXAMPLES})
+
+
+def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str = "") -> None:
+    known = sorted(keys)
+    unknown = next((key for key in sorted(table) if key not in known), None)
+    if unknown is None:
+        return
+    if (renamed := _RENAMED_KEYS.get(unknown)) in known:
+        hint = f"it was renamed to {renamed!r}"
+    else:
+        from difflib import get_close_matches  # seldom needed
+
+        close = get_close_matches(unknown, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
+    raise InvalidRule(f"{where}unknown key {unknown!r}; {hint}")
+
+
+def _get_text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise InvalidRule(f"{key} must be a string, {_got(value)}")
+    return value
+
+
+def _get_texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    if key not in table:
+        return ()
+    value = table[key]
+    texts = _as_strings([value] if isinstance(value, str) else value, key)
+    if not texts:
+        raise InvalidRule(f"{key} is empty; add a value or remove the key")
+    return texts
+
+
+def _get_switch(table: Mapping[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise InvalidRule(f"{key} must be true or false, {_got(value)}")
+    return value
+
+
+def _get_list(table: Mapping[str, Any], key: str) -> list[Any]:
+    value = table.get(key, [])
+    if not is_list(value):
+        raise InvalidRule(f"{key} must be a list, {_got(value)}")
+    return list(value)
+
+
+def _as_strings(value: Any, key: str) -> tuple[str, ...]:
+    if not is_list(value) or not all(isinstance(item, str) for item in value):
+        raise InvalidRule(f"{key} must be a list of strings, {_got(value)}")
+    return tuple(value)
+
+
+def _got(value: Any) -> str:
+    """Return a wrong value for an error message, shortened if it is long."""
+    text = format_value(value)
+    return f"got {text}" if len(text) <= _MAX_SHOWN_CHARS else f"got {text[:_MAX_SHOWN_CHARS]}…"

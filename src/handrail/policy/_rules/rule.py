@@ -1,0 +1,200 @@
+"""Rules: data that allows, asks for or denies the calls that it matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from typing import Any
+
+from handrail import Access, Effect, Spec
+from handrail._support.tables import is_table
+from handrail.permissions import Origin, Verdict
+from handrail.policy._rules.command import Command
+from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
+
+REMEMBERED_PREFIX = "remembered-"
+"""The start of the ids of remembered approvals."""
+STRENGTH: dict[Verdict, int] = {"deny": 0, "ask": 1, "allow": 2}
+"""Verdicts by strength, the strongest first."""
+
+
+class Level(IntEnum):
+    """Who wrote a rule. A deny at any level overrides an allow at every other level."""
+
+    BUILT_IN = 0
+    MANAGED = 1
+    USER = 2
+    PROJECT = 3
+    RUN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An entry of ``access`` in a rule: verbs, and a glob over resources."""
+
+    verbs: frozenset[Effect]
+    pattern: str
+    """``scheme:glob`` in normal form, or ``*``."""
+    fits: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    """Whether the glob matches a resource."""
+    fixed: str = field(init=False, repr=False, compare=False)
+    """The literal segments before the first wildcard, with a slash at the end."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fits", _resource_glob(self.pattern))
+        object.__setattr__(self, "fixed", f"{literal_prefix(self.pattern)}/")
+
+    def covers(self, access: Access) -> bool:
+        """Return whether an allow covers all of an access.
+
+        A glob inside the workspace never covers a resource outside it.
+        """
+        return self.meets(access) and (
+            self.pattern == "*" or steps_up(access.resource) == steps_up(self.pattern)
+        )
+
+    def meets(self, access: Access) -> bool:
+        """Return whether a deny or an ask certainly matches an access."""
+        return access.verb in self.verbs and self.fits(access.resource)
+
+    def may_meet(self, access: Access) -> bool:
+        """Return whether an access is so wide that it may include a match."""
+        if access.verb not in self.verbs or self.pattern == "*":
+            return False
+        above = whole_scheme(access.resource)
+        if above:  # everything, or a whole scheme
+            return above == "*" or self.pattern.startswith(above)
+        return self.fixed.startswith(f"{access.resource}/") and not self.fits(access.resource)
+
+    def reaches(self, folder: str) -> bool:
+        """Return whether something in or below a folder of the workspace may match."""
+        if not self.pattern.startswith(("file:", "*")):
+            return False
+        here = Access(Effect.READ, f"file:{folder}").resource
+        if steps_up(here):
+            return True  # it may contain anything
+        below = here if here.endswith(":") else f"{here}/"
+        globs = is_glob(self.pattern)
+        return self.fixed.startswith(below) or (globs and below.startswith(self.fixed.lstrip("/")))
+
+
+def _resource_glob(pattern: str) -> Callable[[str], bool]:
+    if pattern == "*":
+        return lambda _: True
+    scheme, _, glob = pattern.partition(":")
+    head, inner, whole = f"{scheme}:", path_glob(glob), glob in ("", "**")
+
+    def fits(resource: str) -> bool:
+        path = resource[len(head) :]
+        return resource.startswith(head) and (inner(path) if path else whole)
+
+    return fits
+
+
+def whole_scheme(resource: str) -> str:
+    """Return the scheme that a resource includes all of, or ``*``. Empty for anything narrower.
+
+    A path of nothing but ``..`` includes the workspace too.
+    """
+    scheme, colon, path = resource.partition(":")
+    if not colon:
+        return resource
+    return "" if path.strip("/.") or "..." in path else f"{scheme}:"
+
+
+def steps_up(resource: str) -> int:
+    """Return how many levels above the workspace a resource is; -1 for an absolute path."""
+    path = resource.partition(":")[2]
+    return -1 if path.startswith("/") else path.split("/").count("..")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A call to test a rule with. ``text`` alone is a shell command, an access or a tool name."""
+
+    text: str
+    tool: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    accesses: tuple[Access, ...] = ()
+    tags: frozenset[str] = frozenset()
+    effect: Effect = Effect.WRITE
+
+    def __str__(self) -> str:
+        if self.text:
+            return repr(self.text)
+        call = f"a call to {self.tool}" if self.tool else "a call"
+        args = f" with {dict(self.args)}" if self.args else ""
+        touching = f" touching {', '.join(map(str, self.accesses))}" if self.accesses else ""
+        return f"{call}{args}{touching}"
+
+
+Condition = Callable[[Any], bool]
+"""Whether the value of an argument matches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """One rule. Every key that it has must match; of several values of one key, one is enough."""
+
+    decide: Verdict
+    origin: Origin
+    level: Level = Level.RUN
+    reason: str = ""
+    tools: tuple[str, ...] = ()
+    tags: frozenset[str] = frozenset()
+    effects: frozenset[Effect] = frozenset()
+    touches: tuple[Touch, ...] = ()
+    commands: tuple[Command, ...] = ()
+    args: Mapping[str, Condition] = field(default_factory=dict[str, Condition])
+    expires: datetime | None = None
+    once: bool = False
+    """For an ask: whether an approval can never be remembered."""
+    text: str = ""
+    """The rule as TOML, without its examples. Also tells two rules apart."""
+    examples: tuple[tuple[Example, bool], ...] = ()
+    """Calls, each with whether the rule must match it."""
+
+    def is_active(self, now: datetime) -> bool:
+        """Return whether the rule has not expired."""
+        return self.expires is None or now < self.expires
+
+    def names(self, tool: str) -> bool:
+        """Return whether the rule includes the tool with this name."""
+        return not self.tools or any(name_glob(name)(tool) for name in self.tools)
+
+    def concerns(self, spec: Spec) -> bool:
+        """Return whether the rule can match calls of this tool."""
+        return (
+            self.names(spec.name)
+            and (not self.tags or bool(self.tags & spec.tags))
+            and (not self.effects or spec.effect in self.effects)
+        )
+
+    def fits(self, args: Mapping[str, Any]) -> bool:
+        """Return whether the arguments meet the conditions of the rule."""
+        return all(
+            (value := find_argument(args, name)) is not None and test(value)
+            for name, test in self.args.items()
+        )
+
+    @property
+    def remembered(self) -> bool:
+        """Whether the rule is a remembered approval, which does not change the policy's version."""
+        return self.decide == "allow" and self.origin.rule.startswith(REMEMBERED_PREFIX)
+
+    @property
+    def rank(self) -> tuple[int, int, str, str]:
+        """The sort key that picks the deciding rule, independent of the order in files."""
+        return (STRENGTH[self.decide], self.level, self.origin.rule, self.text)
+
+
+def find_argument(args: Mapping[str, Any], name: str) -> Any:
+    """Return an argument by its name or by a path such as ``address.city``; None if missing."""
+    value: Any = dict(args)
+    for step in name.split("."):
+        if not is_table(value):
+            return None
+        value = value.get(step)
+    return value

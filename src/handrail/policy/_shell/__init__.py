@@ -1,0 +1,1 @@
+"""Find the commands in the text of a shell command."""

@@ -1,0 +1,102 @@
+"""Find every command that a shell command could run, according to its text: for deny and ask rules.
+
+This reader continues where the strict one gives up. It reads through quotes, substitutions and
+wrappers, and treats unknown values as empty. Text with unbalanced quotes or brackets is read a
+second time without regard to quotes. It may find commands that never run. Its results never allow
+anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from handrail.policy._shell.scanner import CommandScanner
+from handrail.policy._shell.wrappers import (
+    InnerCommands,
+    program_name,
+    runs_its_input,
+    unwrap,
+)
+
+_MAX_LEVELS = 8
+"""Commands nested in commands, as in ``sh -c 'sh -c ...'``."""
+_MAX_INNER_CHARS = 8_000
+"""Characters of nested commands. If there are more, the text is read without regard to quotes."""
+_BLIND = str.maketrans(dict.fromkeys("'\"`(){}#<", "\n") | {"\\": ""})
+
+
+def possible_commands(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return every command that the text could run, with and without wrappers, in order."""
+    return tuple(_explore(text).commands)
+
+
+def possible_redirects(text: str) -> tuple[str, ...]:
+    """Return every file that the text could open with a redirection, in order."""
+    return tuple(dict.fromkeys(_explore(text).targets))
+
+
+@dataclass(slots=True)
+class _Findings:
+    """The results so far."""
+
+    commands: dict[tuple[str, ...], None] = field(default_factory=dict[tuple[str, ...], None])
+    targets: list[str] = field(default_factory=list[str])
+    values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
+
+
+@lru_cache(maxsize=8)
+def _explore(text: str) -> _Findings:
+    findings = _Findings()
+    waiting = deque([(text, 0), (text.replace("\\\n", ""), 0)])
+    seen: set[str] = set()
+    left = len(text) + _MAX_INNER_CHARS
+    complete = True
+    while waiting:
+        command, level = waiting.popleft()
+        if command in seen:
+            continue
+        seen.add(command)
+        left -= len(command)
+        if left < 0 or level > _MAX_LEVELS:
+            complete = False
+        else:
+            waiting += [(more, level + 1) for more in _read(command, findings)]
+    if not complete:
+        deque(_read(text.translate(_BLIND), findings), maxlen=0)
+    return findings
+
+
+def _read(text: str, findings: _Findings) -> Iterator[str]:
+    """Read one text into the findings. Yields the commands nested in it."""
+    scanner = CommandScanner(text, findings.values)
+    scanner.read()
+    findings.targets += scanner.targets
+    yield from scanner.nested
+    inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
+    if scanner.feeds:
+        fed = [command for command, inner in inner_commands.items() if _is_fed(command.argv, inner)]
+        yield from scanner.bodies if fed else ()
+        written = {program_name(target) for target in scanner.targets}
+        if any(
+            command.piped or not written.isdisjoint(map(program_name, command.argv))
+            for command in fed
+        ):
+            inner_commands = {
+                command: unwrap(command.argv, opened=True) for command in inner_commands
+            }
+    inner_commands |= {
+        command: unwrap(command.argv, opened=True) for command in dict.fromkeys(scanner.naming)
+    }
+    for command, inner in inner_commands.items():
+        findings.commands[command.argv] = None
+        findings.commands |= dict.fromkeys(inner.commands)
+        yield from inner.nested
+    if scanner.doubtful:
+        yield text.translate(_BLIND)
+
+
+def _is_fed(argv: tuple[str, ...], inner: InnerCommands) -> bool:
+    return any(runs_its_input(command) for command in (argv, *inner.commands))

@@ -1,0 +1,277 @@
+"""Scan one shell command from left to right for the commands in it, at any depth."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from handrail.policy._shell.words import WordReader, spellings, strip_marks, strip_quotes
+
+_MAX_VALUE_CHARS = 256
+"""Characters of a variable's value, which can double with every assignment."""
+_MAX_SPLITS = 2
+"""Readings of one command, if shells disagree on where it starts."""
+
+_SPACES = re.compile(r"[ \t]*")
+_OPERATOR = re.compile(r"\|\||&&|\|&|[\n;|&]")
+_REDIRECT = re.compile(r"&>>?|<<<|<<-?|<>|>>|>\||>&|<&|[<>]")
+_DESCRIPTOR = re.compile(r"[0-9]+|\{\w+\}")
+_DUPLICATE = re.compile(r"[0-9]*-?")
+_DELIMITER = re.compile(
+    r"""(?:'[^'\n]*'|"[^"\n\\$`]*"|\\[^\n]|[^ \t\n'"\\$`;|&()<>])++(?=[ \t\n;|&()<>]|\Z)"""
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
+_CALLED = re.compile(r"(?:^|[;&|\n({]|\b(?:do|then|else)\b)\s{0,9}\"?\$\{?(\w+)")
+_CARRIER = re.compile(
+    r"COMMAND|PAGER|EDITOR|VISUAL|ASKPASS|SHELL|RSH|_SSH|BROWSER|LESSOPEN|^PS[0-4]$|_DIFF"
+    r"|CONFIG_VALUE"
+)
+"""Variables whose value some program runs."""
+
+_OPENING = frozenset("if then else elif do while until ! { } fi done esac in always".split())
+_LOOPS = frozenset("for select foreach".split())
+_DECLARING = frozenset("export declare local readonly typeset".split())
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedCommand:
+    """A command, and whether it reads the output of another one."""
+
+    argv: tuple[str, ...]
+    piped: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Heredoc:
+    """A heredoc whose body follows."""
+
+    delimiter: str
+    quoted: bool
+    tabs: bool
+    certain: bool = True
+    """Whether its body certainly starts at the next newline."""
+
+
+@dataclass(slots=True)
+class _Frame:
+    """The whole text or one substitution in it, with the command that is being read."""
+
+    nested: bool = False
+    arithmetic: int = 0
+    words: list[str] = field(default_factory=list[str])
+    fed: list[str] = field(default_factory=list[str])
+    """Here-strings, which are not arguments but may be commands."""
+    splits: list[int] = field(default_factory=list[int])
+    """Positions where dash ends a command and bash does not."""
+    piped: bool = False
+    opened: list[str] = field(default_factory=list[str])
+    heredocs: list[_Heredoc] = field(default_factory=list[_Heredoc])
+
+
+class CommandScanner(WordReader):
+    """Scans a shell command once, from left to right."""
+
+    def __init__(self, text: str, values: dict[str, str]) -> None:
+        super().__init__(text, values)
+        self.scanned: list[ScannedCommand] = []
+        self.targets: list[str] = []
+        """The files of redirections."""
+        self.naming: list[ScannedCommand] = []
+        """Commands whose output is the name of another command."""
+        self.bodies: list[str] = []
+        """The bodies of heredocs: data, unless a command runs it."""
+        self._pending: list[_Heredoc] = []
+
+    def read(self) -> None:
+        """Read the whole text."""
+        self._commands(_Frame())
+
+    @property
+    def feeds(self) -> bool:
+        """Whether one command may run the output of another one."""
+        return bool(self.bodies or self.targets) or any(command.piped for command in self.scanned)
+
+    def commands(self) -> None:
+        """Read a substitution, up to its end."""
+        self._commands(_Frame(nested=True, arithmetic=self.text.startswith("(", self.at)))
+
+    def _commands(self, frame: _Frame) -> None:
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in " \t":
+                self.at += 1
+            elif char in "()":
+                if self._closes(frame, char):
+                    return
+            elif char == "#" and not frame.arithmetic:
+                self.at = self._end_of_line(self.at)
+            elif char in "\n;|&":
+                self._operator(frame)
+            elif char in "<>" and not self.text.startswith("(", self.at + 1):
+                self._redirect(frame)
+            else:
+                self._argument(frame)
+        self._finish(frame)
+        self.doubtful |= frame.nested or bool(frame.opened)
+
+    def _end_of_line(self, start: int) -> int:
+        end = self.text.find("\n", start)
+        return len(self.text) if end < 0 else end
+
+    def _closes(self, frame: _Frame, char: str) -> bool:
+        """Read a parenthesis. Returns whether it ends the frame."""
+        self._finish(frame)
+        self.at += 1
+        if char == "(":
+            double = self.text.startswith("(", self.at)
+            frame.opened.append("((" if double else "(")
+            frame.arithmetic += double
+        elif frame.opened and frame.opened[-1] != "case":
+            frame.arithmetic -= frame.opened.pop() == "(("
+        elif frame.nested and not frame.opened:
+            self.doubtful |= bool(frame.heredocs)
+            return True
+        elif not frame.opened:
+            self.doubtful = True
+        return False
+
+    def _operator(self, frame: _Frame) -> None:
+        if self.text.startswith("&>", self.at) and len(frame.splits) < _MAX_SPLITS:
+            frame.splits.append(len(frame.words))
+            self._redirect(frame)
+            return
+        self._finish(frame)
+        sign = self.take(_OPERATOR)
+        frame.piped = sign in {"|", "|&"}
+        if sign == "\n":
+            for heredoc in frame.heredocs:
+                self._body(heredoc)
+            frame.heredocs = []
+
+    def _finish(self, frame: _Frame) -> None:
+        if words := frame.words + frame.fed:
+            for start in (0, *frame.splits):
+                for argv in spellings(words[start:]):
+                    self._emit(argv, piped=frame.piped)
+            frame.words, frame.fed = [], []
+        frame.splits, frame.piped = [], False
+
+    def _emit(self, argv: list[str], *, piped: bool) -> None:
+        """Record a command, without assignments and keywords before its name."""
+        start = 0
+        while start < len(argv) and (argv[start] in _OPENING or self._assigns(argv[start])):
+            start += 1
+        argv = argv[start:]
+        if not argv:
+            return
+        if ("{" in argv[0]) != ("}" in argv[0]):
+            argv[0] = argv[0].strip("{}")  # zsh needs no space here
+        if argv[0] in _DECLARING:
+            for word in argv:
+                self._assigns(word)
+        if argv[0] in _LOOPS and argv[1:2] and argv[1] in self._called:
+            self.scanned += [ScannedCommand((word,), piped=False) for word in argv[3:]]
+        self.scanned.append(ScannedCommand(tuple(argv), piped))
+
+    @cached_property
+    def _called(self) -> set[str]:
+        """The variables used as the name of a command."""
+        return set(_CALLED.findall(self.text))
+
+    def _assigns(self, word: str) -> bool:
+        assignment = _ASSIGNMENT.match(word)
+        if not assignment:
+            return False
+        name, more, value = assignment.groups()
+        old = self.values.get(name, "") if more else ""
+        self.values[name] = (old + value)[:_MAX_VALUE_CHARS]
+        if _CARRIER.search(name):
+            self.nested.append(value)
+        return True
+
+    def _argument(self, frame: _Frame) -> None:
+        start = self.at
+        first = not frame.words or frame.words[-1] in _OPENING
+        inner, nested = len(self.scanned), len(self.nested)
+        word = self._whole_word()
+        raw = self.text[start : self.at]
+        if first and raw.startswith(("$(", '"$(')):
+            self.naming += self.scanned[inner:]
+        elif first and raw.startswith(("`", '"`')):
+            self.nested += [f"{command} | sh" for command in self.nested[nested : nested + 1]]
+        if self.text.startswith(("<", ">"), self.at) and _DESCRIPTOR.fullmatch(raw):
+            return
+        # bash reads an index up to its end, over comments and newlines.
+        self.doubtful |= first and "[" in raw[1:] and "]" not in raw
+        if raw in {"{", "}"}:
+            self._finish(frame)
+            return
+        if first and raw == "case":
+            frame.opened.append("case")
+        elif first and raw == "esac" and frame.opened[-1:] == ["case"]:
+            frame.opened.pop()
+        frame.words.append(word)
+
+    def _whole_word(self) -> str:
+        start = self.at
+        word = self.word()
+        if self._pending and "\n" in self.text[start : self.at]:
+            for heredoc in self._pending:
+                heredoc.certain = False
+            self._pending.clear()
+        return word
+
+    def _redirect(self, frame: _Frame) -> None:
+        sign = self.take(_REDIRECT)
+        if sign in {"<<", "<<-"} and frame.arithmetic:
+            return
+        self.take(_SPACES)
+        if sign in {"<<", "<<-"}:
+            self._heredoc(frame, tabs=sign == "<<-")
+            return
+        word = self._whole_word()
+        target = strip_marks(word)
+        if sign == "<<<":
+            frame.fed.append(word)
+        elif target and not (sign in {">&", "<&"} and _DUPLICATE.fullmatch(target)):
+            self.targets.append(target)
+
+    def _heredoc(self, frame: _Frame, *, tabs: bool) -> None:
+        # In an index << is a shift, and what then looks like a body is not one.
+        self.doubtful |= "[" in self.text[self.text.rfind("\n", 0, self.at) + 1 : self.at]
+        raw = self.take(_DELIMITER)
+        if not raw:
+            self.doubtful = True
+            return
+        delimiter = strip_quotes(raw)
+        heredoc = _Heredoc(delimiter, quoted=delimiter != raw, tabs=tabs)
+        frame.heredocs.append(heredoc)
+        self._pending.append(heredoc)
+
+    def _body(self, heredoc: _Heredoc) -> None:
+        """Skip the body of a heredoc. If it may not be one, read it as commands."""
+        self._pending = [other for other in self._pending if other is not heredoc]
+        start = line = self.at
+        while heredoc.certain and not self.doubtful and line <= len(self.text):
+            end = self._end_of_line(line)
+            text = self.text[line:end]
+            if (text.lstrip("\t") if heredoc.tabs else text) == heredoc.delimiter:
+                self._data(self.text[start:line], quoted=heredoc.quoted)
+                self.at = min(end + 1, len(self.text))
+                return
+            line = end + 1
+        self.doubtful = True
+
+    def _data(self, body: str, *, quoted: bool) -> None:
+        self.bodies.append(body)
+        if quoted:
+            return
+        scanner = CommandScanner(body, self.values)
+        scanner.depth = self.depth + 1
+        scanner.expand()
+        self.scanned += scanner.scanned
+        self.nested += scanner.nested
+        self.targets += scanner.targets
+        if scanner.doubtful or "\\\n" in body:  # a continued line may hide the end of the body
+            self.nested.append(body)

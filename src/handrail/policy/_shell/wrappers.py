@@ -1,0 +1,242 @@
+"""Programs that run other programs, as data; and the commands inside such a command.
+
+For deny and ask rules: a command that never runs may be found, but none that runs is missed.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+
+SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox".split())
+_AWK = frozenset("awk gawk mawk nawk busybox".split())
+_INTERPRETERS = _AWK | frozenset(
+    """
+    python pypy perl ruby node nodejs deno bun php lua tclsh osascript pwsh expect guile
+    Rscript julia groovy elixir ipython
+    """.split()
+)
+_WRAPPERS = SHELLS | frozenset(
+    """
+    env sudo doas su runuser gosu setpriv pkexec sg nice nohup timeout gtimeout time stdbuf setsid
+    ionice chrt taskset numactl watch xargs parallel sem eval trap command builtin exec coproc
+    chroot unshare nsenter strace ltrace gdb lldb perf valgrind script flock lockf ssh mosh
+    autossh sshpass rsh entr at batch systemd-run start-stop-daemon daemon daemonize screen tmux
+    rlwrap unbuffer xvfb-run dbus-run-session fakeroot proot bwrap firejail catchsegv cgexec
+    prlimit choom cpulimit setarch linux32 linux64 torsocks torify proxychains proxychains4
+    hyperfine watchexec nodemon concurrently npx bunx pnpx uvx pipx dotenv direnv lxc-attach
+    distrobox toolbox wsl ifne chronic run-one tini dumb-init chpst envdir setuidgid softlimit
+    noglob nocorrect repeat - function alias set mapfile readarray . source
+    """.split()
+)
+_READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
+"""Programs that run their input."""
+_JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
+"""Programs that join their arguments and pass them to a shell."""
+
+
+def _table(text: str) -> dict[str, frozenset[str]]:
+    """Read a table: names before the colon, words after it."""
+    rows = (line.split(":") for line in text.split("\n") if ":" in line)
+    return {name: frozenset(words.split()) for names, words in rows for name in names.split()}
+
+
+_FOLLOWED = _table("""
+    find: -exec -execdir -ok -okdir
+    fd fdfind: -x -X --exec --exec-batch
+    git: run foreach -x --exec --upload-pack --receive-pack --extcmd -O --open-files-in-pager
+    tar: -I --use-compress-program --to-command -F --info-script --rsh-command
+    rsync: -e --rsh --rsync-path
+    scp sftp: -S
+    sort: --compress-program
+    split: --filter
+    rg: --pre --hostname-bin
+    man: -P --pager -H --html
+    cargo: -x -s
+    nix-shell: --run --command
+    ansible: -a
+""")
+"""Words that are followed directly by another command."""
+_LAUNCHED = _table("""
+    docker podman nerdctl docker-compose lxc: run exec create
+    kubectl oc: exec run debug
+    npm pnpm yarn bundle mise asdf: exec x dlx run --
+    uv poetry pipenv pdm rye pixi hatch conda mamba micromamba: run tool
+    aws-vault op doppler flatpak snap heroku fly gcloud vagrant adb machinectl: exec run ssh shell
+    nix: run shell develop
+""")
+"""Words that are followed by another command, with options in between."""
+
+_LINE = re.compile(r"[\s;&|<>()$`{}'\"\\]")
+"""Characters that make a word a possible shell command."""
+_SPACE = re.compile(r"\s")
+_CARRIERS = tuple(
+    """
+    exec command program pager editor fsmonitor external askpass rsh pack pre hostname-bin html
+    helper textconv clean smudge process cmd filter driver browser
+    """.split()
+)
+"""Ends of the names of settings whose value some program runs."""
+_CODE = re.compile(r"-\w*[ceEr]|--(?:eval|print|exec|execute|command|run)")
+"""Options of interpreters that take a program as text."""
+_LOOKUPS = {("-v",), ("-V",)}
+"""Arguments with which ``command`` only looks up a program."""
+_GLOB = re.compile(r"[*?\[]")
+_RUNNING = _WRAPPERS | _INTERPRETERS | _LAUNCHED.keys() | _FOLLOWED.keys()
+_MAX_SUFFIXES = 64
+"""Suffixes kept in full. Later ones are cut to this length, or time would be quadratic."""
+_MIN_OPTION_CHARS = 4
+"""An abbreviated option is longer than this."""
+_MAX_NESTED_SETTINGS = 3
+"""Nested settings, as in ``--checkpoint-action=exec=...``."""
+_MAX_JOINED_COMMANDS = 2
+"""Commands made by joining the arguments of one command."""
+
+
+@dataclass(slots=True)
+class InnerCommands:
+    """The commands that one command may run, and the texts that a shell would read."""
+
+    commands: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    nested: list[str] = field(default_factory=list[str])
+
+
+def program_name(name: str) -> str:
+    """Return the last part of a program's path. In zsh, ``=curl`` is the path of ``curl``."""
+    return name.rpartition("/")[2].removeprefix("=")
+
+
+def runs_others(program: str) -> bool:
+    """Return whether a program runs other commands or program text."""
+    name = program_name(program)
+    return bool({name, _without_version(name)} & (_WRAPPERS | _INTERPRETERS))
+
+
+def runs_its_input(command: tuple[str, ...]) -> bool:
+    """Return whether a command may run the content of a file or of a pipe."""
+    name = program_name(command[0])
+    return (
+        name in _READERS or _without_version(name) in _READERS or command[0].startswith(("./", "/"))
+    )
+
+
+def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
+    """Return what a command may run. With ``opened``, every word can start a command."""
+    inner = InnerCommands()
+    name = program_name(argv[0])
+    if _SPACE.search(argv[0]):
+        inner.nested.append(argv[0])
+    if opened or (name in _WRAPPERS and argv[1:2] not in _LOOKUPS):
+        _add_all_inner(argv, inner)
+    elif _without_version(name) in _INTERPRETERS:
+        inner.nested += _program_texts(argv, everywhere=name in _AWK)
+    elif name in _LAUNCHED:
+        at = next((at for at, word in enumerate(argv) if word in _LAUNCHED[name]), len(argv))
+        _add_all_inner(argv[at:], inner)
+    elif name in _FOLLOWED:
+        _add_followers(argv, _FOLLOWED[name], inner)
+    inner.nested += _commands_in_values(argv)
+    return inner
+
+
+def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield the parts of arguments that some program runs."""
+    for word in argv[1:]:
+        head, sign, value = word.partition("=")
+        for _ in range(_MAX_NESTED_SETTINGS):
+            if sign and (value.startswith("!") or head.lower().endswith(_CARRIERS)):
+                yield value.lstrip("!")
+            head, sign, value = value.partition("=")
+        if "ext::" in word:
+            yield word.partition("ext::")[2]
+        if "[" in word and ("$(" in word or "`" in word):
+            yield word  # bash evaluates an index even where the word was quoted
+
+
+def _without_version(name: str) -> str:
+    """Return the name of an interpreter without its version."""
+    return name.rstrip("0123456789.")
+
+
+def _add_all_inner(argv: tuple[str, ...], inner: InnerCommands) -> None:
+    """Add every suffix, and every word that could be a shell command."""
+    for start in range(1, len(argv)):
+        inner.commands.append(
+            argv[start:] if start <= _MAX_SUFFIXES else argv[start : start + _MAX_SUFFIXES]
+        )
+    for word in argv[1:]:
+        if _LINE.search(word):
+            inner.nested.append(word)
+        if "=" in word:
+            inner.nested.append(word.partition("=")[2])
+        if word.startswith("-"):
+            inner.nested.append(word[2:])
+    joining = (at for at, word in enumerate(argv) if program_name(word) in _JOINING)
+    inner.nested += [" ".join(argv[at + 1 :]) for at in islice(joining, _MAX_JOINED_COMMANDS)]
+
+
+def _program_texts(argv: tuple[str, ...], *, everywhere: bool) -> Iterator[str]:
+    """Yield the words that an interpreter reads as a program."""
+    for before, word in pairwise(argv):
+        if (everywhere or _CODE.fullmatch(before)) and _LINE.search(word):
+            yield word
+
+
+def _add_followers(argv: tuple[str, ...], markers: frozenset[str], inner: InnerCommands) -> None:
+    """Add the command after each marker. If it is a wrapper, add everything in it, and stop."""
+    for command in _commands_after(argv, markers):
+        inner.commands.append(command)
+        if _SPACE.search(command[0]):
+            inner.nested.append(command[0])
+        if (
+            program_name(command[0]) in _RUNNING
+            or _without_version(program_name(command[0])) in _RUNNING
+        ):
+            _add_all_inner(command, inner)
+            return
+
+
+def _commands_after(argv: tuple[str, ...], markers: frozenset[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the commands that follow a marker, or are attached to one."""
+    for at, word in islice(enumerate(argv), _MAX_SUFFIXES):
+        option, _, value = word.partition("=")
+        rest = argv[at + 1 :]
+        if len(option) > _MIN_OPTION_CHARS and any(marker.startswith(option) for marker in markers):
+            yield (value, *rest) if value else rest or ("",)
+        elif word in markers:
+            yield rest or ("",)
+        elif word[:2] in markers:
+            yield (word[2:], *rest)
+
+
+def matches(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Return whether a command may be the one that a rule names.
+
+    The path of the program is ignored, and so are options between the words, each with or without
+    a value. A pattern matches every word that it could expand to.
+    """
+    if not argv or not words or not _may_be(program_name(argv[0]), words[0]):
+        return False
+    last = len(words) - 1
+    seen = {0}  # how many of the further words may have been seen by now
+    valued = set[int]()  # the same, where an option has just been skipped
+    for token in argv[1:]:
+        if last in seen:
+            return True
+        further = {n + 1 for n in seen if _may_be(token, words[n + 1])}
+        if token.startswith("-"):
+            seen, valued = further | seen, seen
+        else:
+            seen, valued = further | valued, set[int]()
+    return last in seen
+
+
+def _may_be(token: str, word: str) -> bool:
+    if token == word or not (glob := _GLOB.search(token)):
+        return token == word
+    if not word.startswith(token[: glob.start()]):
+        return False
+    return re.match(fnmatch.translate(token.replace("[^", "[!")), word) is not None

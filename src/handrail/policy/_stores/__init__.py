@@ -1,0 +1,1 @@
+"""Where rules, trust and remembered approvals are stored."""

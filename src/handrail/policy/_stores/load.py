@@ -1,0 +1,176 @@
+"""Load rules: the built-in ones and those of the system, the user and the workspace, as one policy.
+
+A workspace's rules are ignored until the user has trusted their exact content. If another file
+cannot be read, every call is denied.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from handrail import READ, Access
+from handrail._support.private_files import read_private_file
+from handrail.permissions import Origin
+from handrail.policy._decisions.rulebook import Rulebook
+from handrail.policy._rules.errors import InvalidRule, ProblemKind, RuleProblem
+from handrail.policy._rules.mode import Mode, strictest
+from handrail.policy._rules.parse import RuleFile, parse
+from handrail.policy._rules.paths import RulePaths
+from handrail.policy._rules.rule import Level, Rule, Touch
+from handrail.policy._stores.trust import Trust, digest
+
+BuiltinName: TypeAlias = Literal["read_only", "development"]
+"""Built-in rules: commands that only read, and commands of a development workspace."""
+PRIVATE = Origin("private paths", kind="built-in")
+
+
+def builtin_rules(*names: BuiltinName) -> tuple[Rule, ...]:
+    """Return built-in rules. Their examples are checked by tests, not on every load."""
+    return tuple(
+        rule
+        for name in names
+        for rule in parse(
+            files("handrail.policy").joinpath(f"{name}.toml").read_text(encoding="utf-8"),
+            file=f"{name}.toml",
+            level=Level.BUILT_IN,
+            check=False,
+        ).rules
+    )
+
+
+def load(  # noqa: PLR0913  each is an option with a default
+    paths: RulePaths,
+    *,
+    mode: Mode | str | None = None,
+    builtin: Iterable[BuiltinName] | None = None,
+    sandboxed: bool = False,
+    shell: Iterable[str] = ("bash",),
+    protected: Iterable[str] = (),
+    private: Iterable[str] = (),
+) -> Rulebook:
+    """Load all rules as one policy.
+
+    ``mode`` overrides the modes of the user's and the workspace's files; without it, the stricter
+    of the two applies. The system file's mode is an upper limit. By default the ``development``
+    rules are included only if ``sandboxed``; pass ``builtin`` to choose.
+    Changes of the files and folders in ``protected`` need approval in every mode. Reading the
+    folders in ``private`` is always denied.
+    """
+    usual: tuple[BuiltinName, ...] = ("read_only", "development") if sandboxed else ("read_only",)
+    rules = list(builtin_rules(*(usual if builtin is None else builtin)))
+    rules += _private_rules(private)
+    problems: list[RuleProblem] = []
+    modes: list[tuple[Level, Mode]] = []
+    try:
+        for level, path in _rule_paths(paths):
+            read = _read_rules(path, level, paths, problems)
+            rules += read.rules
+            if read.mode is not None:
+                modes.append((level, read.mode))
+    except InvalidRule as error:
+        problem = RuleProblem(
+            "invalid",
+            error.reason,
+            error.file,
+            error.line,
+            outcome="denying every call:",
+            hint="run `handrail rules check` for all errors",
+        )
+        return Rulebook(mode=Mode.PLAN, refusal=str(problem), problems=[problem])
+    return Rulebook(
+        rules,
+        mode=_choose_mode(modes, mode),
+        sandboxed=sandboxed,
+        problems=problems,
+        shell=shell,
+        protected=protected,
+    )
+
+
+def _private_rules(folders: Iterable[str]) -> list[Rule]:
+    """Return a rule that denies reading in these folders, if there are any."""
+    reading = frozenset([READ])
+    resources = (Access(READ, f"file:{folder}/**").resource for folder in folders)
+    touches = tuple(Touch(reading, resource) for resource in dict.fromkeys(resources))
+    return (
+        [Rule(decide="deny", origin=PRIVATE, level=Level.BUILT_IN, touches=touches)]
+        if touches
+        else []
+    )
+
+
+def _rule_paths(paths: RulePaths) -> list[tuple[Level, Path]]:
+    named = [
+        (Level.MANAGED, paths.managed),
+        (Level.USER, paths.user),
+        (Level.USER, paths.remembered),
+        (Level.PROJECT, paths.project),
+    ]
+    return [(level, path) for level, path in named if path is not None]
+
+
+def _choose_mode(modes: list[tuple[Level, Mode]], requested: Mode | str | None) -> Mode:
+    in_files = [mode for level, mode in modes if level is not Level.MANAGED]
+    wanted = Mode.of(requested) if requested is not None else strictest(*in_files or [Mode.ASK])
+    return strictest(wanted, *(mode for level, mode in modes if level is Level.MANAGED))
+
+
+def _read_rules(
+    path: Path, level: Level, paths: RulePaths, problems: list[RuleProblem]
+) -> RuleFile:
+    """Return the rules of a file that apply: all of them, only the strict ones, or none."""
+    try:
+        content, others_can_write = _read_file(path, level)
+    except FileNotFoundError:
+        return RuleFile(())
+    except OSError as error:
+        if level is not Level.PROJECT:
+            raise InvalidRule(f"cannot be read: {error.strerror}", file=str(path)) from None
+        hint = "use a readable regular file of at most 1 MiB, in a regular folder"
+        problems.append(_ignored("unreadable", f"cannot be read: {error.strerror}", path, hint))
+        return RuleFile(())
+    if level is Level.PROJECT and not _is_trusted(path, content, paths):
+        reason = "not trusted, or changed since you trusted it"
+        problems.append(_ignored("untrusted", reason, path, "review it with `handrail trust`"))
+        return RuleFile(())
+    read = parse(_decode(content, path), file=str(path), level=level)
+    if level is not Level.PROJECT and others_can_write:
+        problems.append(_exposed(path))
+        strict = tuple(rule for rule in read.rules if rule.decide != "allow")
+        return RuleFile(strict, strictest(read.mode, Mode.ASK) if read.mode else None)
+    return read
+
+
+def _ignored(kind: ProblemKind, reason: str, path: Path, hint: str) -> RuleProblem:
+    return RuleProblem(kind, reason, str(path), outcome="ignoring", hint=hint)
+
+
+def _exposed(path: Path) -> RuleProblem:
+    return RuleProblem(
+        "exposed",
+        "other users can write to the file or its folder",
+        str(path),
+        outcome="ignoring the allow rules of",
+        hint=f"run `chmod go-w {path} {path.parent}`",
+    )
+
+
+def _read_file(path: Path, level: Level) -> tuple[bytes, bool]:
+    if level is Level.PROJECT and path.parent.is_symlink():
+        raise OSError(errno.ELOOP, "its folder is a link")
+    return read_private_file(path)
+
+
+def _is_trusted(path: Path, content: bytes, paths: RulePaths) -> bool:
+    return paths.trust is not None and Trust(paths.trust).has(path, digest(content))
+
+
+def _decode(content: bytes, path: Path) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InvalidRule("the file is not UTF-8", file=str(path)) from None

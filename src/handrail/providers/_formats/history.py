@@ -1,0 +1,209 @@
+"""Prepare a history for any API: pair calls with results, fit ids, and collect losses."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from handrail import Call, File, Image, Result
+from handrail.messages import (
+    Message,
+    Prompt,
+    Reasoning,
+    Reply,
+    ToolResults,
+    TruncatedCall,
+    api_name,
+)
+from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
+from handrail.providers._formats.tolerant import ArgumentObject, arguments, dump, sendable
+
+BodyPart: TypeAlias = dict[str, Any]
+"""A part of a request body."""
+
+IMAGE_TYPES = frozenset(("image/gif", "image/jpeg", "image/png", "image/webp"))
+PDF_TYPES = frozenset(("application/pdf",))
+FAILED = "Failed: "
+"""The prefix of a failed result in APIs that have no flag for it."""
+
+_TEXTUAL = frozenset(
+    f"application/{kind}" for kind in "javascript json sql toml x-sh xml x-yaml yaml".split()
+)
+
+_NO_ARGS = ArgumentObject({}, exact=False)
+
+
+@dataclass(slots=True)
+class Losses:
+    """Collects what an API cannot represent while a history is written."""
+
+    api: str
+    notes: list[str] = field(default_factory=list[str])
+    at: int = 0
+
+    def add(self, what: str) -> None:
+        """Record a loss with the index of its message."""
+        self.notes.append(f"messages[{self.at}]: {what}")
+
+    def text(self, text: str) -> str:
+        """Return text that can be encoded."""
+        encodable = sendable(text)
+        if encodable != text:
+            self.add("an incomplete character in the text is replaced")
+        return encodable
+
+    def args(self, call: Call | TruncatedCall) -> BodyPart:
+        """Return a call's arguments as an object; an empty one if they cannot be sent."""
+        return self._args(call).value
+
+    def args_text(self, call: Call | TruncatedCall) -> str:
+        """Return a call's arguments as JSON text, unchanged if it is an object already."""
+        value, exact = self._args(call)
+        text = call.args if isinstance(call.args, str) else dump(value)
+        return text if exact else dump(value)
+
+    def _args(self, call: Call | TruncatedCall) -> ArgumentObject:
+        if isinstance(call, TruncatedCall):
+            self.add(f"the call {call.id!r} was truncated; it is sent without arguments")
+            return _NO_ARGS
+        value = arguments(call.args)
+        if value is None:
+            self.add(f"the arguments of the call {call.id!r} are not a JSON object; none are sent")
+            return _NO_ARGS
+        if not value.exact:
+            self.add(f"the arguments of the call {call.id!r} are sent as the parsed object")
+        return value
+
+    def is_foreign(self, thought: Reasoning) -> bool:
+        """Whether reasoning cannot be sent because it came from another API."""
+        if thought.api != self.api:
+            self.add(f"reasoning from {thought.api or 'another API'} is omitted")
+        return thought.api != self.api
+
+    def failure_prefix(self, result: Result) -> str:
+        """Return the text before a failed result, for APIs that have no flag for it."""
+        if result.failure:
+            self.add(f"the failure of {result.call_id!r} is marked only in its text")
+        elif result.text.startswith(FAILED):
+            self.add(f"the text of {result.call_id!r} looks like a failure, but it succeeded")
+        return FAILED if result.failure else ""
+
+    def placeholder(self, part: Image | File) -> str:
+        """Return the text in place of a part that the API does not support."""
+        kind, size = sendable(part.media_type), len(part.data)
+        name = f"file {sendable(part.name)!r}" if isinstance(part, File) else "image"
+        self.add(f"the {name} of type {kind} is omitted")
+        return (
+            f"[{name[0].upper()}{name[1:]} ({kind}, {size:,} bytes) omitted: not supported here.]"
+        )
+
+
+def find_losses(
+    write: Callable[[Sequence[Message], Losses], object], messages: Sequence[Message], api: str
+) -> tuple[str, ...]:
+    """Return what an API cannot represent of a history, one message each."""
+    lost = Losses(api)
+    write(messages, lost)
+    return tuple(lost.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMessage:
+    """A message, its index, and the ids of its calls in the request."""
+
+    at: int
+    message: Message
+    calls: tuple[Call | TruncatedCall, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def pair_results(
+        self, results: ToolResults
+    ) -> Iterator[tuple[Call | TruncatedCall, str, Result]]:
+        """Yield each call, its id in the request and its result, in the order of the calls."""
+        by_id = {result.call_id: result for result in results.results}
+        for call in self.calls:
+            yield call, self.ids[call.id], by_id[call.id]
+
+
+def place_messages(messages: Sequence[Message], longest: int = MAX_ID_CHARS) -> list[PlacedMessage]:
+    """Return the messages with their ids. Raises ValueError if calls and results do not match."""
+    times: dict[str, int] = {}
+    placed: list[PlacedMessage] = []
+    before = PlacedMessage(-1, Prompt(()))
+    for at, message in enumerate([*messages, None]):
+        owed = before.calls if isinstance(before.message, Reply) else ()
+        _check_pairs(owed, message.results if isinstance(message, ToolResults) else (), at)
+        if isinstance(message, Reply):
+            calls = tuple(part for part in message.parts if isinstance(part, Call | TruncatedCall))
+            ids = {call.id: fit_id(call.id, times.get(call.id, 0), longest) for call in calls}
+            times |= {call.id: times.get(call.id, 0) + 1 for call in calls}
+            _check_distinct(calls, at)
+            before = PlacedMessage(at, message, calls, ids)
+        elif message is not None:
+            before = PlacedMessage(at, message, owed, before.ids)
+        placed.append(before)
+    return placed[:-1]
+
+
+def _check_pairs(
+    calls: tuple[Call | TruncatedCall, ...], results: tuple[Result, ...], at: int
+) -> None:
+    open_calls = {call.id: call for call in calls}
+    for result in results:
+        if open_calls.pop(result.call_id, None) is None:
+            raise ValueError(
+                f"messages[{at}] has a result for {result.call_id!r}, but the reply before it has "
+                "no such call. Put results directly after the reply with their calls."
+            )
+    for call in open_calls.values():
+        raise ValueError(
+            f"The call {call.id!r} of {call.name!r} in messages[{at - 1}] has no result. "
+            "Add one to a ToolResults message directly after it."
+        )
+
+
+def _check_distinct(calls: tuple[Call | TruncatedCall, ...], at: int) -> None:
+    seen: set[str] = set()
+    for call in calls:
+        if call.id in seen:
+            raise ValueError(f"Two calls in messages[{at}] have the id {call.id!r}.")
+        seen.add(call.id)
+
+
+def call_name(call: Call | TruncatedCall) -> str:
+    """Return the name of a call's tool as APIs accept it."""
+    return api_name(sendable(call.name))
+
+
+def media_type_of(part: Image | File) -> str:
+    """Return the media type without its parameters."""
+    return part.media_type.partition(";")[0].strip().lower()
+
+
+def is_viewable(part: Image | File, kinds: AbstractSet[str]) -> bool:
+    """Whether a part has one of these media types and is not empty. APIs reject empty parts."""
+    return bool(part.data) and media_type_of(part) in kinds
+
+
+def text_of(file: File) -> str | None:
+    """Return the text of a text file, or None for any other file."""
+    kind = media_type_of(file)
+    if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))):
+        return None
+    try:
+        return file.data.decode() or None
+    except UnicodeDecodeError:
+        return None
+
+
+def base64(part: Image | File) -> str:
+    """Encode the bytes of an image or a file as base64 text."""
+    return b64encode(part.data).decode()
+
+
+def data_url(part: Image | File) -> str:
+    """Encode an image or a file as a data URL."""
+    return f"data:{media_type_of(part)};base64,{base64(part)}"

@@ -1,0 +1,152 @@
+"""Read data from a provider. Missing, unknown or mistyped values are tolerated."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from handrail.messages import Usage
+
+Names: TypeAlias = Mapping[str, str]
+"""Maps the name that was sent to a provider to the name of the tool."""
+Data: TypeAlias = Mapping[str, Any]
+"""A JSON object from a provider. No key is certain to exist."""
+
+NO_NAMES: Names = MappingProxyType({})
+NOTHING: Data = MappingProxyType({})
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def text_at(value: Data, key: str) -> str:
+    """Return the text at a key, or an empty text."""
+    content = value.get(key)
+    return content if isinstance(content, str) else ""
+
+
+def count_at(value: Data, key: str) -> int:
+    """Return the number at a key, or 0."""
+    content = value.get(key)
+    return content if isinstance(content, int) and content > 0 else 0
+
+
+def object_at(value: Data, key: str) -> Data:
+    """Return the object at a key, or an empty one."""
+    content = value.get(key)
+    return cast("Data", content) if isinstance(content, Mapping) else NOTHING
+
+
+def objects_at(value: Data, key: str) -> Iterator[Data]:
+    """Yield the objects in the list at a key. Other values are skipped."""
+    content = value.get(key)
+    if isinstance(content, list | tuple):
+        yield from (item for item in cast("list[Any]", content) if isinstance(item, Mapping))
+
+
+def args_at(value: Data, key: str) -> str:
+    """Return the arguments at a key as JSON text. Text is returned unchanged."""
+    content = value.get(key)
+    if isinstance(content, str):
+        return content
+    return "" if content is None else dump(content)
+
+
+def larger_usage(usage: Usage, other: Usage) -> Usage:
+    """Return the larger of each count. Counts grow while a reply is received."""
+    return Usage(
+        input_tokens=max(usage.input_tokens, other.input_tokens),
+        output_tokens=max(usage.output_tokens, other.output_tokens),
+        cached_tokens=max(usage.cached_tokens, other.cached_tokens),
+    )
+
+
+def dump(value: object) -> str:
+    """Return a value as compact JSON text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_complete(text: str) -> bool:
+    """Whether a text is a complete JSON object, list or string.
+
+    Only these show where they end. More digits of a number could follow.
+    """
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def is_broken_off(text: str) -> bool:
+    """Whether a text is valid JSON except that its end is missing."""
+    try:
+        json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    except RecursionError:
+        return False
+    return False
+
+
+def join_surrogates(text: str) -> str:
+    """Join surrogate pairs that were split."""
+    if not _HALF.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def sendable(text: str) -> str:
+    """Return text that UTF-8 can encode. A lone surrogate becomes U+FFFD."""
+    return _HALF.sub("\ufffd", join_surrogates(text))
+
+
+class ArgumentObject(NamedTuple):
+    """Arguments as an object."""
+
+    value: dict[str, Any]
+    exact: bool
+    """Whether the text can be sent unchanged."""
+
+
+def arguments(args: Mapping[str, Any] | str) -> ArgumentObject | None:
+    """Parse arguments as an object, also from JSON inside a JSON string. None if that fails."""
+    try:
+        value, exact = _load(args if isinstance(args, str) else dump(dict(args)))
+        if isinstance(value, str):
+            value, exact = _load(value)[0], False
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return ArgumentObject(cast("dict[str, Any]", value), exact) if isinstance(value, dict) else None
+
+
+def _load(text: str) -> tuple[Any, bool]:
+    value = json.loads(
+        text, object_pairs_hook=_pairs, parse_float=_number, parse_constant=_refuse_constant
+    )
+    again = dump(value)
+    if _HALF.search(again) or _HALF.search(text):
+        return json.loads(sendable(again)), False
+    return value, True
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise ValueError("Duplicate key.")
+    return read
+
+
+def _number(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError("Number too large.")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not valid JSON.")

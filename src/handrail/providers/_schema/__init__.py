@@ -1,0 +1,1 @@
+"""Reduce a tool's JSON Schema to what an API supports."""

@@ -1,0 +1,1 @@
+"""The first tier: bubblewrap, with namespaces and mounts."""

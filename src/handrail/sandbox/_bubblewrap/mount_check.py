@@ -1,0 +1,137 @@
+"""Checks that bubblewrap mounted what its options say.
+
+Bubblewrap resolves paths outside the sandbox, where running commands may replace them by links. A
+mount could then show another folder, or be in another place. So the mounts of a command are
+checked before it runs. In a writable folder, each mount must show the path that it covers.
+Elsewhere, only the mounts of the system and of the view are allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+_ESCAPED: Final = re.compile(rb"[ \t\n\\]")
+_HOST: Final = Path("/proc/self/mountinfo")
+MountSource: TypeAlias = tuple[bytes, bytes]
+"""What a mount shows: a device, and a path in its file system."""
+
+
+class Mount(NamedTuple):
+    """One line of the kernel's list. Paths are not decoded, because there are many."""
+
+    device: bytes
+    shows: bytes
+    point: bytes
+    rest: bytes
+    """Its options, with "ro" or "rw" first, and the kind of its file system."""
+
+    @property
+    def is_tmpfs(self) -> bool:
+        """Whether it is an empty file system in memory."""
+        return self.shows == b"/" and b" - tmpfs " in self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class MountPlan:
+    """The expected mounts, in addition to the view of the system."""
+
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Paths that must be read-only."""
+    covers: tuple[str, ...]
+    """Mount points that show something else than the path outside."""
+    stand_ins: tuple[str, ...]
+    """Sources that those may show, in addition to an empty folder."""
+
+
+def count_added(text: bytes) -> Counter[bytes]:
+    """Count how many more mounts each point has than in this process; fewer are below zero."""
+    return _subtract(_parse_mounts(text), _count_points(_parse_mounts(read_host_mounts())))
+
+
+def read_host_mounts() -> bytes:
+    """Read the kernel's list for this process."""
+    return _HOST.read_bytes()
+
+
+class MountCheck:
+    """The mounts of this process, prepared for comparison with those of a command."""
+
+    def __init__(self, plan: MountPlan, view: Counter[bytes], text: bytes) -> None:
+        host = _parse_mounts(text)
+        self._known = {mount[:3] for mount in host}
+        self._sources = {mount.point: (mount.device, mount.shows) for mount in host}
+        self._written = _kernel_paths(plan.written)
+        self._below = tuple(path + b"/" for path in self._written)
+        self._host = _count_points(mount for mount in host if not self._is_inside(mount.point))
+        covers = _kernel_paths(plan.covers)
+        self._others = Counter(point for point in covers if not self._is_inside(point))
+        self._others.update(view)
+        self._covers = sorted(point for point in covers if self._is_inside(point))
+        self._fine = {self._source_at(path) for path in _kernel_paths(plan.stand_ins)}
+        self._kept = _kernel_paths(plan.kept)
+
+    def holds(self, text: bytes) -> bool:
+        """Return whether these are exactly the mounts of the system, the view and the plan."""
+        mounts = _parse_mounts(text)
+        inside = [mount for mount in mounts if self._is_inside(mount.point)]
+        top = {mount.point: mount.rest for mount in inside}
+        outside = _subtract((mount for mount in mounts if mount.point not in top), self._host)
+        return (
+            outside == self._others
+            and self._are_honest(inside)
+            and all(path in top for path in self._written)
+            and all(top.get(path, b"").startswith(b"ro") for path in self._kept)
+        )
+
+    def _is_inside(self, point: bytes) -> bool:
+        return point.startswith(self._below) or point in self._written
+
+    def _are_honest(self, inside: Iterable[Mount]) -> bool:
+        """Return whether each mount shows the path that it covers, or is an expected cover."""
+        strange = [
+            mount
+            for mount in inside
+            if mount[:2] != self._source_at(mount.point) and mount[:3] not in self._known
+        ]
+        return sorted(mount.point for mount in strange) == self._covers and all(
+            mount[:2] in self._fine or mount.is_tmpfs for mount in strange
+        )
+
+    def _source_at(self, path: bytes) -> MountSource:
+        """Return what is at a real path outside, by the mount that contains it."""
+        top = path
+        while top not in self._sources:
+            top = top.rpartition(b"/")[0] or b"/"
+        if top != path:  # cached for the next command
+            device, shows = self._sources[top]
+            self._sources[path] = device, shows.rstrip(b"/") + path[len(top.rstrip(b"/")) :]
+        return self._sources[path]
+
+
+def _parse_mounts(text: bytes) -> list[Mount]:
+    """Read the kernel's list."""
+    return [Mount(*line.split(b" ", 5)[2:]) for line in text.splitlines()]
+
+
+def _kernel_paths(paths: Iterable[str]) -> tuple[bytes, ...]:
+    """Return paths in the kernel's notation."""
+    return tuple(
+        _ESCAPED.sub(lambda match: b"\\%03o" % ord(match[0]), os.fsencode(path)) for path in paths
+    )
+
+
+def _count_points(mounts: Iterable[Mount]) -> Counter[bytes]:
+    return Counter([mount.point for mount in mounts])
+
+
+def _subtract(mounts: Iterable[Mount], host: Counter[bytes]) -> Counter[bytes]:
+    more = _count_points(mounts)
+    more.subtract(host)
+    return more

@@ -1,0 +1,83 @@
+"""The empty folders that protected names need in the workspace while commands run.
+
+A mount needs a mount point. The folders that bubblewrap creates for that are removed again when no
+command of any process runs in the workspace. Removing one earlier would remove the mount of a
+running command. Each command holds a shared lock. A command that gets the lock exclusively removes
+the folders listed in it, so the next command cleans up after a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from handrail.sandbox._protected import HELD, IN_GIT
+from handrail.sandbox._values import TMP, SandboxUnavailable
+
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class MountPoints:
+    """The lock of one command."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        about = os.lstat(root)
+        self._path = f"{_lock_folder()}/{about.st_dev:x}-{about.st_ino:x}"
+        self._lock = self._lock_shared()
+
+    def _lock_shared(self) -> int:
+        """Take the shared lock; repeat if the file was removed before it was locked."""
+        while True:
+            lock = os.open(self._path, _OPEN, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if os.fstat(lock).st_nlink:
+                return lock
+            os.close(lock)
+
+    def note(self, names: Sequence[str]) -> None:
+        """Record the folders that bubblewrap is going to create."""
+        if names:
+            os.lseek(self._lock, 0, os.SEEK_END)
+            os.write(self._lock, "".join(f"{name}\n" for name in names).encode())
+
+    def release(self) -> None:
+        """Release the lock; if no other command holds it, remove the folders."""
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            self._remove_points()
+        finally:
+            os.close(self._lock)
+
+    def _remove_points(self) -> None:
+        if not os.fstat(self._lock).st_nlink:
+            return  # another command has removed them
+        for name in self._read_names():
+            with contextlib.suppress(OSError):  # not empty, not a folder, or removed: not ours
+                Path(self._root, name).rmdir()
+        Path(self._path).unlink()
+
+    def _read_names(self) -> Iterator[str]:
+        text = os.pread(self._lock, 1 << 20, 0).decode(errors="replace")
+        return (name for name in dict.fromkeys(text.splitlines()) if name in (*HELD, *IN_GIT))
+
+
+def _lock_folder() -> str:
+    """Return a folder for locks that only this user can enter."""
+    path = f"{TMP}/handrail-{os.geteuid()}"  # checked before it is used
+    with contextlib.suppress(FileExistsError):
+        Path(path).mkdir(0o700)
+    about = os.lstat(path)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise SandboxUnavailable(
+            f"{path} must be a folder that only this user can enter. Remove it, then retry."
+        )
+    return path

@@ -1,0 +1,239 @@
+"""The first tier: bubblewrap, which gives a command separate namespaces and mounts."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from handrail.sandbox import _environment as environment
+from handrail.sandbox._bubblewrap.mount_check import (
+    MountCheck,
+    MountPlan,
+    count_added,
+    read_host_mounts,
+)
+from handrail.sandbox._kernel import seccomp
+from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
+from handrail.sandbox._setup import Setup
+from handrail.sandbox._values import TMP, Report, SandboxUnavailable
+
+if TYPE_CHECKING:
+    from handrail.net import Proxy
+    from handrail.sandbox._bubblewrap.mount_points import MountPoints
+    from handrail.sandbox._bubblewrap.network import NetworkBridge
+    from handrail.sandbox._process.running import Process
+
+_ALONE: Final = """
+    --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
+    --disable-userns --die-with-parent --new-session --cap-drop ALL --clearenv
+""".split()
+_VIEW: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+_SETTINGS: Final = tuple(
+    word
+    for name in ("acpi", "fs", "mtrr", "scsi", "sys", "sysrq-trigger")
+    for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
+)
+"""System settings. The kernel lets root write them, even without capabilities."""
+_TEMPORARY: Final = (TMP, f"/var{TMP}")
+"""Private folders are mounted there."""
+_INSTALL: Final = "Install it (`apt-get install bubblewrap`), version 0.8 or later."
+_ON: Final = (
+    "commands can write only the workspace and private temporary folders (mounts)",
+    "files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)",
+    "secrets in the home folder and masked files cannot be read (mounts)",
+    "other processes are invisible; those of a command end with it (process namespace)",
+    "no sockets except on the command's own loopback (network namespace, filter)",
+    "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)",
+    "separate environment; no input, no terminal; limits on memory, files and core dumps",
+)
+_OPEN: Final = (
+    "other files of this system can be read",
+    "file systems mounted while a command runs may be visible and writable to it",
+    "named pipes of other programs can be written, if the user may",
+    "a command can cause an empty file or folder outside while another command starts",
+    "other repositories inside the workspace are not protected",
+    "kernel bugs and processor side channels: use a virtual machine for hostile code",
+)
+
+
+def find_program(root: str) -> str:
+    """Return the bubblewrap program, from a folder that no command can write."""
+    program = shutil.which("bwrap", path=os.pathsep.join(environment.program_folders(root)))
+    if program is None:
+        raise SandboxUnavailable(f"bubblewrap was not found. {_INSTALL}")
+    return os.path.realpath(program)
+
+
+@functools.cache
+def probe(program: str) -> Counter[bytes]:
+    """Run bubblewrap once with every option; a system may have it installed but forbid it.
+
+    Returns:
+        The mount points that it adds to those of this process.
+    """
+    process = subprocess.run(  # noqa: S603  an absolute path outside the workspace
+        [program, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={},
+        timeout=20,
+        check=False,
+    )
+    if process.returncode != 0:
+        error = process.stderr.decode(errors="replace").strip().removeprefix("bwrap: ")
+        raise SandboxUnavailable(
+            f"bubblewrap is installed but does not work: {error or 'no error message'}. "
+            "It needs version 0.8 or later, and user namespaces must be allowed."
+        )
+    return count_added(process.stdout)
+
+
+def _view_options() -> tuple[str, ...]:
+    return (*_VIEW, *_SETTINGS) if os.geteuid() == 0 else _VIEW
+
+
+def _make_bridge(setup: Setup, network: Sequence[str] | Proxy) -> NetworkBridge:
+    # imported here: it loads handrail.net
+    from handrail.sandbox._bubblewrap.network import NetworkBridge
+
+    return NetworkBridge(setup, network)
+
+
+class BubblewrapTier:
+    """Runs commands in bubblewrap."""
+
+    def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
+        self._filter = seccomp.assemble_filter(seccomp.INTERNET)
+        self._program = find_program(setup.root)
+        self._view = probe(self._program)
+        self._setup = setup
+        self._private = [setup.make_folder(name) for name in ("tmp", "var")]
+        self._empty = f"{setup.temporary}/empty"
+        Path(self._empty).touch(0o444)
+        self._bridge = _make_bridge(setup, network) if network else None
+        self.hosts = self._bridge.hosts if self._bridge else ()
+        self.protected = list_protected_names(setup.opened)
+        self._packed_options: dict[ProtectedPaths, bytes] = {}
+        self._last: tuple[ProtectedPaths, bytes, MountCheck] | None = None
+
+    def report(self) -> Report:
+        """Return what namespaces, mounts and the filter enforce."""
+        hosts = (f"these hosts can be reached: {', '.join(self.hosts)}",) if self.hosts else ()
+        return Report("bubblewrap", _ON, (*hosts, *_OPEN))
+
+    def start(
+        self, command: str, cwd: str, variables: Mapping[str, str], *, notes: bool
+    ) -> Process:
+        """Start a command with file descriptors for the output and the notes only."""
+        # imported here: many sandboxes are only made to check that one is available
+        from handrail.sandbox._bubblewrap.launch import LaunchSpec, start_command
+        from handrail.sandbox._bubblewrap.mount_points import MountPoints
+
+        mount_points = MountPoints(self._setup.root)
+        try:
+            protected = self._setup.find_protected()
+            mount_points.note(protected.missing)
+            spec = LaunchSpec(
+                self._setup,
+                self._program,
+                self._filter,
+                self._arguments(protected, cwd, variables),
+                self._bridge,
+                lambda: self._mount_check(protected, read_host_mounts()),
+            )
+            release = functools.partial(self._release, mount_points)
+            return start_command(command, spec, release, notes=notes)
+        except BaseException:
+            mount_points.release()
+            raise
+
+    def _release(self, mount_points: MountPoints) -> None:
+        """Release the lock. The reference keeps the sandbox and its private folders alive."""
+        mount_points.release()
+
+    def _arguments(
+        self, protected: ProtectedPaths, cwd: str, variables: Mapping[str, str]
+    ) -> bytes:
+        """Return the options for bubblewrap, without the command."""
+        if protected not in self._packed_options:
+            self._packed_options[protected] = _pack(self._common_options(protected))
+        own_options = [*_setenv_options(variables), "--chdir", cwd]
+        return self._packed_options[protected] + _pack(own_options)
+
+    def _mount_check(self, protected: ProtectedPaths, mounts: bytes) -> MountCheck:
+        if self._last is None or self._last[:2] != (protected, mounts):
+            check = MountCheck(self._mount_plan(protected), self._view, mounts)
+            self._last = protected, mounts, check
+        return self._last[2]
+
+    def _mount_plan(self, protected: ProtectedPaths) -> MountPlan:
+        """Return the mounts that the options must produce."""
+        setup = self._setup
+        missing = (f"{setup.root}/{name}" for name in protected.missing)
+        bridge_mounts = self._bridge.mounts if self._bridge else {}
+        return MountPlan(
+            written=setup.written,
+            kept=protected.kept,
+            covers=(*_TEMPORARY, *missing, *self._visible_secrets(protected), *bridge_mounts),
+            stand_ins=(*self._private, self._empty, *bridge_mounts.values()),
+        )
+
+    def _visible_secrets(self, protected: ProtectedPaths) -> list[str]:
+        """Return the secrets that other mounts do not hide already."""
+        return [path for path in protected.secret if not _is_hidden(path, self._setup.written)]
+
+    def _common_options(self, protected: ProtectedPaths) -> list[str]:
+        """Return the options that all commands share while the workspace has the same paths."""
+        setup = self._setup
+        missing = [f"{setup.root}/{name}" for name in protected.missing]
+        secret = self._visible_secrets(protected)
+        variables = setup.visible_variables(TMP)
+        words = [*_ALONE, *_setenv_options(variables), *_view_options()]
+        for private, path in zip(self._private, _TEMPORARY, strict=True):
+            words += ("--bind", private, path)
+        between = _folders_between((*protected.kept, *missing, *secret), setup.written)
+        for path in (*setup.written, *between):
+            words += ("--bind", path, path)
+        for path in protected.kept:
+            words += ("--ro-bind", path, path)
+        for path in (*missing, *(path for path in secret if Path(path).is_dir())):
+            words += ("--perms", "0555", "--tmpfs", path, "--remount-ro", path)
+        for path in (path for path in secret if not Path(path).is_dir()):
+            words += ("--ro-bind", self._empty, path)
+        return words + (self._bridge.options() if self._bridge else [])
+
+
+def _folders_between(paths: Iterable[str], written: Sequence[str]) -> list[str]:
+    """Return the folders between a writable folder and the protected paths in it.
+
+    A mount point cannot be renamed, so the protected mounts below it cannot be moved away.
+    """
+    return sorted(
+        {
+            str(folder)
+            for path in paths
+            for folder in Path(path).parents
+            if str(folder) not in written and any(is_beneath(str(folder), top) for top in written)
+        }
+    )
+
+
+def _is_hidden(path: str, written: Sequence[str]) -> bool:
+    """Return whether the private temporary folders hide a path already."""
+    return any(is_beneath(path, top) for top in _TEMPORARY) and not any(
+        is_beneath(path, top) for top in written
+    )
+
+
+def _setenv_options(variables: Mapping[str, str]) -> list[str]:
+    return [word for name, value in variables.items() for word in ("--setenv", name, value)]
+
+
+def _pack(words: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)

@@ -1,0 +1,1 @@
+"""Kernel interfaces: Landlock and system call filters."""

@@ -1,0 +1,133 @@
+"""The second tier: Landlock and a system call filter, for systems without bubblewrap."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from handrail.net import Proxy
+from handrail.sandbox._kernel import landlock, seccomp, syscalls
+from handrail.sandbox._process import script
+from handrail.sandbox._process.pipes import Pipes
+from handrail.sandbox._process.process_tree import ProcessTree, require_markable
+from handrail.sandbox._process.running import PipeReader, Process
+from handrail.sandbox._process.spawn import popen
+from handrail.sandbox._setup import Setup
+from handrail.sandbox._values import Report, SandboxUnavailable
+
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_ON: Final = (
+    "commands can write only the workspace and a private temporary folder (Landlock)",
+    "secrets in the home folder and masked files cannot be read (Landlock)",
+    "no network and no sockets, not even localhost (system call filter)",
+    "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring",
+    "separate environment; no input, no terminal; limits on memory, files and core dumps",
+    "every process of a command ends with it",
+)
+_OPEN: Final = (
+    "modes, times and attributes of files outside can be changed, if the user may change them",
+    "as root, this includes making programs setuid",
+    "files that other programs execute or trust (.git/hooks, .vscode, ...) can be written",
+    "other processes and their temporary files can be seen",
+    "the names of masked files can be listed",
+    "commands keep running if this process is killed",
+    "hosts cannot be allowed",
+)
+_SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"
+_SCOPES_VERSION: Final = 6
+
+
+class LandlockTier:
+    """Runs commands from a thread that restricted itself with Landlock."""
+
+    hosts: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+
+    def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
+        if network:
+            raise SandboxUnavailable("Allowing hosts requires bubblewrap.")
+        if kept := setup.paths_to_keep():
+            raise SandboxUnavailable(f"Protecting {kept[0]} requires bubblewrap.")
+        self._filter = seccomp.assemble_filter(())
+        self._version = syscalls.landlock_version()
+        landlock.require_version(self._version)
+        require_markable()
+        self._setup = setup
+        self._temporary = setup.make_folder("tmp")
+        self._variables = setup.visible_variables(self._temporary)
+        self._ruleset: _Ruleset | None = None
+
+    def report(self) -> Report:
+        """Return what Landlock and the filter enforce."""
+        return make_report(self._version)
+
+    def start(
+        self, command: str, cwd: str, variables: Mapping[str, str], *, notes: bool
+    ) -> Process:
+        """Start a command, which waits until it is marked."""
+        with Pipes() as pipes:
+            output, gate = pipes.output(), pipes.gate()
+            notes_pipe = pipes.extra_output() if notes else None
+            opening = script.wait_for_line(gate.theirs) + (
+                script.open_notes(notes_pipe.theirs) if notes_pipe else ""
+            )
+            words = script.argv(self._setup.shell, command, self._setup.limits, opening=opening)
+            environment = {**self._variables, **variables}
+            process = self._spawn(
+                lambda: popen(
+                    words, output=output.theirs, env=environment, fds=pipes.inherited, cwd=cwd
+                )
+            )
+            tree = ProcessTree(process.pid)
+            os.write(gate.ours, b"\n")
+            os.close(gate.ours)
+        return Process(
+            process,
+            output=PipeReader(output.ours),
+            notes=PipeReader(notes_pipe.ours) if notes_pipe else None,
+            clear=functools.partial(self._clear, tree),
+        )
+
+    async def _clear(self, tree: ProcessTree) -> None:
+        """Kill the processes. The reference keeps the sandbox and its private folder alive."""
+        await tree.clear()
+
+    def _spawn(self, work: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        return landlock.run_restricted(work, [self._current_ruleset()], self._filter)
+
+    def _current_ruleset(self) -> int:
+        """Return the ruleset; make a new one if a folder with hidden entries has changed."""
+        hidden = self._setup.find_secrets()
+        now = landlock.ruleset_key(hidden, self._setup.written)
+        if self._ruleset is None or self._ruleset.state != now:
+            fd = landlock.make_ruleset(self._version, self._list_allowed(hidden))
+            self._ruleset = _Ruleset(now, fd)
+        return self._ruleset.fd
+
+    def _list_allowed(self, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+        yield "/", landlock.LIST
+        for path in landlock.paths_except(hidden):
+            yield path, landlock.READ
+        for top in (*self._setup.written, self._temporary, *_DEVICES):
+            yield top, landlock.MAKE
+            for path in landlock.paths_except(hidden, top):
+                yield path, landlock.WRITE
+
+
+class _Ruleset:
+    """A ruleset of the kernel, and the state that it was made from."""
+
+    def __init__(self, state: object, fd: int) -> None:
+        self.state = state
+        self.fd = fd
+        weakref.finalize(self, os.close, fd)
+
+
+def make_report(version: int) -> Report:
+    """Return what this version of Landlock enforces."""
+    left = _OPEN if version >= _SCOPES_VERSION else (*_OPEN, _SIGNALS)
+    return Report("landlock", _ON, left)

@@ -1,0 +1,1 @@
+"""A running command: started, read, and killed with every process it started."""

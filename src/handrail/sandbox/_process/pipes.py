@@ -1,0 +1,75 @@
+"""The pipes and memory files between this process and one program, all closed in the end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+_HIGH: Final = 10
+"""Above what a shell script is likely to name itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """The end of this process, and the end of the program."""
+
+    ours: int
+    theirs: int
+
+
+class Pipes:
+    """The descriptors of one program. Leaving closes its ends; an error closes ours, too."""
+
+    def __init__(self) -> None:
+        self.inherited: list[int] = []
+        """The descriptors that the program inherits, under the same numbers."""
+        self._theirs: list[int] = []
+        self._ours: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for fd in self._theirs + (self._ours if kind else []):
+            os.close(fd)
+
+    def output(self) -> Pipe:
+        """Make a pipe that this process reads, for a standard stream of the program."""
+        return self._make_pipe(*os.pipe())
+
+    def extra_output(self) -> Pipe:
+        """Make a pipe that this process reads, for an inherited descriptor of the program."""
+        pipe = self.output()
+        self.inherited.append(pipe.theirs)
+        return pipe
+
+    def gate(self) -> Pipe:
+        """Make a pipe that the program reads."""
+        read, write = os.pipe()
+        pipe = self._make_pipe(write, read)
+        self.inherited.append(pipe.theirs)
+        return pipe
+
+    def file(self, content: bytes) -> int:
+        """Make a memory file that the program can read from its start."""
+        fd = os.memfd_create("handrail")
+        self._theirs.append(fd)
+        self.inherited.append(fd)
+        os.write(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+
+    def _make_pipe(self, ours: int, theirs: int) -> Pipe:
+        high = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        os.close(theirs)
+        self._ours.append(ours)
+        self._theirs.append(high)
+        return Pipe(ours, high)

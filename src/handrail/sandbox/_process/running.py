@@ -1,0 +1,166 @@
+"""A running command: its output, its exit code, and killing every process it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.lowlevel
+
+MAX_NOTE_BYTES = 1 << 18
+"""Bytes of a command's notes that are kept; the rest is read and dropped."""
+_CHUNK_BYTES = 1 << 16
+
+
+class PipeReader:
+    """The reading end of a pipe that other processes may hold open indefinitely."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self.buffer = bytearray()
+        self.ended = False
+
+    def take(self, max_bytes: int) -> bytes | None:
+        """Return the available bytes: `b""` at the end, None if there may be more later."""
+        if self.buffer or self.ended:
+            piece = bytes(self.buffer[:max_bytes])
+            del self.buffer[:max_bytes]
+            return piece
+        return self._read(max_bytes)
+
+    def gather(self, max_bytes: int) -> bool:
+        """Buffer the available bytes, so that the writer never blocks; return whether it ended."""
+        while not self.ended and (more := self._read(_CHUNK_BYTES)):
+            self.buffer += more[: max(0, max_bytes - len(self.buffer))]
+        return self.ended
+
+    def close(self, max_bytes: int) -> None:
+        """Buffer the remaining bytes of a pipe without writers, and close it."""
+        self.gather(max_bytes)
+        os.close(self.fd)
+        self.ended = True
+
+    def _read(self, max_bytes: int) -> bytes | None:
+        try:
+            piece = os.read(self.fd, max_bytes)
+        except BlockingIOError:
+            return None
+        self.ended = not piece
+        return piece
+
+
+class Process:
+    """A program in the sandbox. Always call `kill` when you are done with it."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        output: PipeReader,
+        notes: PipeReader | None = None,
+        clear: Callable[[], Awaitable[None]],
+        code: Callable[[int], int] = int,
+    ) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._output = output
+        self._notes = notes
+        self._clear = clear
+        self._exit_code = code
+        self._exit = os.pidfd_open(process.pid)
+        self._quiet = _poll_any(self._exit, notes)
+        self._loud = _poll_any(self._exit, notes, output)
+        self._ending = anyio.Lock()
+        self._sleepers = 0
+        self._killed = False
+        self._closed = False
+
+    async def read(self, max_bytes: int = _CHUNK_BYTES) -> bytes:
+        """Return some of its output; `b""` at the end.
+
+        The output ends with the stream. It also ends when the program has ended and the stream is
+        empty, even if a process that it started still holds the stream open.
+        """
+        while True:
+            over = self._has_ended()  # checked first, so that the last output is not missed
+            piece = self._output.take(max_bytes)
+            if piece is not None or over:
+                await anyio.lowlevel.checkpoint()
+                return piece or b""
+            await self._wait_for(self._loud)
+
+    async def wait(self) -> int:
+        """Wait for the end and return the exit code; negative for a signal, as after `kill`.
+
+        In bubblewrap, a shell that a signal ended has the code 128 plus the signal's number.
+
+        Raises:
+            SandboxUnavailable: The sandbox could not be set up. Its error is in the output.
+        """
+        while not self._has_ended():
+            await self._wait_for(self._quiet)
+        return -signal.SIGKILL if self._killed else self._exit_code(self._process.returncode)
+
+    def notes(self) -> bytes:
+        """Return what it wrote to its second stream: file descriptor 3, or its standard error."""
+        if self._notes is None:
+            return b""
+        self._has_ended()
+        return bytes(self._notes.buffer)
+
+    async def kill(self) -> None:
+        """Kill its remaining processes and wait for them. Ignores cancellation; safe to repeat.
+
+        Its last output can still be read.
+        """
+        with anyio.CancelScope(shield=True):
+            async with self._ending:
+                if not self._closed:
+                    self._killed = not self._has_ended()
+                    await self._clear()
+                    self._process.wait()
+                    while self._sleepers:  # each was woken, and checks again
+                        await anyio.lowlevel.checkpoint()
+                    self._close()
+
+    async def _wait_for(self, either: select.epoll) -> None:
+        """Wait until one of them is readable. Several tasks may wait, each with its descriptor."""
+        own = os.dup(either.fileno())
+        self._sleepers += 1
+        try:
+            await anyio.wait_readable(own)
+        finally:
+            self._sleepers -= 1
+            os.close(own)
+
+    def _has_ended(self) -> bool:
+        """Return whether it has ended; also drain the second stream, so that it never blocks."""
+        notes = self._notes
+        if notes is not None and not notes.ended and notes.gather(MAX_NOTE_BYTES):
+            self._quiet.unregister(notes.fd)
+            self._loud.unregister(notes.fd)
+        return self._process.poll() is not None
+
+    def _close(self) -> None:
+        self._closed = True
+        self._quiet.close()
+        self._loud.close()
+        os.close(self._exit)
+        self._output.close(1 << 20)
+        if self._notes is not None:
+            self._notes.close(MAX_NOTE_BYTES)
+
+
+def _poll_any(exit_: int, *streams: PipeReader | None) -> select.epoll:
+    """Return one file descriptor that is readable when any of them is."""
+    either = select.epoll()
+    either.register(exit_, select.EPOLLIN)
+    for stream in streams:
+        if stream is not None:
+            either.register(stream.fd, select.EPOLLIN)
+    return either

@@ -1,0 +1,63 @@
+"""The script for bash: limits first, on the command's first line, so that line numbers match."""
+
+from __future__ import annotations
+
+import functools
+import resource
+from typing import Final
+
+from handrail import ToolFailed
+from handrail.sandbox._values import ResourceLimits
+
+_MAX_COMMAND_BYTES: Final = 120_000
+"""A little below the kernel's limit for one argument."""
+_KIB: Final = 1024
+
+
+def argv(shell: str, command: str, limits: ResourceLimits, *, opening: str = "") -> list[str]:
+    """Return the arguments that run a command without startup files or an inherited shell."""
+    if "\0" in command:
+        raise ToolFailed("Not run: the command contains a NUL character. Remove it.")
+    if len(command.encode(errors="surrogatepass")) > _MAX_COMMAND_BYTES:
+        raise ToolFailed(
+            f"Not run: the command is longer than {_MAX_COMMAND_BYTES:,} bytes. Write it to a file "
+            "and run that."
+        )
+    text = f"{opening}{_ulimit_command(limits)}; {command}"
+    return [shell, "--noprofile", "--norc", "-c", text, "bash"]
+
+
+def open_notes(fd: int) -> str:
+    """Return code that makes this the file descriptor 3 of the shell."""
+    return f"exec 3>&{fd} {fd}>&-; "
+
+
+def report_ready(fd: int) -> str:
+    """Return code that reports that the shell is ready."""
+    return f"echo >&{fd}; exec {fd}>&-; "
+
+
+def wait_for_line(fd: int) -> str:
+    """Return code that waits for a line, and exits if the pipe closes without one."""
+    return f"read -r -u {fd} || exit 125; exec {fd}<&-; "
+
+
+@functools.lru_cache
+def _ulimit_command(limits: ResourceLimits) -> str:
+    """Return a command that sets soft and hard limits, never above those of this process."""
+    wanted = (
+        ("c", resource.RLIMIT_CORE, 0, 1),
+        ("d", resource.RLIMIT_DATA, limits.memory, _KIB),
+        ("f", resource.RLIMIT_FSIZE, limits.file_bytes, _KIB),
+        ("n", resource.RLIMIT_NOFILE, limits.files, 1),
+        ("u", resource.RLIMIT_NPROC, limits.processes, 1),
+    )
+    return "ulimit " + " ".join(
+        f"-{letter} {clamp_limit(kind, limit) // unit}" for letter, kind, limit, unit in wanted
+    )
+
+
+def clamp_limit(kind: int, limit: int) -> int:
+    """Return a limit that this process can set: no higher than its own."""
+    _, hard = resource.getrlimit(kind)
+    return limit if hard == resource.RLIM_INFINITY else min(limit, hard)

@@ -1,0 +1,56 @@
+"""Starts programs on one thread that lives as long as the process.
+
+The kernel's parent-death signal depends on the thread that started a program, not on the process.
+A worker thread that ends would kill the commands that it started.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+
+class _Spawner:
+    """One thread, started when first needed, and again in a forked process."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._pool = None
+
+    def run(self, work: Callable[[], T]) -> T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "handrail-spawner")
+        return self._pool.submit(work).result()
+
+
+SPAWNER: Final = _Spawner()
+
+
+def popen(
+    argv: Sequence[str],
+    *,
+    output: int,
+    error: int | None = None,
+    env: Mapping[str, str],
+    fds: Sequence[int] = (),
+    cwd: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program without input or terminal, in a new session."""
+    return subprocess.Popen(  # noqa: S603  no shell: arguments are passed unchanged
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output if error is None else error,
+        env=env,
+        pass_fds=fds,
+        cwd=cwd,
+        start_new_session=True,
+    )

@@ -1,0 +1,88 @@
+"""The settings of a sandbox that both tiers need to run a command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from handrail.sandbox import _environment as environment
+from handrail.sandbox._protected import (
+    ProtectedPaths,
+    find_kept,
+    find_protected,
+    find_secrets,
+    is_beneath,
+    list_secret_names,
+)
+from handrail.sandbox._values import ResourceLimits, SandboxUnavailable
+
+
+class Setup:
+    """A workspace, and what commands in it can write and read."""
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        writable: Sequence[str],
+        masked: Sequence[str],
+        read_only: Sequence[str],
+        variables: Mapping[str, str],
+        limits: ResourceLimits,
+    ) -> None:
+        self.root = os.path.realpath(root)
+        if self.root == "/" or not Path(self.root).is_dir():
+            raise SandboxUnavailable(
+                f"{self.root} cannot be a workspace. Choose an existing folder other than /."
+            )
+        shell = shutil.which("bash", path=os.pathsep.join(environment.program_folders(self.root)))
+        if shell is None:
+            raise SandboxUnavailable(
+                "bash was not found in any folder of PATH outside the workspace. Install it."
+            )
+        opened = [os.path.normpath(f"{Path(self.root, path)}") for path in writable]
+        self.shell = shell
+        self.opened = [
+            os.path.relpath(path, self.root) for path in opened if is_beneath(path, self.root)
+        ]
+        """Protected names of the workspace that stay writable."""
+        elsewhere = [os.path.realpath(path) for path in opened if not is_beneath(path, self.root)]
+        self.written = (self.root, *elsewhere)
+        """The workspace and other folders, by their real paths."""
+        self.variables = environment.check_variables(variables)
+        self.limits = limits
+        self._named = list_secret_names(self.root, masked)
+        self._kept = [f"{Path(self.root, path)}" for path in read_only]
+        self.paths_to_keep()  # raises before anything runs
+        self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
+        """A private folder, which is removed with the sandbox."""
+        weakref.finalize(self, shutil.rmtree, self.temporary, ignore_errors=True)
+
+    def make_folder(self, name: str) -> str:
+        """Make a private folder in the private folder."""
+        path = Path(self.temporary, name)
+        path.mkdir(mode=0o700)
+        return str(path)
+
+    def find_secrets(self) -> list[str]:
+        """Return the real paths that no command can read, as of now."""
+        return find_secrets(self._named, self.written)
+
+    def find_protected(self) -> ProtectedPaths:
+        """Return what to protect in the workspace, as of now."""
+        return find_protected(self.root, self.opened, self.find_secrets(), self.paths_to_keep())
+
+    def paths_to_keep(self) -> list[str]:
+        """Return the real paths in the workspace that must stay unchanged, as of now."""
+        return find_kept(self.root, self._kept)
+
+    def visible_variables(self, temporary: str) -> dict[str, str]:
+        """Return the environment variables of every command."""
+        return {
+            **environment.base_variables(self.root, temporary=temporary, shell=self.shell),
+            **self.variables,
+        }

@@ -1,0 +1,42 @@
+"""The values of the sandbox: resource limits, the report, and its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from handrail import HandrailError
+
+GIB = 1 << 30
+TMP = "/tmp"  # noqa: S108  each use says how it is made safe
+
+
+class SandboxUnavailable(HandrailError):
+    """No sandbox is available with these options. The message says why, and what to install."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceLimits:
+    """The hard resource limits of each process. A command can only lower them."""
+
+    memory: int = 8 * GIB
+    """Bytes of data of one process."""
+    file_bytes: int = 2 * GIB
+    """Bytes of the largest file that can be written."""
+    files: int = 4096
+    """Open files of one process."""
+    processes: int = 4096
+    """Processes of this user; ignored if the user is root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A description of what a sandbox enforces and what it does not, for people."""
+
+    tier: str
+    enforced: tuple[str, ...]
+    not_enforced: tuple[str, ...]
+
+    def __str__(self) -> str:
+        enforced = "".join(f"\n  enforced: {line}" for line in self.enforced)
+        not_enforced = "".join(f"\n  not enforced: {line}" for line in self.not_enforced)
+        return f"sandbox: {self.tier}{enforced}{not_enforced}"

@@ -1,0 +1,1 @@
+"""Locates edits in files, and explains why an edit does not match."""

@@ -1,0 +1,1 @@
+"""Files of a workspace: paths, reading, replacing, undoing."""

@@ -1,0 +1,215 @@
+"""The read tool: a file as numbered lines, a page at a time; an image or PDF as content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import add
+from typing import Any
+
+from handrail import READ, Access, Context, File, Image, Text, Tool, ToolFailed, tool
+from handrail._support.visible import describe_unseen, spell_out
+from handrail.tools._descriptions import READ_DESCRIPTION
+from handrail.tools._files.encoding import DecodedText, decode_text, media
+from handrail.tools._files.workspace import OpenPath, Workspace
+
+_DEFAULT_LINES = 2_000
+"""Lines of a page by default."""
+_MAX_LINES = 5_000
+"""Lines of a page if a call asks for more."""
+_MAX_PAGE_CHARS = 50_000
+"""Characters of a page."""
+_MAX_LINE_CHARS = 2_000
+"""Characters of a line; longer lines are clipped."""
+MAX_FILE_BYTES = 16 * 1024 * 1024
+"""Bytes of a file that are read; of a larger file, the beginning."""
+_MAX_SHOWN_CHARS = 2 * _MAX_PAGE_CHARS
+"""Characters of a page with line numbers, and with invisible characters spelled out."""
+_MAX_LINE_NUMBER = 10**12
+_STRIDE_CHARS = 4_096
+_MAX_MEDIA_BYTES = 3_900_000
+"""Bytes of an image or a PDF that is returned; models take no more."""
+
+
+def read(workspace: Workspace) -> Tool[..., Any]:
+    """Make a tool that reads files in a workspace."""
+
+    def touches(file_path: str, **_: object) -> tuple[Access, ...]:
+        return workspace.access(READ, file_path)
+
+    @tool(
+        description=READ_DESCRIPTION,
+        effect=READ,
+        touches=touches,
+        timeout=30.0,
+        max_chars=_MAX_SHOWN_CHARS + 1_000,
+    )
+    def read(
+        file_path: str,
+        offset: int = 1,
+        limit: int = _DEFAULT_LINES,
+        view_range: list[int] | None = None,
+        *,
+        context: Context,
+    ) -> str | list[Text | Image | File]:
+        """Read a file.
+
+        Args:
+            file_path: Path of the file, relative to the workspace.
+            offset: First line to read, from 1.
+            limit: Number of lines to read, at most 5000.
+            view_range: First and last line, such as [10, 20], instead of offset and limit. A last
+                line of 0 or less means the end of the file.
+            context: The context of the call.
+        """
+        first, count = _line_range(offset, limit, view_range)
+        with workspace.file(file_path, context) as found:
+            data = _read_beginning(found)
+        cut = found.stat.st_size > MAX_FILE_BYTES
+        if not cut:
+            workspace.seen.note(found.real, data)
+        kind = media(data)
+        if kind == "text":
+            return _format_page(data, first, count, size=found.stat.st_size)
+        if kind == "binary" or cut or len(data) > _MAX_MEDIA_BYTES:
+            raise ToolFailed(_describe_unreadable(file_path, kind, found.stat.st_size))
+        return _document(file_path, kind, data)
+
+    return read
+
+
+def _line_range(offset: int, limit: int, view_range: Sequence[int] | None) -> tuple[int, int]:
+    """Return the first line to show, and how many lines."""
+    if view_range is None:
+        return min(max(offset, 1), _MAX_LINE_NUMBER), min(max(limit, 1), _MAX_LINES)
+    try:
+        first, last = view_range
+    except ValueError:
+        raise ToolFailed("view_range must be two numbers: the first and last line.") from None
+    first = min(max(first, 1), _MAX_LINE_NUMBER)
+    if 0 < last < first:
+        raise ToolFailed(f"view_range {view_range} ends before it begins.")
+    return first, min(last - first + 1 if last > 0 else _DEFAULT_LINES, _MAX_LINES)
+
+
+def _read_beginning(found: OpenPath) -> bytes:
+    """Return a file's content; of a large file, only whole lines at the beginning."""
+    with open(found.fd, "rb", closefd=False) as file:
+        data = file.read(MAX_FILE_BYTES)
+    if found.stat.st_size <= MAX_FILE_BYTES or data.startswith(_WIDE):
+        return data
+    return data[: data.rfind(b"\n") + 1] or data
+
+
+def _document(path: str, kind: str, data: bytes) -> list[Text | Image | File]:
+    name = path.rpartition("/")[2]
+    caption = Text(f"{name}: {kind}, {len(data):,} bytes")
+    if kind == "pdf":
+        return [caption, File(data, "application/pdf", name)]
+    return [caption, Image(data, f"image/{kind}")]
+
+
+def _describe_unreadable(path: str, kind: str, size: int) -> str:
+    if kind == "binary":
+        return (
+            f"{path!r} is a binary file ({size:,} bytes). Inspect it with a command such as `file` "
+            "or `xxd`."
+        )
+    return f"{path!r} is too large to show ({kind}, {size:,} bytes; limit {_MAX_MEDIA_BYTES:,})."
+
+
+def _format_page(data: bytes, first: int, count: int, *, size: int) -> str:
+    file, cut = decode_text(data), size > MAX_FILE_BYTES
+    text = _with_line_feeds(file)
+    if not text:
+        return "[The file is empty.]"
+    lines, more = _page_lines(_from_line(text, first, cut=cut), count)
+    numbered = _number_lines(lines, first)
+    body = spell_out(numbered)
+    while len(body) > _MAX_SHOWN_CHARS:  # a spelled out character takes up to eight times the room
+        lines, more = lines[: len(lines) // 2], True
+        numbered = _number_lines(lines, first)
+        body = spell_out(numbered)
+    notes = _notes(file, describe_unseen(numbered), cut=cut and not more)
+    if more:
+        last = first + len(lines) - 1
+        notes.append(
+            f"Lines {first:,} to {last:,} of a file of {size:,} bytes. To read on, pass "
+            f"offset={last + 1}."
+        )
+    return "\n".join([body, *(f"[{note}]" for note in notes)])
+
+
+def _from_line(text: str, first: int, *, cut: bool) -> str:
+    """Return the text from a line on; the lines before it are counted, not split."""
+    start, before = 0, first - 1
+    while before and start < len(text):
+        feeds = text.count("\n", start, start + _STRIDE_CHARS)
+        if feeds < before:
+            start, before = start + _STRIDE_CHARS, before - feeds
+        else:
+            start, before = text.index("\n", start) + 1, before - 1
+    if start < len(text):
+        return text[start:]
+    total = text.count("\n") + (not text.endswith("\n"))
+    what = f"The first {MAX_FILE_BYTES:,} bytes of the file have" if cut else "The file has"
+    raise ToolFailed(f"{what} {total:,} lines; line {first:,} does not exist.{_REST * cut}")
+
+
+def _page_lines(text: str, count: int) -> tuple[list[str], bool]:
+    """Return the lines of a page, and whether there are more.
+
+    The rest is not counted: in a long file, that takes longer than the page itself.
+    """
+    whole = text if len(text) <= _MAX_PAGE_CHARS else _first_lines(text)
+    lines = whole.split("\n", count)
+    rest = lines.pop()
+    if rest and len(lines) < count:  # the last line of a file may have no line ending
+        lines.append(rest)
+        rest = ""
+    if max(map(len, lines)) > _MAX_LINE_CHARS:
+        lines = [_clip(line) for line in lines]
+    return lines, bool(rest) or len(whole) < len(text)
+
+
+def _first_lines(text: str) -> str:
+    """Return as many lines as fit on a page, at least one."""
+    end = text.rfind("\n", 0, _MAX_PAGE_CHARS) + 1 or text.find("\n") + 1
+    return text[:end] if end else text
+
+
+def _with_line_feeds(file: DecodedText) -> str:
+    if file.newline == "\r":
+        return file.text.replace("\r", "\n")
+    if file.newline == "\r\n" or file.mixed:
+        return file.text.replace("\r\n", "\n")
+    return file.text
+
+
+def _clip(line: str) -> str:
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    more = len(line) - _MAX_LINE_CHARS
+    return f"{line[:_MAX_LINE_CHARS]} [clipped: {more:,} more characters in this line]"
+
+
+def _number_lines(lines: Sequence[str], first: int) -> str:
+    return "\n".join(map(add, _numbers(first, len(lines)), lines))
+
+
+@lru_cache(maxsize=64)
+def _numbers(first: int, count: int) -> list[str]:
+    return [f"{number:>6}\t" for number in range(first, first + count)]
+
+
+def _notes(file: DecodedText, unseen: str, *, cut: bool) -> list[str]:
+    """Return notes about line endings, encoding, invisible characters and omitted content."""
+    ends = "Line endings are mixed: LF, CRLF or CR." if file.mixed else _ENDS[file.newline]
+    rest = f"Only the first {MAX_FILE_BYTES:,} bytes of the file were read.{_REST}"
+    return [note for note in (ends, file.note, unseen, rest * cut) if note]
+
+
+_REST = " Use grep or a command for the rest."
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""Marks of encodings in which a line ending is more than one byte."""
+_ENDS = {"\n": "", "\r\n": "Lines end in CRLF.", "\r": "Lines end in CR."}

@@ -1,0 +1,1 @@
+"""grep and glob, over ripgrep."""

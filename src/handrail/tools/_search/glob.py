@@ -1,0 +1,232 @@
+"""The glob tool: finds files by name."""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import accumulate
+from typing import Any, Final
+
+import anyio.to_thread
+
+from handrail import READ, Access, Context, Refused, Tool, ToolFailed, tool
+from handrail.tools._descriptions import GLOB_DESCRIPTION
+from handrail.tools._files.paths import quote_path
+from handrail.tools._files.workspace import Workspace
+from handrail.tools._search.hits import name_order
+from handrail.tools._search.query import SearchEnd, SearchPlace
+from handrail.tools._search.ripgrep import Ripgrep
+from handrail.tools._search.selection import FileSelection
+from handrail.tools._search.shared import (
+    EVERYTHING_SEEN,
+    FOLDER_EXCLUDED,
+    SECONDS,
+    Clock,
+    check_range,
+    describe_end,
+    describe_excluded,
+    is_excluded,
+    open_place,
+)
+
+_DEFAULT_LIMIT: Final = 200
+_MAX_LIMIT: Final = 1_000
+MAX_DATED_FILES: Final = 10_000
+"""Files that are sorted by age; more are sorted by name."""
+_MAX_PAGE_CHARS: Final = 20_000
+
+
+def glob(
+    workspace: Workspace, *, seconds: float = SECONDS, ripgrep: str | None = None
+) -> Tool[..., Any]:
+    """Make a tool that finds files of a workspace by name with ripgrep.
+
+    Args:
+        workspace: The workspace to search.
+        seconds: The time limit of a call; after it, the files found so far are returned.
+        ripgrep: The path of the program. By default it is searched for outside the workspace.
+    """
+    program = Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
+
+    def touches(path: str, **_: object) -> tuple[Access, ...]:
+        return workspace.access(READ, path)
+
+    @tool(
+        description=GLOB_DESCRIPTION,
+        effect=READ,
+        touches=touches,
+        timeout=seconds + 10,
+        max_chars=_MAX_PAGE_CHARS * 2,
+        tags=workspace.tags,
+    )
+    async def glob(
+        pattern: str,
+        path: str = ".",
+        *,
+        include_ignored: bool = False,
+        hidden: bool = False,
+        limit: int = _DEFAULT_LIMIT,
+        call: Context,
+    ) -> str:
+        """Find files by name.
+
+        Args:
+            pattern: Glob pattern, such as "**/*.py", "src/**/test_*.ts" or "docs/*.{md,txt}". "*"
+                stays within one folder; "**/" matches any number of folders.
+            path: Folder that the pattern is relative to.
+            include_ignored: Include files matched by .gitignore and similar.
+            hidden: Include files with a leading dot in their path.
+            limit: Number of files to show, at most 1000.
+            call: The context of the call.
+        """
+        engine = program or Ripgrep.require(outside=workspace.root)
+        check_range("limit", limit, 1, _MAX_LIMIT)
+        if not pattern:
+            raise ToolFailed("The pattern is empty. '**/*' matches every file.")
+        selection = FileSelection(pattern, ignored=include_ignored, hidden=hidden)
+        whole = f"{path.rstrip('/')}/{pattern}"
+        with open_place(workspace, path, call, instead=f"pattern={whole!r}") as place:
+            if place.file is not None:
+                raise ToolFailed(f"{path!r} is a file. Pass a folder as path, or use read.")
+            search = _GlobSearch(workspace, engine, place, Clock(seconds))
+            answer = await search.answer(selection)
+            paths, order = await _sort_paths(answer.listing, place)
+        answer = replace(answer, notes=[describe_end(answer.end, seconds), *answer.notes])
+        hint = "" if paths else _hint(workspace, answer.listing.above, pattern)
+        return _format_answer(answer, paths[:limit], order, hint)
+
+    return glob
+
+
+class _Listing:
+    """The matching files: all of them up to a limit, above it the first ones by name."""
+
+    def __init__(self, selection: FileSelection, workspace: Workspace, above: str) -> None:
+        self.names: list[str] = []
+        """Relative to where the search started."""
+        self.count = 0
+        self.above = above
+        self._picks = selection.picks
+        self._is_hidden = workspace.is_hidden
+
+    def take(self, names: list[str]) -> bool:
+        """Add the next files; always return True, because the files are counted."""
+        picks, is_hidden, above = self._picks, self._is_hidden, self.above
+        picked = [name for name in names if picks(name) and not is_hidden(f"{above}{name}")]
+        self.count += len(picked)
+        self.names += picked
+        if len(self.names) > MAX_DATED_FILES * 4:
+            self.names = nsmallest(_MAX_LIMIT, self.names, key=name_order)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _GlobAnswer:
+    listing: _Listing
+    end: SearchEnd
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _GlobSearch:
+    """The searches of one glob call."""
+
+    workspace: Workspace
+    ripgrep: Ripgrep
+    place: SearchPlace
+    clock: Clock
+
+    async def answer(self, selection: FileSelection) -> _GlobAnswer:
+        """Search. If nothing matches, find out what could have matched."""
+        answer = await self._search(selection)
+        wider = selection.wider()
+        if answer.listing.count or answer.end is SearchEnd.LATE or wider is None:
+            return answer
+        others = await self._search(wider)
+        listing = others.listing
+        if await is_excluded(self.ripgrep, self.place, selection.scope, self.clock):
+            return replace(others, notes=[FOLDER_EXCLUDED * bool(listing.count)])
+        paths = [f"{listing.above}{name}" for name in sorted(listing.names, key=name_order)]
+        return replace(answer, notes=[describe_excluded(listing.count, paths, selection)])
+
+    async def _search(self, selection: FileSelection) -> _GlobAnswer:
+        real = self.place.real
+        listing = _Listing(selection, self.workspace, f"{real}/" if real else "")
+        end = await self.ripgrep.names(
+            self.place, selection.scope, listing.take, seconds=self.clock.seconds_left()
+        )
+        return _GlobAnswer(listing, end)
+
+
+async def _sort_paths(listing: _Listing, place: SearchPlace) -> tuple[list[str], str]:
+    """Return the paths in the order to show, and a description of that order."""
+    if listing.count > MAX_DATED_FILES:
+        names, order = sorted(listing.names, key=name_order), "by name because there are many"
+    else:
+        names = await anyio.to_thread.run_sync(_newest_first, listing.names, place.folder)
+        order = "newest first"
+    return [f"{listing.above}{name}" for name in names], order
+
+
+def _newest_first(names: Sequence[str], folder: int) -> list[str]:
+    dated = sorted((-_modification_time(name, folder), name_order(name), name) for name in names)
+    return [name for _, _, name in dated]
+
+
+def _modification_time(name: str, folder: int) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns
+    except OSError:  # removed in the meantime
+        return 0
+
+
+def _format_answer(answer: _GlobAnswer, paths: Sequence[str], order: str, hint: str) -> str:
+    shown = _fitting([quote_path(path) for path in paths])
+    seen = answer.end in EVERYTHING_SEEN
+    nothing = f"No file matches.{hint}" if seen else "No file found so far."
+    notes = [_describe_count(answer.listing.count, len(shown), order) or nothing]
+    notes += answer.notes
+    return "\n".join([*shown, *(f"[{note}]" for note in notes if note)])
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """Return as many lines as fit, at least one."""
+    fits = bisect(list(accumulate(len(line) + 1 for line in lines)), _MAX_PAGE_CHARS)
+    return lines[: max(fits, 1)]
+
+
+def _describe_count(count: int, shown: int, order: str) -> str:
+    if count <= 1:
+        return "1 file." * count
+    if shown == count:
+        return f"{count:,} files, {order}."
+    return (
+        f"{shown:,} of {count:,} files, {order}. To see others, narrow the pattern or pass a "
+        "folder as path."
+    )
+
+
+def _hint(workspace: Workspace, above: str, pattern: str) -> str:
+    """Return what a pattern that found nothing may have been meant to be."""
+    folder = pattern.removesuffix("/*").rstrip("/")
+    if _is_folder(workspace, f"{above}{folder}"):
+        return f" {folder!r} is a folder: {f'{folder}/**'!r} lists the files in it."
+    if "/" in pattern or "**" in pattern:
+        return ""
+    return f" {f'**/{pattern}'!r} would also search subfolders."
+
+
+def _is_folder(workspace: Workspace, path: str) -> bool:
+    """Return whether a path is a folder that may be shown."""
+    try:
+        fd = workspace.open(workspace.inside(path))
+    except (OSError, Refused, ToolFailed):
+        return False
+    try:
+        return stat.S_ISDIR(os.fstat(fd).st_mode) and not workspace.is_hidden(path)
+    finally:
+        os.close(fd)

@@ -1,0 +1,185 @@
+"""Runs ripgrep as the search engine: without a shell, and with read access only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from handrail import ToolFailed
+from handrail.sandbox import start_read_only
+from handrail.tools._files.paths import is_beneath
+from handrail.tools._search.pattern_errors import pattern_error
+from handrail.tools._search.query import Query, SearchEnd, SearchLine, SearchPlace, SearchScope
+from handrail.tools._search.ripgrep_output import NameReader, RecordReader
+
+_CHUNK_BYTES: Final = 1 << 18
+_SMALL_CHUNK_BYTES: Final = 1 << 14
+_PAUSE_STEP: Final = 0.0001
+_MAX_PAUSE: Final = 0.02
+"""Seconds. Matches arrive in small chunks, and reading each at once costs more than the search."""
+_ALWAYS: Final = (
+    "--no-config",
+    "--no-messages",
+    "--no-require-git",
+    "--no-ignore-global",
+    "--color=never",
+    "--null",
+)
+_REGEX_SIZE: Final = "--regex-size-limit=32M"
+"""Less than the default: larger patterns take a second to compile, and are mistakes."""
+_MAX_FILE_SIZE: Final = "--max-filesize=256M"
+"""For multiline searches, which hold the whole file in memory."""
+_NO_RIPGREP: Final = (
+    "Not run: this tool needs ripgrep (rg), which is not installed. Tell the user to install it, "
+    "for example with: pip install 'handrail[coding]'."
+)
+_MODES: Final = {
+    "content": ("--line-number", "--column", "--no-heading", r"--context-separator=\x00"),
+    "files": ("--files-with-matches",),
+    "count": ("--count",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ripgrep:
+    """A ripgrep program."""
+
+    program: str
+
+    @classmethod
+    def find(cls, *, outside: str) -> Ripgrep | None:
+        """Return the ripgrep of this Python's environment, or else the first on the PATH.
+
+        A program in the workspace is never used: the model could have written it.
+        """
+        for folder in _folders():
+            real = os.path.realpath(f"{folder}/rg")
+            inside = any(is_beneath(path, outside) for path in (os.path.realpath(folder), real))
+            if not inside and Path(real).is_file() and os.access(real, os.X_OK):
+                return cls(real)
+        return None
+
+    @classmethod
+    def require(cls, *, outside: str) -> Ripgrep:
+        """Return the result of ``find``. Raises ToolFailed if ripgrep is not installed."""
+        ripgrep = cls.find(outside=outside)
+        if ripgrep is None:
+            raise ToolFailed(_NO_RIPGREP)
+        return ripgrep
+
+    async def names(
+        self,
+        place: SearchPlace,
+        scope: SearchScope,
+        take: Callable[[list[str]], bool],
+        *,
+        seconds: float,
+    ) -> SearchEnd:
+        """Pass the names of all files to ``take``, in batches, until it returns False."""
+        names = NameReader()
+        argv = [self.program, *_ALWAYS, *_scope_options(scope), "--files"]
+        return await _run(argv, place, lambda chunk: take(names.feed(chunk)), seconds)
+
+    async def lines(
+        self,
+        place: SearchPlace,
+        scope: SearchScope,
+        query: Query,
+        take: Callable[[SearchLine], bool],
+        *,
+        seconds: float,
+    ) -> SearchEnd:
+        """Pass matching lines to ``take``, file by file, until it returns False."""
+        records = RecordReader(query.mode)
+        where = "./" if place.file is None else f"/proc/self/fd/{place.file}"
+        argv = [
+            self.program,
+            *_ALWAYS,
+            *_scope_options(scope),
+            *_query_options(query),
+            "-e",
+            query.pattern,
+        ]
+
+        def feed(chunk: bytes) -> bool:
+            return all(take(line) for line in records.feed(chunk))
+
+        end = await _run([*argv, "--", where], place, feed, seconds)
+        if end is not SearchEnd.ENOUGH:
+            for line in records.rest():
+                take(line)
+        return end
+
+
+def _folders() -> Iterator[str]:
+    yield str(Path(sys.executable).parent)
+    yield from filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))
+
+
+def _scope_options(scope: SearchScope) -> Iterator[str]:
+    if scope.ignored:
+        yield "--no-ignore"
+    if scope.hidden:
+        yield "--hidden"
+    if scope.hidden and not scope.git:
+        yield "--glob=!.git"
+    if scope.type:
+        yield f"--type={scope.type}"
+    elif scope.last:
+        # not --glob: that would find ignored files
+        yield from (f"--type-add=wanted:{name}" for name in scope.last)
+        yield "--type=wanted"
+
+
+def _query_options(query: Query) -> Iterator[str]:
+    yield from _MODES[query.mode]
+    yield from ("--with-filename", "--no-mmap", _REGEX_SIZE)
+    if "$" in query.pattern and not query.fixed:
+        yield "--crlf"  # lets $ match before CRLF, and is slower
+    yield "--ignore-case" if query.ignore_case else "--case-sensitive"
+    if query.fixed:
+        yield "--fixed-strings"
+    if query.multiline:
+        yield from ("--multiline", "--multiline-dotall", _MAX_FILE_SIZE)
+    if query.ordered:
+        yield "--sort=path"
+    if query.mode == "content":
+        yield f"--max-count={query.max_file_matches}"
+        yield f"--before-context={query.before}"
+        yield f"--after-context={query.after}"
+
+
+async def _run(
+    argv: list[str], place: SearchPlace, feed: Callable[[bytes], bool], seconds: float
+) -> SearchEnd:
+    keep = () if place.file is None else (place.file,)
+    running = start_read_only(argv, root=place.root, cwd_fd=place.folder, keep=keep)
+    pause = 0.0
+    try:
+        with anyio.move_on_after(seconds):
+            while chunk := await running.read(_CHUNK_BYTES):
+                if not feed(chunk):
+                    return SearchEnd.ENOUGH
+                if len(chunk) < _SMALL_CHUNK_BYTES:
+                    pause = min(pause + _PAUSE_STEP, _MAX_PAUSE)
+                    await anyio.sleep(pause)
+            return _end_of(await running.wait(), running.errors())
+        return SearchEnd.LATE
+    finally:
+        await running.kill()
+
+
+def _end_of(code: int, errors: bytes) -> SearchEnd:
+    if code in (0, 1):  # matches, or no matches
+        return SearchEnd.WHOLE
+    if code < 0:
+        return SearchEnd.BROKEN
+    if errors.strip():
+        raise pattern_error(errors.decode("utf-8", "replace"))
+    return SearchEnd.UNREADABLE

@@ -1,0 +1,1 @@
+"""The bash tool, its background jobs, and the scan after each command."""

@@ -1,0 +1,262 @@
+"""The bash tool: runs one command in a sandbox. No process of it is left when it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from anyio import to_thread
+
+from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
+from handrail.sandbox import Sandbox, SandboxUnavailable
+from handrail.tools._descriptions import CommandFacts, describe_bash
+from handrail.tools._shell.advice import describe_wait, find_advice
+from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
+from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
+from handrail.tools._shell.leftovers import Scan, ScanReport
+from handrail.tools._shell.state import Shell, quote_command, start_folder
+
+_DEFAULT_TIMEOUT_MS = 120_000
+_MAX_TIMEOUT_MS = 600_000
+_GRACE_SECONDS = 60.0
+"""Seconds after the timeout in which a command is killed and the workspace is scanned."""
+_WATCH_SECONDS = 0.5
+"""Seconds that a new job is watched, in case it fails at once."""
+_MAX_NAMED = 10
+"""Suspicious files that are named in a note."""
+_MAX_CHARS = 30_000
+_NO_SANDBOX = "Not run: the sandbox cannot be set up. Tell the user."
+Report: TypeAlias = Callable[[ScanReport], None]
+"""Receives what commands changed that programs outside the sandbox may execute or follow."""
+
+
+def _ignore(_report: ScanReport) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _CommandRunner:
+    """Runs commands and formats their results."""
+
+    sandbox: Sandbox
+    shell: Shell
+    scan: Scan
+    found: Report
+    facts: CommandFacts
+
+    async def run(
+        self, command: str, timeout_ms: int, context: Context, *, restart: bool
+    ) -> str | Result:
+        """Run a command in the foreground."""
+        if restart:
+            self.shell.forget()
+            if not command.strip():
+                return "The folder and variables of earlier commands were reset."
+        self._check(command, timeout_ms)
+        start, place = start_folder(command), self.shell.folder
+        await to_thread.run_sync(self.scan.begin)
+        try:
+            ended = await run_in_foreground(
+                self.sandbox,
+                command,
+                seconds=timeout_ms / 1000,
+                variables=self.shell.variables,
+                progress=context.progress,
+            )
+        except SandboxUnavailable as error:
+            raise ToolFailed(_NO_SANDBOX) from error
+        finally:
+            self.scan.end()
+        note = await self._scan()
+        if ended.code is None:
+            return Result.fail(
+                context.call_id, FailureKind.TIMEOUT, self._format_timeout(ended, timeout_ms, note)
+            )
+        self.shell.take(ended.left, self.sandbox.root, start)
+        return self._format_result(command, ended, _describe_start(start, place) + note)
+
+    async def start(self, command: str, jobs: Jobs, context: Context) -> str:
+        """Start a command in the background, and check whether it fails at once."""
+        self._check(command, _DEFAULT_TIMEOUT_MS)
+        await to_thread.run_sync(self.scan.begin)
+
+        async def finish() -> str:
+            self.scan.end()
+            return await self._scan()
+
+        variables = dict(self.shell.variables)
+        start = partial(self.sandbox.start, quote_command(command), variables=variables)
+        try:
+            job = await jobs.start(command, start, ended=finish, on_close=context.on_close)
+        except SandboxUnavailable as error:
+            self.scan.end()
+            raise ToolFailed(_NO_SANDBOX) from error
+        except BaseException:
+            self.scan.end()
+            raise
+        await to_thread.run_sync(job.wait, _WATCH_SECONDS, abandon_on_cancel=True)
+        state = "has ended" if job.over else "is running"
+        return f"Job {job.number} {state}. Output so far:\n{format_output(job, 0)}"
+
+    async def _scan(self) -> str:
+        """Scan the workspace, report suspicious files, and return a note for the model."""
+        report = await to_thread.run_sync(self.scan.look)
+        if report.planted or not report.whole:
+            self.found(report)
+        if not report.planted:
+            return ""
+        named = [str(file) for file in report.planted[:_MAX_NAMED]]
+        if len(report.planted) > _MAX_NAMED:
+            named.append(f"and {len(report.planted) - _MAX_NAMED} more")
+        return (
+            "\n[Programs outside the sandbox may execute or follow these changes; mention them to "
+            f"the user: {'; '.join(named)}]"
+        )
+
+    def _check(self, command: str, timeout_ms: int) -> None:
+        if not command.strip():
+            raise ToolFailed("Not run: command is empty.")
+        if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
+            background = " or in the background" * self.facts.has_jobs
+            raise ToolFailed(
+                f"Not run: timeout_ms must be from 1 to {_MAX_TIMEOUT_MS}, got {timeout_ms}. Run "
+                f"longer commands in parts{background}."
+            )
+        if reason := describe_wait(command):
+            raise ToolFailed(f"Not run: {reason[0].lower()}{reason[1:]}")
+
+    def _format_result(self, command: str, ended: FinishedCommand, note: str) -> str:
+        """Return the text for the model about a command that was not stopped."""
+        code = ended.code or 0
+        advice = find_advice(command, ended.text, code, self.facts)
+        notes = f"\n[{advice}]" if advice else ""
+        if ended.left.jobs:
+            notes += self._describe_leftover_jobs(ended.left.jobs)
+        folder = f", folder {self.shell.folder}" if self.shell.folder else ""
+        status = f"[{describe_exit(code)}, {ended.seconds:.1f} s{folder}]"
+        return f"{ended.text.rstrip() or '(no output)'}{notes}{note}\n{status}"
+
+    def _format_timeout(self, ended: FinishedCommand, timeout_ms: int, note: str) -> str:
+        output = f"\nOutput so far:\n{ended.text.rstrip()}" if ended.text.strip() else ""
+        background = ", or set background" * self.facts.has_jobs
+        return (
+            f"Timed out after {timeout_ms / 1000:g} s and was stopped, with every process it "
+            f"started. It may have taken effect in part. Raise timeout_ms{background}. Commands "
+            f"have no stdin.{output}{note}"
+        )
+
+    def _describe_leftover_jobs(self, count: int) -> str:
+        which = "A background process was" if count == 1 else f"{count} background processes were"
+        hint = " To keep one running, set background instead of using &." * self.facts.has_jobs
+        return f"\n[{which} killed when the command ended.{hint}]"
+
+
+def _describe_start(start: str, place: str) -> str:
+    """Explain that the calls of one turn start in the same folder: they were checked together."""
+    if start == place:
+        return ""
+    return (
+        f"\n[Ran in {start or 'the workspace'}, the folder at the start of this turn. The next "
+        f"turn starts in {place or 'the workspace'}.]"
+    )
+
+
+def bash(
+    sandbox: Sandbox,
+    *,
+    shell: Shell | None = None,
+    jobs: Jobs | None = None,
+    scan: Scan | None = None,
+    found: Report = _ignore,
+) -> Tool[..., Any]:
+    """Make a tool that runs shell commands in a sandbox.
+
+    Args:
+        sandbox: The sandbox that confines the commands to the workspace.
+        shell: Keeps the folder and exported variables from one command to the next.
+        jobs: The background jobs. Without it, no command can run in the background.
+        scan: The scan of the workspace after each command; by default one with the usual limits.
+        found: Receives each report that names a suspicious file or is incomplete.
+    """
+    facts = CommandFacts(
+        network=sandbox.network,
+        writable=sandbox.writable,
+        protected=sandbox.protected,
+        has_loopback=sandbox.report().tier != "landlock",
+        keeps_folder=shell is not None,
+        has_jobs=jobs is not None,
+        root=sandbox.root,
+    )
+    runner = _CommandRunner(sandbox, shell or Shell(), scan or Scan(sandbox.root), found, facts)
+    return _without_jobs(runner) if jobs is None else _with_jobs(runner, jobs)
+
+
+def _headline(command: str, *, restart: bool, background: bool = False, **_: object) -> str:
+    """Return the command, and whether it runs in the background."""
+    if restart and not command.strip():
+        return "Reset the folder and variables of earlier commands"
+    return f"In the background: {command}" if background else command
+
+
+def _without_jobs(runner: _CommandRunner) -> Tool[..., Any]:
+    @tool(
+        description=describe_bash(runner.facts),
+        effect=DESTROY,
+        headline=_headline,
+        timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
+        max_chars=_MAX_CHARS,
+        tags=["shell"],
+    )
+    async def bash(
+        command: str = "",
+        *,
+        restart: bool = False,
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        context: Context,
+    ) -> str | Result:
+        """Run a command.
+
+        Args:
+            command: The command for bash.
+            restart: Reset what earlier commands left, such as exported variables.
+            timeout_ms: Milliseconds that the command may run, at most 600000.
+            context: The context of the call.
+        """
+        return await runner.run(command, timeout_ms, context, restart=restart)
+
+    return bash
+
+
+def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
+    @tool(
+        description=describe_bash(runner.facts),
+        effect=DESTROY,
+        headline=_headline,
+        timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
+        max_chars=_MAX_CHARS,
+        tags=["shell"],
+    )
+    async def bash(
+        command: str = "",
+        *,
+        restart: bool = False,
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        background: bool = False,
+        context: Context,
+    ) -> str | Result:
+        """Run a command, or start a job.
+
+        Args:
+            command: The command for bash.
+            restart: Reset what earlier commands left, such as exported variables.
+            timeout_ms: Milliseconds that the command may run, at most 600000.
+            background: Start the command as a job and return at once. Its number is for read_job
+                and stop_job.
+            context: The context of the call.
+        """
+        if background:
+            return await runner.start(command, jobs, context)
+        return await runner.run(command, timeout_ms, context, restart=restart)
+
+    return bash

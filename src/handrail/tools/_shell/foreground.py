@@ -1,0 +1,76 @@
+"""Runs one command in the foreground, and reports its output while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import anyio
+from anyio import to_thread
+
+from handrail.sandbox import Sandbox
+from handrail.tools._shell.head_and_tail import HeadAndTail
+from handrail.tools._shell.state import ShellNotes, add_notes, read_notes
+from handrail.tools._shell.terminal_text import clean_output
+
+_HEAD_BYTES = _TAIL_BYTES = 256 * 1024
+"""Bytes that are kept of the beginning and of the end of the output."""
+_MAX_REPORT_BYTES = 2_000
+"""Bytes of output in one progress event."""
+_REPORT_SECONDS = 0.2
+"""Seconds between two progress events."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCommand:
+    """A command that has ended, with every process it started."""
+
+    text: str
+    code: int | None
+    """Negative for a signal; None if it timed out."""
+    seconds: float
+    left: ShellNotes
+
+
+async def run_in_foreground(
+    sandbox: Sandbox,
+    command: str,
+    *,
+    seconds: float,
+    variables: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> FinishedCommand:
+    """Run a command until it ends or times out. No process of it is left afterwards."""
+    began = time.monotonic()
+    code: int | None = None
+    output, reporter = HeadAndTail(_HEAD_BYTES, _TAIL_BYTES), ProgressReporter(progress)
+    running = sandbox.start(add_notes(command), variables=variables, notes=True)
+    try:
+        with anyio.move_on_after(seconds):
+            while piece := await running.read():
+                output.write(piece)
+                reporter.report(piece)
+            code = await running.wait()
+    finally:
+        await running.kill()
+    took = time.monotonic() - began
+    text = await to_thread.run_sync(output.text)  # slow if there are many control characters
+    return FinishedCommand(text, code, took, read_notes(running.notes()))
+
+
+class ProgressReporter:
+    """Reports the latest output of a command, a little of it at a time."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._latest = b""
+        self._next = 0.0
+
+    def report(self, piece: bytes) -> None:
+        """Add output, and report the latest of it if enough time has passed."""
+        self._latest = (self._latest + piece[-_MAX_REPORT_BYTES:])[-_MAX_REPORT_BYTES:]
+        now = time.monotonic()
+        if now >= self._next:
+            self._progress(clean_output(self._latest))
+            self._latest, self._next = b"", now + _REPORT_SECONDS

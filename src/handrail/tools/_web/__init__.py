@@ -1,0 +1,1 @@
+"""The web_fetch tool: pages of the web as text."""

@@ -1,0 +1,185 @@
+"""The web_fetch tool: fetches public pages of the web as text."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urljoin
+
+import anyio
+from anyio.abc import ByteStream
+
+from handrail import WRITE, Access, HandrailError, Refused, Tool, ToolFailed, Transient, tool
+from handrail.net import Guard, Url, parse_url
+from handrail.tools._descriptions import describe_web_fetch
+from handrail.tools._web.page import ContentType, page_text
+
+if TYPE_CHECKING:
+    from handrail.tools._web.http import FetchOptions, Response
+
+_DEFAULT_GUARD = Guard()
+_DEFAULT_SECONDS = 20.0
+_DEFAULT_MAX_BYTES = 5 << 20
+_MAX_SHOWN_CHARS = 30_000
+"""Characters of one result."""
+_MAX_REDIRECTS = 5
+_PACKAGES = ("httpcore2", "html_to_markdown")
+
+
+def web_fetch(
+    *,
+    guard: Guard = _DEFAULT_GUARD,
+    trust: ssl.SSLContext | None = None,
+    connect: Callable[[str, int], Awaitable[ByteStream]] | None = None,
+    within: float = _DEFAULT_SECONDS,
+    most_bytes: int = _DEFAULT_MAX_BYTES,
+) -> Tool[..., Any]:
+    """Make a tool that reads pages of the web.
+
+    The guard decides which hosts can be reached. ``trust`` has the trusted certificates, by default
+    those of the system. ``connect`` gets an address that the guard has checked, and a port. A
+    request may take ``within`` seconds, and ``most_bytes`` of a page are read.
+    """
+    if not all(map(find_spec, _PACKAGES)):
+        raise HandrailError(
+            "web_fetch needs two more packages. Install them: pip install 'handrail[web]'"
+        )
+
+    @tool(
+        description=describe_web_fetch(guard.ports, (*guard.networks, *guard.names)),
+        effect=WRITE,
+        touches=_touches,
+        idempotent=True,
+        timeout=30.0,
+        max_chars=2 * _MAX_SHOWN_CHARS,
+    )
+    async def web_fetch(url: str, offset: int = 0) -> str:
+        """Fetch a page.
+
+        Args:
+            url: Full URL, with https:// or http://.
+            offset: First character to show, for the next part of a long page.
+        """
+        from handrail.tools._web.http import FetchOptions, dial
+
+        options = FetchOptions(
+            guard=guard, trust=trust, connect=connect or dial, max_bytes=most_bytes
+        )
+        asked = parse_url(url)
+        with anyio.move_on_after(within):
+            final_url, response = await _follow(asked, options)
+            return await _format_response(final_url, response, offset, options)
+        raise Transient(f"Timed out: {asked.host} did not finish within {within:g} s.")
+
+    return web_fetch
+
+
+def _touches(url: str, **_: object) -> Access:
+    try:
+        return Access(WRITE, parse_url(url).resource)
+    except (Refused, ToolFailed):  # the call will fail; the policy must expect any host
+        return Access(WRITE, "net:")
+
+
+async def _follow(url: Url, options: FetchOptions) -> tuple[Url, Response]:
+    """Return the response to a request, after redirects on the same host."""
+    from handrail.tools._web.http import get
+
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = await get(url, options)
+        target = _target(url, response)
+        if target is None or target.host != url.host:
+            return url, response
+        options.guard.check(target.host, target.port)
+        url = target
+    raise ToolFailed(f"{url.host} redirected more than {_MAX_REDIRECTS} times.")
+
+
+def _target(url: Url, response: Response) -> Url | None:
+    """Return the target of a redirect; None if the response is not one."""
+    if response.status not in _REDIRECTS or "location" not in response.headers:
+        return None
+    place = quote(response.headers["location"].encode("latin-1"), safe=_ASCII)
+    try:
+        target = parse_url(urljoin(str(url), place))
+    except (Refused, ToolFailed) as error:
+        raise Refused(f"Not followed: {url} redirects to an invalid URL. {error}") from None
+    except ValueError:
+        raise ToolFailed(f"{url} redirects to an invalid URL.") from None
+    if (url.scheme, target.scheme) == ("https", "http"):
+        raise Refused(f"Not followed: {url} redirects to {target}, which is not encrypted.")
+    return target
+
+
+async def _format_response(url: Url, response: Response, offset: int, options: FetchOptions) -> str:
+    """Return a response as text for the model."""
+    status = f"{response.status} {_PHRASES.get(response.status, '')}".rstrip()
+    target = _target(url, response)
+    if target is not None:
+        options.guard.check(target.host, target.port)
+        return (
+            f"{url}\n{status}\n\nNot followed, because it redirects to another host:\n{target}\n"
+            "To read that page, call web_fetch with its URL."
+        )
+    if response.status // 100 != _GOOD:
+        raise _make_failure(url, response, status)
+    kind = ContentType.of(response.headers.get("content-type", ""))
+    if not kind.readable:
+        raise ToolFailed(f"{url} is {kind.name}. Only text can be fetched.")
+    text = await page_text(response.body, kind, str(url))
+    return f"{url}\n{status}, {kind.name}\n{_format_part(text, offset, cut=response.cut)}"
+
+
+def _format_part(text: str, offset: int, *, cut: bool) -> str:
+    """Return a part of a text, and notes about the rest."""
+    if not text:
+        return "\n(no text)"
+    if not 0 <= offset < len(text):
+        raise ToolFailed(f"offset must be from 0 to {len(text) - 1}, got {offset}.")
+    end = min(offset + _MAX_SHOWN_CHARS, len(text))
+    notes: list[str] = []
+    if end - offset < len(text):
+        notes.append(f"Characters {offset} to {end} of {len(text)}.")
+    if end < len(text):
+        notes.append(f"For more, pass offset={end}.")
+    if cut:
+        notes.append("The end of the page was not read: it is too long.")
+    return "\n".join(["", text[offset:end], *([f"[{' '.join(notes)}]"] if notes else [])])
+
+
+def _make_failure(url: Url, response: Response, status: str) -> ToolFailed | Transient:
+    if response.status in _LATER:
+        wait = _read_retry_after(response.headers.get("retry-after", ""))
+        when = "" if wait is None else f" It asks to wait {wait:g} s."
+        return Transient(f"{url} returned {status}.{when}", retry_after=wait)
+    hint = _HINTS.get(response.status, "")
+    return ToolFailed(f"{url} returned {status}.{hint}")
+
+
+def _read_retry_after(after: str) -> float | None:
+    """Return the seconds of a ``Retry-After`` header, which has seconds or a date."""
+    if after.isdecimal():
+        return float(after[:_MAX_DIGITS])
+    try:
+        return max((parsedate_to_datetime(after) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (TypeError, ValueError):  # not a date, or a date without a time zone
+        return None
+
+
+_GOOD = 2
+_ASCII = "!#$%&'()*+,/:;=?@[]~"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+_MAX_DIGITS = 9
+_HINTS = {
+    401: " It requires a login, which this tool cannot provide. Ask the user for the content.",
+    403: " It does not allow this tool. Use another source.",
+    404: " Check the URL, or start from the site's main page.",
+    410: " The page was removed. Use another source.",
+}

@@ -1,0 +1,234 @@
+"""The English of the project: words and sentences that its prose must not have.
+
+`python tests/english.py` prints the findings in files that are already rewritten, and the listed
+files that are clean or gone. With paths, it prints the findings in those files. With `--shrink`, it
+removes clean and missing files from the list.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import handrail
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(handrail.__file__).parent
+LIST = Path(__file__).parent / "data" / "not-yet-rewritten.txt"
+
+MAX_WORDS = 30
+"""Words of one sentence."""
+
+WORDS = {
+    r"mend(s|ed|ing)?": "fix, repair",
+    r"(?<!is\s)(go|goes|gone|going|went) on": "resume, continue",
+    r"(is|are|was|be) told": "receives, sees, is reported",
+    r"nobody|somebody|anybody|whoever|whichever": "no one, a person, you, any",
+    r"speaks? of|spoke|has something to say": "matches",
+    r"counts? (once|again|no more|only|here|as|too)|(does|do) not count": "applies, is used",
+    r"wires?(?! format)": "API format",
+    r"judg(e|es|ed|ing)|judge?ment": "decide, check, permissions",
+    r"(?<!there\s)(is|are) no(?! longer| more| such| one)": "is not a",
+    r"stands? (in|for|at|behind|there|before|below)": "is in, means",
+    r"what (would )?(become|becomes|became) of": "what happens to",
+    r"all else|what else there is": "everything else",
+    r"side by side": "in parallel",
+    r"tr(ied|ies) again|once more|anew": "retried, again",
+    r"blanks?(?! lines?)": "whitespace, space",
+    r"pictures?": "image",
+    r"words for (you|the model|a model)|in words": "message, text",
+    r"hands(?! over)": "tools, passes",
+    r"(is|was) not there|is there already": "does not exist, already exists",
+    r"(as it is|as they are)( now)?(?=[.,;:)|]|$)": "unchanged, the current",
+    r"of (its|their|your|one's) own": "own, separate",
+    r"of (yours|theirs|ours)": "your, their",
+    r"(the|their|its) like": "and similar",
+    r"(?<!not\s)so (many|long)": "N, how many",
+    r"if (you do not say|unsaid|you say nothing)|unless (it is )?said": "by default",
+    r"nothing was run": "Not run",
+    r"go about it|another way": "try another approach",
+    r"this is not your fault": "(delete it)",
+    r"had (its|an) effect": "taken effect",
+    r"a yes|a no(?!-)|say(s|ing)? (yes|no)": "approval, denial, approve, deny",
+    r"asked about|is asked for": "needs approval",
+    r"floor|gravest|loosens?|looser|tighten": "safeguards, most severe, relax, restrict",
+    r"takes? ((it|them|that|one) )?back": "undo, revoke, forget",
+    r"look(s|ed)? (at|into)": "review, inspect, check",
+    r"handed (back|on|in)|hand (it )?on": "returned, passed",
+    r"thereby|therefore|meanwhile|beneath|henceforth|withal": "so, in the meantime, under",
+    r"knots?|lane|glid(e|er|es)|desk|voices?|door": "group, fast path, stages, opinions, module",
+    r"simply|just|easy|easily|obviously": "(delete it)",
+    r"powerful|seamless|robust|blazing|magic(al)?": "(delete it)",
+    r"colours?|licence|behaviour": "color, license, behavior",
+    r"(author|custom|emphas|final|initial|minim|neutral|normal|optim|organ|priorit|real|recogn"
+    r"|serial|special|standard|summar|synchron|token)is(e|es|ed|ing)": "-ize",
+}
+"""What must not appear, and what to write instead. A space is any whitespace, case is ignored."""
+
+_PATTERNS = [
+    (re.compile(rf"\b(?:{words})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), use)
+    for words, use in WORDS.items()
+]
+_NOT_PROSE = re.compile(
+    r"^```.*?^```$|<!--.*?-->|``[^`]+``|`[^`\n]+`|(?<=\])\([^)\s]+\)|https?://\S+",
+    re.MULTILINE | re.DOTALL,
+)
+_PARAGRAPH = re.compile(r"(?:^(?![ \t]*$|[ \t]*[|#]).*\n?)+", re.MULTILINE)
+_ITEM = re.compile(r"^[ \t]*(?:[-*]|\d+\.)[ \t]+", re.MULTILINE)
+_SENTENCE = re.compile(r"\S.*?(?:[.!?](?=[\s)*\"]|$)|$)", re.DOTALL)
+
+
+class Finding(NamedTuple):
+    """A word or a sentence that has to change."""
+
+    line: int
+    match: str
+    use: str
+
+
+class Prose(NamedTuple):
+    """A text that people or models read, and the line that it begins on."""
+
+    line: int
+    text: str
+    has_sentences: bool
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Every file with prose, by its name in the repository."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    named = {page.relative_to(ROOT).as_posix(): page for page in pages}
+    sources = {
+        f"src/handrail/{path.relative_to(PACKAGE).as_posix()}": path
+        for path in PACKAGE.rglob("*.py")
+    }
+    return dict(sorted((named | sources).items()))
+
+
+def not_yet_rewritten() -> list[str]:
+    """The files that may still have findings."""
+    return LIST.read_text(encoding="utf-8").split()
+
+
+def findings(path: Path) -> list[Finding]:
+    """All that has to change in a file."""
+    text = path.read_text(encoding="utf-8")
+    prose = strings(text) if path.suffix == ".py" else [Prose(1, text, has_sentences=True)]
+    return sorted({finding for one in prose for finding in check(one)})
+
+
+def strings(source: str) -> Iterator[Prose]:
+    """The docstrings of a module, and its strings of more than two words."""
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    parts: set[int] = set()
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts |= {id(value) for value in node.values}
+            text = "".join(
+                str(value.value) if isinstance(value, ast.Constant) else "X"
+                for value in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if id(node) not in parts and len(text.split()) > 2:
+            yield Prose(node.lineno, text, has_sentences=id(node) in docstrings)
+
+
+def check(prose: Prose) -> Iterator[Finding]:
+    """Yield what has to change in a text."""
+    text = _NOT_PROSE.sub(_hide, prose.text)
+    for pattern, use in _PATTERNS:
+        for match in pattern.finditer(text):
+            yield Finding(_line(prose, text, match.start()), " ".join(match[0].split()), use)
+    if prose.has_sentences:
+        yield from _check_sentences(prose, text)
+
+
+def _check_sentences(prose: Prose, text: str) -> Iterator[Finding]:
+    for start, sentence in _sentences(text):
+        words = re.findall(r"[\w'/.-]*\w", sentence)
+        line, begins = _line(prose, text, start), " ".join(words[:6])
+        if sentence.startswith("What ") and not sentence.endswith("?"):
+            yield Finding(line, begins, "a subject that acts")
+        if len(words) > MAX_WORDS:
+            yield Finding(line, begins, f"at most {MAX_WORDS} words")
+
+
+def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Each sentence with where it begins; headings and tables are left out."""
+    for paragraph in _PARAGRAPH.finditer(text):
+        starts = [0, *(item.start() for item in _ITEM.finditer(paragraph[0])), len(paragraph[0])]
+        for start, end in pairwise(starts):
+            item = _ITEM.sub(_hide_all, paragraph[0][start:end])
+            for sentence in _SENTENCE.finditer(item):
+                plain = sentence[0].strip("*_ \n")
+                yield paragraph.start() + start + sentence.start(), plain
+
+
+def _line(prose: Prose, text: str, at: int) -> int:
+    return prose.line + text.count("\n", 0, at)
+
+
+def _hide(code: re.Match[str]) -> str:
+    """One word in place of code, and its lines."""
+    if code[0].startswith("`") and not code[0].startswith("```"):
+        return "X" + "\n" * code[0].count("\n")
+    return re.sub(r"[^\n]", " ", code[0])
+
+
+def _hide_all(item: re.Match[str]) -> str:
+    return " " * len(item[0])
+
+
+def stale() -> list[str]:
+    """Return the listed files that are clean or do not exist."""
+    known = files()
+    return [name for name in not_yet_rewritten() if name not in known or not findings(known[name])]
+
+
+def violations() -> list[str]:
+    """Return every finding in a file that is not on the list, ready to print."""
+    listed = set(not_yet_rewritten())
+    return [line for name in files() if name not in listed for line in describe(name)]
+
+
+def describe(name: str) -> list[str]:
+    """Return the findings in a file, ready to print."""
+    return [f"{name}:{one.line}: {one.match!r}: write {one.use}" for one in findings(files()[name])]
+
+
+def main(*options: str) -> int:
+    """Print findings; the exit code says whether there are any."""
+    if "--shrink" in options:
+        gone = set(stale())
+        kept = [f"{name}\n" for name in not_yet_rewritten() if name not in gone]
+        LIST.write_text("".join(kept), encoding="utf-8")
+        return 0
+    if options:
+        wanted = {Path(option).resolve() for option in options}
+        lines = [
+            line for name, path in files().items() if path in wanted for line in describe(name)
+        ]
+    else:
+        lines = [*violations(), *(f"{name}: clean or gone: run with --shrink" for name in stale())]
+    print("\n".join(lines) or "clean")  # noqa: T201
+    return min(len(lines), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

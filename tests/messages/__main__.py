@@ -1,0 +1,107 @@
+"""Write docs/reference/messages.md: `python tests/messages`. A test compares it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import anyio
+
+from handrail import FailureKind
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[1])
+
+from messages.row import Row
+from messages.stage import silent_logs
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
+PARTS = ("core", "coding_tools")
+"""Modules with a function `rows`, which runs calls and returns what a model reads."""
+CHARS_PER_TOKEN = 4
+BEGINNING = """\
+# Failure messages and notes
+
+Use this page to see what a model reads when a call fails, or when handrail adds a note to a result. Each text below was
+made by running the call. To change these texts, see [errors](../guides/errors.md) and [hooks](../guides/hooks.md).
+
+The text is in `result.text`. A failed result also has a `result.failure`, whose `kind` your code can branch on:
+
+```python
+from handrail import Call, Executor, Toolset, tool
+
+
+@tool
+def greet(name: str) -> str:
+    \"\"\"Greet a person.\"\"\"
+    return f"Hello {name}"
+
+
+result = Executor(Toolset(greet)).run_sync(Call("greet", {"nam": "Ada"}))
+print(result.text)
+print(result.failure.kind)
+```
+
+```text output
+Not run: invalid arguments.
+- name: required, missing
+- nam: unknown field; did you mean name?
+Fix these and call again.
+bad_args
+```
+
+Each section is one kind of failure. The last section has the notes in results that did not fail.
+"""
+WHO_ACTS = {
+    "model": "The model should call again, corrected.",
+    "person": "A person or a policy decides.",
+    "world": "Something outside failed: wait, or check what happened.",
+    "tool": "The tool did its work, and reports a failure.",
+    "author": "The author of the tool must fix it.",
+}
+"""A sentence for each `Fault`."""
+
+
+def parts() -> list[str]:
+    """Return the modules that exist."""
+    return [part for part in PARTS if find_spec(f"messages.{part}")]
+
+
+async def rows() -> list[Row]:
+    """Run all calls, and return what a model reads."""
+    return [row for part in parts() for row in await import_module(f"messages.{part}").rows()]
+
+
+def page(found: list[Row]) -> str:
+    """Return the whole page."""
+    return BEGINNING + "".join(_sections(found))
+
+
+def _sections(found: list[Row]) -> Iterator[str]:
+    for kind in FailureKind:
+        yield f"\n## {kind.value}\n\n{WHO_ACTS[kind.fault.value]}\n"
+        yield from _texts(found, kind.value)
+    yield "\n## Notes\n"
+    yield from _texts(found, "note")
+
+
+def _texts(found: list[Row], kind: str) -> Iterator[str]:
+    for row in found:
+        if row.kind == kind:
+            yield f"\n{row.when}:\n\n```text\n{row.text}\n```\n"
+
+
+def cost(found: list[Row]) -> str:
+    """Return what all texts together cost a model, in one line."""
+    chars = sum(len(row.text) for row in found)
+    return f"{len(found)} texts, {chars:,} characters, about {chars // CHARS_PER_TOKEN:,} tokens"
+
+
+if __name__ == "__main__":
+    with silent_logs():
+        made = anyio.run(rows)
+    PAGE.write_text(page(made), encoding="utf-8")
+    sys.stdout.write(f"{cost(made)}\n")

@@ -1,0 +1,214 @@
+"""Safeguards: changes that need approval in every mode, however they are spelled."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handrail import DESTROY, READ, WRITE, Access, Call, CheckedCall, Spec
+from handrail.permissions import Matched, Origin
+from handrail.policy import Rulebook
+
+OPEN = Rulebook(mode="open", sandboxed=True)
+PROTECTED_PATHS = Origin("protected paths", kind="built-in")
+CATASTROPHIC_COMMANDS = Origin("catastrophic commands", kind="built-in")
+
+
+def explain(tool: str, args: dict[str, str], access: Access) -> tuple[Matched, ...]:
+    """What decides in the mode that lets everything else pass."""
+    spec = Spec(name=tool, description="", input_schema={}, effect=DESTROY)
+    return OPEN.explain(CheckedCall.recorded(Call(tool, args, "1"), spec, (access,)))
+
+
+def is_protected(access: Access) -> bool:
+    return explain("save", {}, access)[0].origin == PROTECTED_PATHS
+
+
+def wrecked_by(line: str) -> str:
+    """How a command could damage the system; empty if it could not."""
+    first = explain("bash", {"command": line}, Access(DESTROY, "*"))[0]
+    return first.why if first.origin == CATASTROPHIC_COMMANDS else ""
+
+
+def wrecked_by_words(line: str) -> str:
+    """The same for a command whose words, divided by single blanks, are not expanded."""
+    return wrecked_by(shlex.join(line.split(" ")))
+
+
+# ---------------------------------------------------------------- protected paths
+
+PROTECTED = [
+    ".git", ".git/hooks/pre-commit", ".git/config", "sub/.git/config", ".handrail/rules.toml", ".ssh/authorized_keys",
+    ".gnupg/x", ".aws/credentials", ".vscode/tasks.json", ".idea/x", ".husky/pre-push", ".claude/settings.json",
+    ".cursor/rules", ".devcontainer/devcontainer.json", ".venv/bin/python", ".envrc", ".bashrc", ".zshrc", ".profile",
+    "/home/me/.bashrc", "../.zshenv", ".gitconfig", ".gitmodules", ".mcp.json", ".npmrc", ".netrc", "handrail.toml",
+    "AGENTS.md", "docs/CLAUDE.md", "tests/conftest.py", "sitecustomize.py", ".github/workflows/ci.yml",
+    ".github/actions/x/action.yml", ".circleci/config.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+def test_a_write_to_what_runs_or_steers_is_protected_there_already_or_not(path: str) -> None:
+    touched = [Access(verb, f"file:{path}") for verb in (WRITE, DESTROY, READ)]
+
+    assert [is_protected(one) for one in touched] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".GIT/config", ".Git/hooks/x", ".git./config", ".git /config", ".git. . /config", "GIT~1/config", "git~1",
+        ".g\u0131t/../.git/x", ".g\u200cit/config", ".\uff47it/config", ".\uff47\uff49\uff54/x", ".\u017fsh/x", ".bashrc.", ".BASHRC ",
+        ".git\ufe0f/config", "./.git", "a/../.git/config", "//.git//config", ".\u212aube/config", ".GITHUB/Workflows/x",
+    ],
+)  # fmt: skip
+def test_another_spelling_that_some_file_system_takes_for_the_same_is_protected(path: str) -> None:
+    assert is_protected(Access(WRITE, f"file:{path}")) is True
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "a.py",
+        "src/a.py",
+        "git/config",
+        "x.git",
+        ".gitignore",
+        ".github/CODEOWNERS",
+        ".envs/x",
+        "bashrc",
+        "ssh/x",
+        "größe.txt",
+        ".env",
+    ],
+)
+def test_plain_files_are_not_protected(path: str) -> None:
+    assert is_protected(Access(WRITE, f"file:{path}")) is False
+
+
+def test_only_files_are_protected() -> None:
+    assert [
+        is_protected(Access(WRITE, one)) for one in ("db:.git/x", "net:.git", "*", "exec:.git")
+    ] == [False] * 4
+
+
+@given(
+    st.sampled_from([".git", ".ssh", ".handrail"]),
+    st.lists(st.sampled_from(["a", "..", ".", "", "B"]), max_size=4),
+    st.text("x.\u200b ä", max_size=4),
+)
+def test_nothing_below_a_protected_folder_gets_through(
+    folder: str, above: list[str], name: str
+) -> None:
+    spelled = "".join(one.upper() if at % 2 else one for at, one in enumerate(folder))
+    path = "/".join([*above, spelled, f"y{name}"])
+
+    assert is_protected(Access(WRITE, f"file:{path}")) is True
+
+
+# ---------------------------------------------------------------- catastrophic commands
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("rm -rf /", "rm would delete all of /"),
+        ("rm -rf /*", "rm would delete all of /*"),
+        ("rm -r -f //", "rm would delete all of //"),
+        ("rm -fR /usr", "rm would delete all of /usr"),
+        ("rm -rf /usr/", "rm would delete all of /usr/"),
+        ("rm -rf /home/*", "rm would delete all of /home/*"),
+        ("rm --recursive ~", "rm would delete all of ~"),
+        ("rm -rf ~/", "rm would delete all of ~/"),
+        ("rm -rf ~/*", "rm would delete all of ~/*"),
+        ("rm -rf ~root", "rm would delete all of ~root"),
+        ("rm -rf $HOME", "rm would delete all of $HOME"),
+        ("rm -rf ${HOME}/", "rm would delete all of ${HOME}/"),
+        ("rm -rf .", "rm would delete all of ."),
+        ("rm -rf ./*", "rm would delete all of ./*"),
+        ("rm -rf *", "rm would delete all of *"),
+        ("rm -rf ..", "rm would delete all of .."),
+        ("rm -rf ../../*", "rm would delete all of ../../*"),
+        ("rm -rf x ..", "rm would delete all of .."),
+        ("/bin/rm -rf -- /", "rm would delete all of /"),
+        ("rm --no-preserve-root x", "rm would delete the root of the file system"),
+        ("rm -rf", "rm would delete files that only the shell can name"),
+        ("rm -r build ", "rm would delete files that only the shell can name"),
+        ("rm -rf /home/me", "rm would delete all of /home/me"),
+        ("find -L ./a / -delete", "find would delete all of /"),
+        ("chmod -R 777 /", "chmod would change all of /"),
+        ("chown -R me ~", "chown would change all of ~"),
+        ("chgrp -R me /etc", "chgrp would change all of /etc"),
+        ("find / -delete", "find would delete all of /"),
+        ("find ~ -name x -delete", "find would delete all of ~"),
+        ("mv ~ /x", "mv would move all of ~"),
+        ("mv /* /x", "mv would move all of /*"),
+        ("mv $HOME x", "mv would move all of $HOME"),
+        ("kill -9 -1", "kill would end every process"),
+        ("kill -1", "kill would end every process"),
+        ("shutdown now", "shutdown would stop or restart this machine"),
+        ("/sbin/reboot", "reboot would stop or restart this machine"),
+        ("halt", "halt would stop or restart this machine"),
+        ("poweroff", "poweroff would stop or restart this machine"),
+        ("mkfs.ext4 /dev/sda1", "mkfs.ext4 would change a disk"),
+        ("mkfs x", "mkfs would change a disk"),
+        ("wipefs -a x", "wipefs would change a disk"),
+        ("dd if=x of=/dev/sda", "dd would overwrite /dev/sda"),
+        ("tee /dev/nvme0n1", "tee would overwrite /dev/nvme0n1"),
+        ("cp x /dev/disk/by-id/y", "cp would overwrite /dev/disk/by-id/y"),
+    ],
+)
+def test_a_command_that_wrecks_more_than_the_workspace_is_told(line: str, what: str) -> None:
+    assert wrecked_by_words(line) == what
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm --recurs /", "rm -rf /usr/..", "rm -rf ~/.", "rm -rf /etc/.", "find . / -delete", "mv -f /home /x", "mv -- ~ /x",
+        "kill -9 -1 5", "shred /dev/sda", "=rm -rf /", "dd of=//dev/sda",
+    ],
+)  # fmt: skip
+def test_another_spelling_of_it_is_told_too(line: str) -> None:
+    assert wrecked_by_words(line) != ""
+
+
+@pytest.mark.parametrize("line", ["find -- / -delete", "find -O3 / -delete", "find -D x / -delete"])
+def test_an_option_of_find_hides_nothing(line: str) -> None:
+    assert wrecked_by_words(line) == "find would delete all of /"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm x", "rm -rf build", "rm -rf ./build", "rm -f /", "rm -rf a/*", "rm -rf /home/me/project/build", "find . -delete", "find ./ -delete", "find build -name * -delete", "find . -name x", "echo --no-preserve-root",
+        "find / -name x", "mv a b", "mv ./a /tmp/x", "mv . x", "kill 1", "kill -9 123", "chmod +x a", "chmod 644 /", "dd if=/dev/zero of=x",
+        "tee log", "cp a b", "cp a /dev/null", "ls -R /", "echo reboot", "git rm -r .", "cp -r / x", "mv", "kill", "rm", "find -delete",
+    ],
+)  # fmt: skip
+def test_everyday_commands_are_not_catastrophic(line: str) -> None:
+    assert wrecked_by_words(line) == ""
+
+
+def test_a_redirection_over_a_disk_is_told_and_another_is_not() -> None:
+    lines = ("ls > x > /dev/sda", "ls > /dev/null > a", "ls")
+
+    assert [wrecked_by(line) for line in lines] == [
+        "a redirection would overwrite /dev/sda",
+        "",
+        "",
+    ]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "word",
+    ["/" * 9_900 + "x", "../" * 3_300 + "x", "/a" * 4_950, "~" * 9_900 + "/", "*" * 9_900],
+)
+@pytest.mark.parametrize("times", [1, 20])
+def test_no_word_makes_it_slow(word: str, times: int) -> None:
+    assert wrecked_by_words(f"ls -r {word * times}") == ""

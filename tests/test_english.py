@@ -1,0 +1,84 @@
+"""Plain English: no prose has words that readers do not know, except in files on a shrinking list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from english import Finding, Prose, check, files, findings, not_yet_rewritten, stale, violations
+
+
+def found(text: str) -> list[str]:
+    return [finding.match for finding in check(Prose(1, text, has_sentences=True))]
+
+
+def test_no_rewritten_file_has_a_finding() -> None:
+    assert violations() == []
+
+
+def test_a_clean_file_is_not_on_the_list() -> None:
+    assert stale() == []
+
+
+def test_the_list_is_sorted_and_has_neither_the_readme_nor_the_security_page() -> None:
+    listed = not_yet_rewritten()
+
+    assert listed == sorted(set(listed))
+    assert {"README.md", "SECURITY.md"} & set(listed) == set()
+    assert {"README.md", "SECURITY.md", "docs/index.md", "src/handrail/__init__.py"} <= {*files()}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("It is mended.", ["mended"]),
+        ("We recommend to amend it.", []),
+        ("Go\non with it.", ["Go on"]),
+        ("This is what is going on.", []),
+        ("There is no file; it is no longer needed.", []),
+        ("This is no file.", ["is no"]),
+        ("The wire format is JSON.", []),
+        ("Sent over the wire.", ["wire"]),
+        ("Leave a blank line.", []),
+        ("Two blanks.", ["blanks"]),
+        ("It stays as it is.", ["as it is"]),
+        ("It is parsed as it is read.", []),
+        ("A no-op.", []),
+        ("Every question is a no.", ["a no"]),
+        ("RESOLVE_BENEATH is a flag.", []),
+        ("The colours are recognised.", ["colours", "recognised"]),
+        ("![An image](docs/cli/pictures/chat.svg)", []),
+        ("`judge` and ``nobody`` are names.", []),
+        ("```text\nnobody\n```\n", []),
+        ("| a yes | 1 |\n", ["a yes"]),
+        ("# What it does\n\nText.", []),
+        ("What is a tool?", []),
+        ("Text. What a tool returns is text.", ["What a tool returns is text"]),
+        ("- What a tool returns is text.", ["What a tool returns is text"]),
+        ("one " * 30 + "end.", ["one one one one one one"]),
+        ("one " * 29 + "end. One more of them.", []),
+        ("- " + "one " * 20 + "\n- " + "two " * 20, []),
+    ],
+)
+def test_what_is_found(text: str, matches: list[str]) -> None:
+    assert found(text) == matches
+
+
+def test_strings_and_docstrings_of_a_module_are_read(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""A module.\n\nNobody reads it.\n"""\n\n'
+        "NAME = 'nobody'\n"
+        "TEXT = 'nobody is here now'\n"
+        "MORE = f'{NAME} is told the {TEXT}'\n"
+        "LONG = 'What begins a string is not checked.'\n"
+        "# nobody reads a comment\n",
+        encoding="utf-8",
+    )
+
+    assert findings(module) == [
+        Finding(3, "Nobody", "no one, a person, you, any"),
+        Finding(7, "nobody", "no one, a person, you, any"),
+        Finding(8, "is told", "receives, sees, is reported"),
+    ]

@@ -1,0 +1,71 @@
+"""Reference pages: their tables list what the code and pyproject.toml declare."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+from handrail import FailureKind
+from handrail.events import Event
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+
+
+def project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        declared: dict[str, Any] = tomllib.load(file)["project"]
+        return declared
+
+
+def package(requirement: str) -> str:
+    """Return the name of a package, with the extras that are wanted of it."""
+    match = re.match(r"[\w.-]+(\[[\w,]+\])?", requirement)
+    assert match is not None, requirement
+    return match[0]
+
+
+def rows(page: str, heading: str, column: int = 2) -> dict[str, list[str]]:
+    """Return the names in the first column of a table, each with those in another column."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+    return {row[1].strip(" `"): re.findall(r"`([^`]+)`", row[column]) for row in cells}
+
+
+def test_the_page_lists_every_extra_with_its_packages() -> None:
+    extras = project()["optional-dependencies"]
+
+    assert rows("extras.md", "Extras") == {
+        extra: [package(requirement) for requirement in requirements]
+        for extra, requirements in extras.items()
+    }
+
+
+def test_the_page_lists_every_required_package() -> None:
+    required = [package(requirement) for requirement in project()["dependencies"]]
+
+    assert list(rows("extras.md", "Required packages")) == required
+
+
+def test_a_package_is_read_without_its_version() -> None:
+    assert package("openai>=3.49,<4") == "openai"
+    assert package("handrail[cli,web]") == "handrail[cli,web]"
+
+
+def test_the_page_lists_every_failure_kind_with_its_fault() -> None:
+    faults = {kind: names[0] for kind, names in rows("failure-kinds.md", "The kinds", 4).items()}
+
+    assert faults == {kind.value: kind.fault.value for kind in FailureKind}
+
+
+def test_the_page_lists_every_event_with_its_fields() -> None:
+    own = {"number", "turn"}
+
+    assert rows("events.md", "All events", 3) == {
+        event.__name__: [field.name for field in fields(event) if field.name not in own]
+        for event in get_args(Event)
+    }
