@@ -58,12 +58,12 @@ BRIEF: dict[str, dict[str, Any]] = {
 """Wins over what a request says."""
 
 
-def model_at(server: str, name: str, **options: Any) -> Model:
-    options = {"temperature": 0, **options}
+def model_at(server: str, name: str, *, stream: bool = True, **options: Any) -> Model:
+    options = {"temperature": 0, **options}  # the same reply each time
     if name == "anthropic":
-        return anthropic("local", base_url=server, options=options)
+        return anthropic("local", base_url=server, stream=stream, options=options)
     make = openai_chat if name == "openai_chat" else openai_responses
-    return make("local", base_url=f"{server}/v1", options=options)
+    return make("local", base_url=f"{server}/v1", stream=stream, options=options)
 
 
 def caller_at(server: str, name: str) -> Model:
@@ -96,11 +96,7 @@ async def test_it_streams_words(server: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_it_replies_as_a_whole(server: str, name: str) -> None:
-    model = {
-        "anthropic": anthropic("local", base_url=server, stream=False),
-        "openai_chat": openai_chat("local", base_url=f"{server}/v1", stream=False),
-        "openai_responses": openai_responses("local", base_url=f"{server}/v1", stream=False),
-    }[name]
+    model = model_at(server, name, stream=False)
     reply = await cast("Any", model(Request((Prompt.of("Say hello."),), max_tokens=4)))
 
     assert (reply.text != "", reply.usage.output_tokens) == (True, 4)
