@@ -1,8 +1,6 @@
 """The English of the project: words and sentences that its prose must not have.
 
-`python tests/english.py` prints the findings in files that are already rewritten, and the listed
-files that are clean or gone. With paths, it prints the findings in those files. With `--shrink`, it
-removes clean and missing files from the list.
+`python tests/english.py` prints all findings. With paths, it prints the findings in those files.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import handrail
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(handrail.__file__).parent
-LIST = Path(__file__).parent / "data" / "not-yet-rewritten.txt"
 
 MAX_WORDS = 30
 """Words of one sentence."""
@@ -112,11 +109,6 @@ def files() -> dict[str, Path]:
     return dict(sorted((named | sources).items()))
 
 
-def not_yet_rewritten() -> list[str]:
-    """The files that may still have findings."""
-    return LIST.read_text(encoding="utf-8").split()
-
-
 def findings(path: Path) -> list[Finding]:
     """All that has to change in a file."""
     text = path.read_text(encoding="utf-8")
@@ -195,16 +187,9 @@ def _hide_all(item: re.Match[str]) -> str:
     return " " * len(item[0])
 
 
-def stale() -> list[str]:
-    """Return the listed files that are clean or do not exist."""
-    known = files()
-    return [name for name in not_yet_rewritten() if name not in known or not findings(known[name])]
-
-
 def violations() -> list[str]:
-    """Return every finding in a file that is not on the list, ready to print."""
-    listed = set(not_yet_rewritten())
-    return [line for name in files() if name not in listed for line in describe(name)]
+    """Return every finding, ready to print."""
+    return [line for name in files() for line in describe(name)]
 
 
 def describe(name: str) -> list[str]:
@@ -214,18 +199,13 @@ def describe(name: str) -> list[str]:
 
 def main(*options: str) -> int:
     """Print findings; the exit code says whether there are any."""
-    if "--shrink" in options:
-        gone = set(stale())
-        kept = [f"{name}\n" for name in not_yet_rewritten() if name not in gone]
-        LIST.write_text("".join(kept), encoding="utf-8")
-        return 0
     if options:
         wanted = {Path(option).resolve() for option in options}
         lines = [
             line for name, path in files().items() if path in wanted for line in describe(name)
         ]
     else:
-        lines = [*violations(), *(f"{name}: clean or gone: run with --shrink" for name in stale())]
+        lines = violations()
     print("\n".join(lines) or "clean")  # noqa: T201
     return min(len(lines), 1)
 

@@ -17,7 +17,8 @@ DOCS = ROOT / "docs"
 FILE = DOCS / "llms.txt"
 NAVIGATION = ROOT / "mkdocs.yml"
 
-_SENTENCE = re.compile(r"[^|#`!<{:\-\s][^|]*?[.:](?=\s|$)", re.DOTALL)
+_SENTENCE = re.compile(r"[^|#!<{:\-\s][^|]*?[.:](?=\s|$)", re.DOTALL)
+_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
@@ -41,6 +42,7 @@ def first_sentence(path: str) -> str:
     """What the first paragraph of a page says first."""
     text = (DOCS / path).read_text(encoding="utf-8")
     body = text[text.index("\n# ") :] if text.startswith("---") else text
+    body = _FENCE.sub("", body)
     for paragraph in re.split(r"\n{2,}", body):
         if found := _SENTENCE.match(paragraph):
             return _LINK.sub(r"\1", " ".join(found[0].split())).rstrip(":.") + "."

@@ -58,8 +58,8 @@ def test_a_command_costs_little_more_than_its_imports(
 def loaded(arguments: list[str], handrail: Handrail) -> set[str]:
     """What a command has loaded when it ends."""
     source = (
-        "import sys; from handrail.cli._main import main\n"
-        "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+        "import runpy, sys\n"
+        "try:\n    runpy.run_module('handrail.cli', run_name='__main__')\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", source, *arguments],

@@ -6,6 +6,8 @@ import pytest
 
 from handrail import (
     READ,
+    Approvals,
+    Ask,
     Call,
     CheckedCall,
     Executor,
@@ -16,6 +18,7 @@ from handrail import (
     Toolset,
     tool,
 )
+from handrail.approvals import defer
 from handrail.hooks import loop_guard
 
 
@@ -177,6 +180,15 @@ async def test_a_call_that_a_later_hook_rewrites_is_still_the_same() -> None:
 async def test_tools_that_are_polled_may_be_left_alone() -> None:
     async with guarded(except_for=("find",)) as executor:
         assert await ended(executor, LOST, LOST, LOST) == ["failed"] * 3
+
+
+async def test_a_call_that_waits_for_approval_has_not_failed() -> None:
+    asks = Approvals(approver=defer)
+    guard = loop_guard(most=1)
+    async with Executor(
+        TOOLS, hooks=[guard], policy=lambda _: Ask("Find?"), approvals=asks
+    ) as executor:
+        assert await ended(executor, LOST, LOST, LOST) == ["pending"] * 3
 
 
 def test_a_guard_that_lets_nothing_through_is_a_mistake() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from itertools import count
 
-from handrail import Call, CheckedCall, FailureKind, File, Hook, Image, Result, Text
+from handrail import Call, CheckedCall, Failure, FailureKind, File, Hook, Image, Result, Text
 from handrail.hooks._shared import quote_name
 
 _OURS = frozenset(
@@ -13,12 +13,11 @@ _OURS = frozenset(
         FailureKind.UNKNOWN_TOOL,
         FailureKind.BAD_ARGS,
         FailureKind.STALE,
-        FailureKind.DENIED,
         FailureKind.PENDING,
         FailureKind.BUG,
     )
 )
-"""Failures whose text comes from handrail, a policy or a person: a model should act on them."""
+"""Failures whose text always comes from handrail: a model should act on it."""
 _MARKER_CHARS = 16
 
 
@@ -32,7 +31,7 @@ def frame() -> Hook:
     """
 
     def after(call: CheckedCall | Call, result: Result) -> Result:
-        if result.failure is not None and result.failure.kind in _OURS:
+        if result.failure is not None and _is_ours(result, result.failure):
             return result
         marker, name = _make_marker(call.id, result), quote_name(call)
         return result._replace(
@@ -41,6 +40,12 @@ def frame() -> Hook:
         )
 
     return Hook(after=after)
+
+
+def _is_ours(result: Result, failure: Failure) -> bool:
+    """Return whether a failure's text comes from handrail, a policy or a person."""
+    ran = result.seconds is not None
+    return failure.kind in _OURS or (failure.kind is FailureKind.DENIED and not ran)
 
 
 def _make_marker(call_id: str, result: Result) -> str:

@@ -13,7 +13,8 @@ def loop_guard(*, most: int = 3, except_for: Collection[str] = ()) -> Hook:
 
     Another call in between, or a success, resets the count. A call with an unknown tool or invalid
     arguments is counted too: after the limit, the model gets the guard's refusal in place of the
-    first message. List tools in ``except_for`` that are meant to be called until they succeed.
+    first message. A call that waits for approval is not counted. List tools in ``except_for`` that
+    are meant to be called until they succeed.
     """
     if most < 1:
         raise ValueError(f"loop_guard(most={most}): must be at least 1.")
@@ -43,7 +44,8 @@ class _RepeatedFailures:
             return self._after_refusal(call, result)
         if call.key in self._running:
             self._running.discard(call.key)
-            self._failures = 0 if result.failure is None else self._failures + 1
+            if result.pending is None:
+                self._failures = 0 if result.failure is None else self._failures + 1
         return result
 
     def _after_refusal(self, call: Call, result: Result) -> Result:

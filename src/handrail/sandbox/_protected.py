@@ -62,7 +62,7 @@ def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
 def find_protected(
     root: str, opened: Collection[str], secret: Collection[str], besides: Iterable[str]
 ) -> ProtectedPaths:
-    """Return the paths to protect. Raises SandboxUnavailable for a name that is a link."""
+    """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name."""
     kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
     missing: list[str] = []
     for name, held in _protectable_names(root):

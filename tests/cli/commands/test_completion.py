@@ -71,7 +71,7 @@ def test_a_line_goes_on_with_ids_of_runs_the_newest_first(handrail: Handrail, co
 
 
 def test_names_of_commands_are_completed_without_loading_any(handrail: Handrail) -> None:
-    source = "import sys; from handrail.cli._main import main\ntry:\n    main()\nfinally:\n    print(any('.commands' in name for name in sys.modules))"
+    source = "import runpy, sys\ntry:\n    runpy.run_module('handrail.cli', run_name='__main__')\nfinally:\n    print(any('.commands' in name for name in sys.modules))"
     env = {"_HANDRAIL_COMPLETE": "zsh_complete", "COMP_WORDS": "handrail to", "COMP_CWORD": "1"}
 
     done = subprocess.run(  # noqa: S603

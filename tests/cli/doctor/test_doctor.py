@@ -597,6 +597,27 @@ def test_a_model_needs_a_name_and_a_key(handrail: Handrail) -> None:
     assert "very-secret" not in keyed.out + keyed.err
 
 
+def test_other_credentials_of_a_provider_count_too(handrail: Handrail) -> None:
+    def key(model: str, **env: str) -> str:
+        return settled(handrail, models(looked(handrail, "--model", model, **env))["model-key"])
+
+    found = [
+        key("anthropic:x", ANTHROPIC_AUTH_TOKEN="x"),  # noqa: S106
+        key("gemini:x", GOOGLE_API_KEY="x", GEMINI_API_KEY=""),
+        key("openai:x", OPENAI_ORG_ID="x", OPENAI_API_KEY="x"),
+    ]
+    (handrail.folder / "home" / ".config" / "anthropic").mkdir(parents=True)
+
+    assert [*found, key("anthropic:x")] == snapshot(
+        [
+            "ok | ANTHROPIC_AUTH_TOKEN is set",
+            "ok | GOOGLE_API_KEY is set",
+            "ok | OPENAI_API_KEY is set",
+            "ok | HOME/home/.config/anthropic exists",
+        ]
+    )
+
+
 def test_a_library_that_is_missing_fails_where_a_model_needs_it(handrail: Handrail) -> None:
     code = """
 import sys

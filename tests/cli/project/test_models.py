@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from cli_harness import Handrail
 from cli_scripts import programmed
-from handrail.cli._base.exits import Halt
-from handrail.cli._base.settings import read_settings
-from handrail.cli._project.models import model_of
 
 WHOLE = "async def model(request):\n    {}\n"
 STREAM = "async def model(request):\n    yield Delta('a')\n    {}\n"
@@ -101,30 +95,3 @@ def test_a_stream_that_is_left_is_ended(handrail: Handrail, name: str, ended: li
     ran = handrail("run", *option, "Go", "--without", "bash")
 
     assert (ran.exit, ran.out) == (0, f"a\nEnded: {ended}\n")
-
-
-@pytest.mark.parametrize(
-    ("model", "credentials"),
-    [
-        ("anthropic:x", "ANTHROPIC_AUTH_TOKEN"),
-        ("gemini:x", "GOOGLE_API_KEY"),
-        ("anthropic:x", ".config/anthropic"),
-    ],
-)
-def test_other_credentials_of_a_provider_are_left_to_its_sdk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, credentials: str
-) -> None:
-    for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "GEMINI_", "GOOGLE_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    settings = read_settings(tmp_path, {"model": model})
-    with pytest.raises(Halt, match="no API key for "):
-        model_of(settings, tmp_path)
-
-    if credentials.isupper():
-        monkeypatch.setenv(credentials, "x")
-    else:
-        (tmp_path / credentials).mkdir(parents=True)
-
-    assert callable(model_of(settings, tmp_path))

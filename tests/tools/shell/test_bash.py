@@ -314,7 +314,7 @@ async def test_a_hundred_commands_run_side_by_side(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 100  # noqa: PTH208
 
 
-async def test_without_a_shell_nothing_is_kept(tmp_path: Path) -> None:
+async def test_without_a_shell_variables_last_and_the_folder_does_not(tmp_path: Path) -> None:
     async with executor(tmp_path) as one:
         await run(one, "mkdir a; cd a; export KEPT=1")
         text = timeless((await run(one, "echo ${KEPT-gone}; [ -d a ] && echo root")).text)

@@ -16,7 +16,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, model_of
+from handrail.cli._project.models import BY_PREFIX, KEY, address_of, find_credentials, model_of
 from handrail.policy import RulePaths, RuleProblem, Trust, load
 
 CONNECT_SECONDS = 3.0
@@ -154,9 +154,10 @@ def _key(provider: providers.Provider | None, base_url: str | None) -> DoctorChe
         return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
     keys = (KEY,) if base_url else provider.keys
     wanted = f"an API key in {' or '.join(keys)}"
-    name = next((key for key in keys if os.environ.get(key)), None)
-    if name is not None:
-        return DoctorCheck("model-key", "ok", f"{name} is set", wanted)
+    credentials = os.environ.get(KEY) and KEY if base_url else find_credentials(provider)
+    if credentials:
+        verb = "exists" if os.sep in credentials else "is set"
+        return DoctorCheck("model-key", "ok", f"{credentials} {verb}", wanted)
     found = f"{keys[0]} is not set"
     if base_url:
         return DoctorCheck("model-key", "ok", f"{found}; many local servers need no key", wanted)

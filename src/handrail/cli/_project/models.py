@@ -100,18 +100,28 @@ def _provider_model(provider: Provider, name: str, base_url: str | None) -> Mode
     return _wrap_model(model, _in_cli_style)
 
 
-def _check_key(provider: Provider) -> None:
-    """Raise a Halt if there is no API key.
+def find_credentials(provider: Provider) -> str | None:
+    """Return the variable or the folder with the credentials for a provider.
 
-    SDKs accept other credentials too. If any variable of the provider is set, or it has a folder in
-    ~/.config, leave the check to the SDK.
+    SDKs accept more than API keys: any variable of the provider counts, and its folder in
+    ~/.config. Whether they work is left to the SDK.
     """
     families = {key.partition("_")[0] for key in provider.keys}
-    is_configured = any(
-        value and name.partition("_")[0] in families for name, value in os.environ.items()
-    )
-    folders = (home() / ".config" / family.lower() for family in families)
-    if not is_configured and not any(folder.exists() for folder in folders):
+    variables = [
+        name for name, value in os.environ.items() if value and name.partition("_")[0] in families
+    ]
+    folders = [home() / ".config" / family.lower() for family in families]
+    found = [
+        *(key for key in provider.keys if key in variables),
+        *sorted(variables),
+        *(str(folder) for folder in folders if folder.exists()),
+    ]
+    return found[0] if found else None
+
+
+def _check_key(provider: Provider) -> None:
+    """Raise a Halt if there are no credentials."""
+    if find_credentials(provider) is None:
         hint = f"set it: `export {provider.keys[0]}=...`"
         raise Halt(f"no API key for {provider.name}", code="no_key", hint=hint)
 

@@ -31,7 +31,7 @@ def command(app: App, mode: str | None) -> Exit:
 
     edits: changes run; destructive calls need approval.
 
-    open: everything runs, except protected files and calls with an ask rule.
+    open: everything runs, except protected files and calls with an ask or deny rule.
 
     Rules are considered first. For example, built-in rules allow common development commands in
     the sandbox.

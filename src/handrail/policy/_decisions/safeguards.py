@@ -57,7 +57,7 @@ _FILES = _by_name(
 """Files that other programs run or obey, each with the reason."""
 _PATHS = _by_name(
     {
-        "CI runs it": "github/workflows .github/actions .circleci .gitlab-ci.yml",
+        "CI runs it": ".github/workflows .github/actions .circleci .gitlab-ci.yml",
         "git runs hooks and commands from it": "git~1",
     }
 )
