@@ -23,6 +23,9 @@ FROM_ROOT = {
 }
 """Files of the root that are pages too, and where."""
 
+MESSAGES = "reference/messages.md"
+"""Each of its texts is one long line."""
+
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
 
@@ -35,8 +38,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Give output fences a title, and let links to files of the root lead to their pages."""
+    """Wrap output, and let links to files of the root lead to their pages."""
     titled = markdown.replace("\n```text output\n", '\n```{ .text .output title="Output" }\n')
+    if page.file.src_uri == MESSAGES:
+        titled = titled.replace("\n```text\n", "\n```{ .text .output }\n")
     home = dirname(page.file.src_uri)
     folder = "" if page.file.src_uri in FROM_ROOT.values() else join("docs", home)
 
