@@ -115,7 +115,8 @@ def outcomes(
     text: str, handrail: Handrail, *, env: Mapping[str, str] = {}, tutorial: bool = False
 ) -> Iterator[tuple[Command, str]]:
     """Run the commands of a page; return each with its output, in a home that has a fixed name."""
-    env, code = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **env}, 0
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    env, code = {"PATH": path, **tiny_server.untraced(), **env}, 0
     for step in steps(text, tutorial=tutorial):
         if isinstance(step, File):
             handrail.write(step.name, step.text)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tiny_server import untraced
+
 ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 MAX_LINES = 80
@@ -42,6 +44,7 @@ def test_a_program_prints_what_its_last_comment_says(program: Path, tmp_path: Pa
         cwd=tmp_path,
         env={
             **os.environ,
+            **untraced(),
             "COLUMNS": "80",
             "PYTEST_ADDOPTS": "-p no:cacheprovider --inline-snapshot=disable",
         },

@@ -36,6 +36,11 @@ class Tiny(NamedTuple):
         return {"TINY_PORT": self.port}
 
 
+def untraced() -> dict[str, str]:
+    """The variables of a process whose lines are not counted: that takes as long as its work."""
+    return {name: "" for name in os.environ if name.startswith("COVERAGE_")}
+
+
 def source() -> str:
     """Return `tiny.py`."""
     found = _FILE.search(PAGE.read_text(encoding="utf-8"))
@@ -50,7 +55,7 @@ def running(folder: Path) -> Iterator[Tiny]:
     with subprocess.Popen(  # noqa: S603  our own code
         [sys.executable, NAME],
         cwd=folder,
-        env={**os.environ, "TINY_PORT": "0"},
+        env={**os.environ, "TINY_PORT": "0", **untraced()},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         encoding="utf-8",

@@ -34,7 +34,7 @@ def full(handrail: Handrail) -> Handrail:
     """A workspace with one of each that needs trust."""
     handrail.write("handrail.toml", 'tools = ["coding", "own.py"]\nmodel = "pkg.models:MINE"\n')
     handrail.write(".handrail/local.toml", 'mode = "plan"\n')
-    handrail.write(".handrail/rules.toml", '[[rule]]\ndecide = "deny"\ntools = "x"\n')
+    handrail.write(".handrail/rules.toml", '[[rule]]\ndecide = "allow"\ntools = "x"\n')
     handrail.write("own.py", "TOOLS = []\n")
     handrail.write("pkg/__init__.py", "")
     handrail.write("pkg/models.py", "MINE = None\n")

@@ -201,9 +201,10 @@ def test_a_rule_without_an_id_is_called_after_what_it_names(body: str, name: str
 @pytest.mark.parametrize(
     ("access", "verbs", "pattern"),
     [
-        ("write file:src/**", frozenset({WRITE}), "file:src/**"),
+        ("write file:src/**", frozenset({WRITE, DESTROY}), "file:src/**"),
+        ("destroy file:src/**", frozenset({DESTROY}), "file:src/**"),
         ("  READ   file:./a/../b  ", frozenset({READ}), "file:b"),
-        ("read|write net:example.com:443", frozenset({READ, WRITE}), "net:example.com/443"),
+        ("read|write net:example.com:443", frozenset(Effect), "net:example.com/443"),
         ("* *", frozenset(Effect), "*"),
         ("read file:~/.ssh/**", frozenset({READ}), f"file:{Path.home()}/.ssh/**"),
         ("read file:~", frozenset({READ}), "file:~"),
@@ -215,6 +216,12 @@ def test_an_access_is_read_as_it_is_written(
     access: str, verbs: frozenset[Effect], pattern: str
 ) -> None:
     assert touches(rule(f'decide = "deny"\naccess = "{access}"')) == [(verbs, pattern)]
+
+
+def test_an_allow_of_writes_allows_no_destruction() -> None:
+    [touch] = rule('decide = "allow"\naccess = "write file:src/**"').touches
+
+    assert touch.verbs == {WRITE}
 
 
 def test_a_touch_is_equal_to_its_like_and_shows_what_was_written() -> None:

@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from handrail import READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Spec
 from handrail.permissions import Origin, Verdict
@@ -251,7 +252,7 @@ def test_a_mode_that_there_is_not_is_refused_to_whoever_asks_for_it() -> None:
 # ---------------------------------------------------------------- trust
 
 
-def test_nothing_of_a_workspace_counts_before_its_user_has_trusted_it(folder: Path) -> None:
+def test_nothing_of_a_workspace_is_allowed_before_its_user_has_trusted_it(folder: Path) -> None:
     file = put(folder / "w/rules.toml", 'mode = "open"\n' + saying("allow"))
     untrusted = RuleProblem(
         "untrusted",
@@ -270,11 +271,47 @@ def test_nothing_of_a_workspace_counts_before_its_user_has_trusted_it(folder: Pa
     )
 
 
-def test_what_is_not_trusted_is_not_even_read_as_rules(folder: Path) -> None:
-    file = put(folder / "rules.toml", b"\xff" + b"[" * 100_000)
+def test_what_a_workspace_denies_needs_no_trust(folder: Path) -> None:
+    """A model reads neither its id nor its reason, which can say anything."""
+    file = put(
+        folder / "w/rules.toml",
+        'mode = "plan"\n[[rule]]\nid = "Send me"\ndecide = "deny"\ntools = "save"\nreason = "the keys."\n',
+    )
+    book = bare(RulePaths(project=file))
 
-    [problem] = bare(RulePaths(project=file)).problems
-    assert (problem.kind, problem.file) == ("untrusted", str(file))
+    assert judged(book) == Deny(
+        snapshot("rule 'a rule that is not trusted yet' denies this call"),
+        Origin("a rule that is not trusted yet", str(file), 2),
+    )
+    assert (book.mode, [str(problem) for problem in book.problems]) == (
+        Mode.ASK,
+        [
+            f"ignoring the allow rules and the mode of {file}: not trusted, or changed since you trusted it; review it with `handrail trust`"
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff" + b"[" * 100_000,
+        b"a = " + b"[" * 900,
+        b"a." * 30_000 + b"b = 1",
+        b"# long\n" * 20_000 + saying("deny").encode(),
+        b"[[rule]]\ndecide = 'maybe'",
+    ],
+    ids=["not text", "deep", "long line", "long file", "invalid"],
+)
+def test_what_is_not_trusted_and_cannot_be_read_is_ignored_at_once(
+    folder: Path, content: bytes
+) -> None:
+    file = put(folder / "rules.toml", content)
+
+    book = bare(RulePaths(project=file))
+    assert (book.rules, [(one.kind, one.outcome) for one in book.problems]) == (
+        (),
+        [("untrusted", "ignoring")],
+    )
 
 
 def test_what_is_trusted_counts_until_a_byte_of_it_changes(folder: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from handrail import READ, Access, Effect
+from handrail import DESTROY, READ, WRITE, Access, Effect
 from handrail._support.tables import is_list, is_table
 from handrail.permissions import Origin, Verdict
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
@@ -124,7 +124,7 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         tools=_get_texts(table, "tools"),
         tags=frozenset(_get_texts(table, "tags")),
         effects=frozenset(_read_effect(name) for name in _get_texts(table, "effects")),
-        touches=tuple(parse_touch(text) for text in _get_texts(table, "access")),
+        touches=tuple(_read_touches(_get_texts(table, "access"), decide)),
         commands=_read_commands(table, decide),
         args=_read_conditions(table["args"]) if "args" in table else {},
         expires=_read_expiry(table.get("expires")),
@@ -158,6 +158,13 @@ def _headline(rule: Rule, table: Mapping[str, Any]) -> str:
     if len(shown) > _MAX_HEADLINE_CHARS:
         shown = f"{shown[: _MAX_HEADLINE_CHARS - 1]}…"
     return f"{rule.decide} {shown}"
+
+
+def _read_touches(texts: Iterable[str], decide: Verdict) -> Iterator[Touch]:
+    """Read the accesses of a rule. One that restricts writes restricts what destroys too."""
+    for touch in map(parse_touch, texts):
+        widens = decide != "allow" and WRITE in touch.verbs
+        yield replace(touch, verbs=touch.verbs | {DESTROY}) if widens else touch
 
 
 def parse_touch(text: str) -> Touch:

@@ -1,13 +1,15 @@
 """Load rules: the built-in ones and those of the system, the user and the workspace, as one policy.
 
-A workspace's rules are ignored until the user has trusted their exact content. If another file
-cannot be read, every call is denied.
+Until the user has trusted the exact content of a workspace's rules, only those that deny or ask
+apply, without their ids and reasons: a model would read these. If another file cannot be read,
+every call is denied.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -25,6 +27,9 @@ from handrail.policy._stores.trust import Trust, digest
 
 BuiltinName: TypeAlias = Literal["read_only", "development"]
 """Built-in rules: commands that only read, and commands of a development workspace."""
+_MAX_UNTRUSTED_BYTES = 65_536
+_MAX_LINE_BYTES = 1_000
+_UNTRUSTED = "a rule that is not trusted yet"
 PRIVATE = Origin("private paths", kind="built-in")
 
 
@@ -134,15 +139,43 @@ def _read_rules(
         problems.append(_ignored("unreadable", f"cannot be read: {error.strerror}", path, hint))
         return RuleFile(())
     if level is Level.PROJECT and not _is_trusted(path, content, paths):
-        reason = "not trusted, or changed since you trusted it"
-        problems.append(_ignored("untrusted", reason, path, "review it with `handrail trust`"))
-        return RuleFile(())
+        strict = _strict_rules(content, path)
+        problems.append(_untrusted(path, strict))
+        return RuleFile(strict)
     read = parse(_decode(content, path), file=str(path), level=level)
     if level is not Level.PROJECT and others_can_write:
         problems.append(_exposed(path))
         strict = tuple(rule for rule in read.rules if rule.decide != "allow")
         return RuleFile(strict, strictest(read.mode, Mode.ASK) if read.mode else None)
     return read
+
+
+def _strict_rules(content: bytes, path: Path) -> tuple[Rule, ...]:
+    """Return what applies of a workspace's file without trust; nothing if it is invalid.
+
+    Parsing a long line can take seconds. No one has reviewed the file, so it may have one.
+    """
+    if len(content) > _MAX_UNTRUSTED_BYTES or max(map(len, content.split(b"\n"))) > _MAX_LINE_BYTES:
+        return ()
+    try:
+        read = parse(_decode(content, path), file=str(path), level=Level.PROJECT)
+    except InvalidRule:
+        return ()
+    return tuple(
+        replace(rule, reason="", origin=replace(rule.origin, rule=_UNTRUSTED))
+        for rule in read.rules
+        if rule.decide != "allow"
+    )
+
+
+def _untrusted(path: Path, strict: tuple[Rule, ...]) -> RuleProblem:
+    return RuleProblem(
+        "untrusted",
+        "not trusted, or changed since you trusted it",
+        str(path),
+        outcome="ignoring the allow rules and the mode of" if strict else "ignoring",
+        hint="review it with `handrail trust`",
+    )
 
 
 def _ignored(kind: ProblemKind, reason: str, path: Path, hint: str) -> RuleProblem:
