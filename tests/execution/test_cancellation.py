@@ -1,7 +1,7 @@
 """Stopping calls: by the executor, by its closing, and by whoever waits for it."""
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -524,6 +524,47 @@ async def test_a_call_behind_a_thread_that_does_not_stop_is_told_so_in_time() ->
     assert outcomes[1].text == (
         "Not run: an earlier call that it had to wait for was stopped, but is still running. Continue with other work, or tell the user."
     )
+
+
+async def test_a_hook_that_calls_a_tool_behind_a_stuck_thread_is_told_so_too() -> None:
+    """Its own call is running meanwhile, and waits for nothing else."""
+    go = threading.Event()
+
+    @tool(touches=lambda: writes_file("a"), timeout=0.5)
+    def stuck() -> str:
+        """Hang in a thread."""
+        go.wait(30)
+        return ""
+
+    @tool(touches=lambda: writes_file("a"))
+    async def touch() -> str:
+        """Touch the same."""
+        return "touched"
+
+    @tool(touches=lambda: writes_file("b"))
+    async def other() -> str:
+        """Touch something else."""
+        return "other"
+
+    inner: list[Result] = []
+
+    async def look(call: CheckedCall, proceed: Callable[[], Awaitable[Result]]) -> Result:
+        if call.name == "other":
+            inner.append(await executor.run(Call("touch", {}, "inner")))
+        return await proceed()
+
+    limits = CallLimits(timeout=0.6)
+    async with Executor(
+        Toolset(stuck, touch, other), limits=limits, hooks=[Hook(around=look)]
+    ) as executor:
+        try:
+            await executor.run(Call("stuck", {}, "1"))
+            later = await executor.run_all([Call("other", {}, "2"), Call("other", {}, "3")])
+        finally:
+            go.set()
+
+    assert [kind(one) for one in inner] == [FailureKind.TIMEOUT, FailureKind.TIMEOUT]
+    assert [one.text for one in later] == ["other", "other"]
 
 
 async def test_a_call_that_waits_for_an_answer_is_not_ended_by_somebody_elses_stuck_thread() -> (

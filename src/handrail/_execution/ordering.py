@@ -207,20 +207,32 @@ class Ordering:
         self._moved()
 
     async def _watch_threads(self) -> None:
-        """Fail the calls that wait for threads that do not end, once no other call is running."""
+        """Fail calls that wait for threads that do not end, once no other call makes progress."""
         try:
             while self._lingering:
                 self._last_ended = anyio.Event()
                 with anyio.move_on_after(self._patience) as patience:
                     await self._last_ended.wait()
-                under_way = self._under_way()
-                if not patience.cancelled_caught or any(call.may_start for call in under_way):
-                    continue
-                for running in under_way:
-                    running.is_blocked = True
-                    running.wake()
+                if patience.cancelled_caught:
+                    self._fail_blocked()
         finally:
             self._watch = None
+
+    def _fail_blocked(self) -> None:
+        """Fail the waiting calls, unless a call is running that does not wait for one of them.
+
+        If a call waits for its own inner call, only inner calls fail: the others may run after it.
+        """
+        under_way = self._under_way()
+        waiting = [call for call in under_way if not call.may_start]
+        outer = {call for inner in waiting for call in inner.enclosing()}
+        running = [call for call in under_way if call.may_start]
+        if any(call not in outer for call in running):
+            return
+        for call in waiting:
+            if call.root is not None or not running:
+                call.is_blocked = True
+                call.wake()
 
     def _under_way(self) -> list[RunningCall]:
         """Return the calls that have not ended, with inner calls."""

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 
 from approvals.display_vectors import is_raw
 from approvals.questions import asked
@@ -48,7 +49,7 @@ from handrail.events import (
     Waiting,
     Yielded,
 )
-from handrail.messages import Delta, Reply, ToolResults, Usage
+from handrail.messages import Delta, Reasoning, Reply, ToolResults, TruncatedCall, Usage
 from handrail.permissions import Allow
 
 
@@ -287,6 +288,22 @@ def test_a_turn_is_shown_from_the_words_to_the_results() -> None:
     assert file.getvalue() == (
         "  I look\n▸ a()\ndiff of 1\n│ done\n│ [3 s]\n▸ b()\ndiff of 2\n│ two\n"
     )
+
+
+def test_a_truncated_call_is_shown_with_its_result() -> None:
+    watcher, file = watched(Clock())
+    watcher.on_run_event(
+        Reply((Text("Now."), Reasoning("x"), TruncatedCall("a", "1", '{"pa')), "length")
+    )
+    watcher.on_run_event(ToolResults((Result.fail("1", FailureKind.BAD_ARGS, "Not run: cut."),)))
+    watcher.end()
+
+    assert file.getvalue() == snapshot("""\
+  Now.
+▸ a()
+diff of 1
+│ bad_args: Not run: cut.
+""")
 
 
 def test_a_reply_that_does_not_come_in_pieces_is_shown_as_a_whole() -> None:

@@ -30,7 +30,7 @@ from handrail.approvals import callback, defer
 from handrail.cli._runs.history import read_history
 from handrail.cli._runs.journal import event_lines, prompt_line, reply_line
 from handrail.cli._runs.timeline import seconds, timeline
-from handrail.messages import Prompt, Reply, Usage
+from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Approver
 from handrail.policy import Rulebook
 
@@ -95,6 +95,19 @@ def journal(approver: Approver, calls: list[Call], *, most: int = 10) -> list[di
 
     anyio.run(main)
     return [*lines, reply_line(2_000.0, Reply((Text("Both are saved."),), model="m-1"))]
+
+
+def test_a_truncated_call_is_named_in_its_turn() -> None:
+    cut = Reply((Text("Now."), TruncatedCall("save", "c1", '{"pa')), "length")
+
+    assert timeline([reply_line(0.0, cut), reply_line(1.0, Reply(cut.parts[1:]))], 60) == snapshot(
+        [
+            "turn 1  +0 ms",
+            "  [truncated call of save, not run] Now.",
+            "turn 2  +1.00 s  model took 1.00 s",
+            "  [truncated call of save, not run]",
+        ]
+    )
 
 
 CALLS = [

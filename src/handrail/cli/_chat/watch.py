@@ -25,7 +25,7 @@ from handrail.events import (
     Started,
     Yielded,
 )
-from handrail.messages import Delta, Reply
+from handrail.messages import Delta, Reply, TruncatedCall
 
 Changed: TypeAlias = Callable[[str, int], Iterable[RenderedLine]]
 """Takes a call's id and a width, and returns the change that the call made as lines, if any."""
@@ -102,8 +102,11 @@ class Watcher:
         self._screen.write(text + self._text.end())
         self._streamed = False
         self._since = _UNDATED
-        for call in reply.calls:
-            self._note(call)
+        for part in reply.parts:
+            if isinstance(part, Call):
+                self._note(part)
+            elif isinstance(part, TruncatedCall):  # its result says that it did not run
+                self._note(Call(part.name, {}, part.id))
 
     def _note(self, call: Call) -> None:
         if call.id not in self._over:

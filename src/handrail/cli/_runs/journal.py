@@ -20,7 +20,7 @@ from handrail.events import (
     Waiting,
     Yielded,
 )
-from handrail.messages import Prompt, Reply, Usage
+from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Answer, Edit, Origin
 
 JournalLine: TypeAlias = dict[str, Any]
@@ -78,7 +78,12 @@ def prompt_line(at: float, prompt: Prompt) -> JournalLine:
 
 
 def reply_line(at: float, reply: Reply) -> JournalLine:
-    """Return a reply as a line."""
+    """Return a reply as a line. Its text also says which calls were truncated."""
+    truncated = [
+        f"[truncated call of {part.name[:MAX_TEXT_CHARS]}, not run]"
+        for part in reply.parts
+        if isinstance(part, TruncatedCall)
+    ]
     return {
         "at": at,
         "event": "reply",
@@ -86,7 +91,7 @@ def reply_line(at: float, reply: Reply) -> JournalLine:
         "stop": reply.stop,
         "usage": usage(reply.usage),
         "calls": [call.id for call in reply.calls],
-        "text": reply.text[:MAX_TEXT_CHARS],
+        "text": " ".join(filter(None, (*truncated, reply.text[:MAX_TEXT_CHARS]))),
     }
 
 
