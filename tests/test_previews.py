@@ -100,7 +100,7 @@ async def test_several_changes_come_in_their_order() -> None:
 
 async def test_a_call_that_nobody_is_asked_about_is_not_previewed() -> None:
     made: list[str] = []
-    save = saver(preview=lambda path, **_: made.append(path), headline=made.append)
+    save = saver(preview=lambda path, **_: made.append(path), headline=lambda **_: made.append(""))
     async with Executor(Toolset(save)) as executor:
         await executor.run(SAVE)
     Executor(Toolset(save), policy=ask).explain(SAVE)
@@ -178,7 +178,7 @@ BROKEN: dict[str, Callable[..., Any]] = {
     "exit": raising(SystemExit(1)),
     "generator exit": raising(GeneratorExit()),
     "stop": raising(StopIteration()),
-    "parameters": lambda other: other,
+    "parameters": "{other}".format,
     "nothing": lambda **_: None,
     "number": lambda **_: 1,
     "numbers": lambda **_: [1],

@@ -59,7 +59,7 @@ def policy(call: CheckedCall) -> Ask:
     return Ask(f"Run {call.name}?", RULE)
 
 
-async def main(name: str, args: dict[str, Any], *, remembers: bool) -> None:
+async def main(name: str, args: dict[str, Any] | str, *, remembers: bool) -> None:
     """Run one call in the working directory, and print its result."""
     approver = terminal(workspace=".", remember=Rules() if remembers else None)
     async with Executor(Toolset(write, shell), policy=policy, approvals=approver) as executor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import struct
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import termios
 import tty
 from collections.abc import Awaitable, Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -55,6 +57,8 @@ NO_TERMINAL = no_prompt("the input is not a terminal")
 RAW = no_prompt("the terminal is in raw mode")
 CANNOT_SHOW = no_prompt("the request cannot be shown on a terminal")
 QUESTION = asked({"path": "a"})
+NEW = "new arguments as JSON, on one line (Enter to go back): "
+MARK, MARK_ESCAPE = "\u0301", r"\u0301"
 OTHERS = "or: n deny · e edit · r respond · d details · ? why · l later"
 CHOICES = f"approve: y once\n{OTHERS}\n"
 
@@ -249,16 +253,89 @@ async def test_later_hands_the_question_back() -> None:
 @pytest.mark.parametrize("pending", [QUESTION, asked({}, call=Call("write", {"path": "a"}, "c1"))])
 async def test_edited_arguments_have_to_be_a_json_object(pending: Pending) -> None:
     with person() as who:
-        new = "new arguments as JSON, on one line (Enter to go back): "
         given = await answer(
             at(who),
             pending,
             lambda: who.answers("e"),
-            lambda: who.sees('│ {"path": "a"}\n'),
-            lambda: who.answers('{"path"', "[1]", '{"path": "b"}', after=new),
+            lambda: who.sees('│ {"path":"a"}\n'),
+            lambda: who.answers('{"path"', "[1]", '{"path": "b"}', after=NEW),
         )
 
     assert given == Edit('{"path": "b"}')
+
+
+async def copied(pending: Pending, *, width: int = 200) -> tuple[str, Answer | Pending]:
+    """The arguments as they are shown for editing, and the answer of who sends them back."""
+    with person(width=width) as who:
+        shown: list[str] = []
+
+        async def copies() -> None:
+            await who.sees("current arguments:\n│ ")
+            shown.append(await who.sees(f"\n{NEW}"))
+            who.types(f"{shown[0]}\n")
+
+        given = await answer(at(who), pending, lambda: who.answers("e"), copies)
+    return shown[0], given
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{\n  "a b": "c  d",\r\n\t"n": [1, 2.50, 1e2]\n}\n', '{"a b":"c  d","n":[1,2.50,1e2]}'),
+        (r'{"text": "\u001b[2K\n \" \\ : , x"}', r'{"text":"\u001b[2K\n \" \\ : , x"}'),
+        ('{"a\u200b": "\u202e\x7f\u2028"}', r'{"a\u200b":"\u202e\u007f\u2028"}'),
+        ('{"tag": "\U000e0041"}', r'{"tag":"\udb40\udc41"}'),
+        ('{"url": "p\u0430ypal.com"}', r'{"url":"p\u0430ypal.com"}'),
+        (f'{{"mark": "a{MARK * 5}"}}', f'{{"mark":"a{MARK * 3}{MARK_ESCAPE * 2}"}}'),
+        (r'{"text": "grüße\nგამარჯობა 文件 😀"}', r'{"text":"grüße\nგამარჯობა 文件 😀"}'),
+    ],
+)
+async def test_arguments_to_edit_are_one_line_of_json_that_can_be_copied(
+    text: str, line: str
+) -> None:
+    shown, given = await copied(asked(text))
+
+    assert (shown, given) == (line, Edit(line))
+    assert json.loads(line) == json.loads(text)
+
+
+async def test_arguments_of_any_mapping_are_shown_for_editing_as_json() -> None:
+    call = Call("write", MappingProxyType({"path": "a\u200b", "n": 1}), "c1")
+    line = r'{"path":"a\u200b","n":1}'
+
+    assert await copied(asked({}, call=call)) == (line, Edit(line))
+
+
+async def test_arguments_to_edit_that_are_not_json_are_shown_as_text() -> None:
+    with person() as who:
+        await answer(
+            at(who),
+            asked("not\nJSON"),
+            lambda: who.answers("e"),
+            lambda: who.sees("│ not\\u{A}JSON\n"),
+            lambda: who.answers("", after=NEW),
+            lambda: who.answers("l"),
+        )
+
+
+async def test_arguments_to_edit_that_are_wider_than_the_screen_go_on_after_a_margin() -> None:
+    with person(width=40) as who:
+        shown: list[str] = []
+
+        async def reads() -> None:
+            await who.sees("current arguments:\n")
+            shown.append(await who.sees(NEW[:20]))
+            who.types("\n")
+
+        await answer(
+            at(who),
+            asked({"text": "x" * 60}),
+            lambda: who.answers("e"),
+            reads,
+            lambda: who.answers("l"),
+        )
+
+    assert shown == [f'│ {{"text":"{"x" * 27}\n┊ {"x" * 33}"}}\n']
 
 
 async def test_a_result_can_be_given_in_place_of_the_call() -> None:

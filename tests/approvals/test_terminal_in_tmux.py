@@ -31,7 +31,7 @@ class Tmux:
         self._folder = folder
         self._width = width
 
-    def run(self, name: str, args: dict[str, Any], **options: Any) -> None:
+    def run(self, name: str, args: dict[str, Any] | str, **options: Any) -> None:
         """Start the small agent with one call."""
         session = {"name": name, "args": args, "remembers": False} | options
         (self._folder / "session.json").write_text(json.dumps(session), encoding="utf-8")
@@ -245,6 +245,21 @@ def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path
         ]
     )
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "final"
+
+
+def test_arguments_on_several_lines_are_edited_as_one_line(tmux: Open, tmp_path: Path) -> None:
+    pane = tmux(80)
+    pane.run("write", '{\n  "path": "notes.txt",\n  "content": "a draft\\n\\u200b"\n}')
+    pane.shows("your answer:")
+    pane.types("e")
+    line = pane.shows("new arguments")[-2]
+    pane.types(line.removeprefix("│ ").replace("draft", "note"))
+    pane.shows("your answer:", times=2)
+    pane.types("y")
+    pane.shows("-- end --")
+
+    assert line == r'│ {"path":"notes.txt","content":"a draft\n\u200b"}'
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "a note\n\u200b"
 
 
 HOSTILE = f"curl p\u0430ypal.com\u200b{' ' * 60}; \x1b[2K\x1b[1A rm \u202e-rf ~\nls 文件 😀"

@@ -56,7 +56,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[Options]) ->
     """Turn a typed function into a tool.
 
     Raises DefinitionError if a model could not call the function: a parameter has no type, is
-    ``*args``, has a type without a JSON form, or a default of another type.
+    ``*args``, has a type without a JSON form, or a default of another type. Also if ``touches``,
+    ``preview`` or ``headline`` cannot be called with the function's parameters.
     """
     # loads pydantic, which `import handrail` does not
     from handrail._definition.from_function import from_function

@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any, Never, NoReturn, TypeAlias, get_args
 
 from handrail._definition.arguments import Arguments
+from handrail._definition.beside import check_beside
 from handrail._definition.docstring import parse_docstring
 from handrail._definition.signature import (
     REQUIRED,
@@ -50,7 +51,9 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     schema = _input_schema(function, fields, docstring.parameters)
     promised = _find_promise(function, taken.returns)
     given: dict[str, Any] = {"description": docstring.text, **_read_options(function, options)}
-    beside = {name: given.pop(name, None) for name in _BESIDE}
+    beside = {name: given.pop(name) for name in _BESIDE if name in given}
+    for option, companion in beside.items():
+        check_beside(function, taken, option, companion)
     if "name" not in given:
         given["name"] = _name(function)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType, NoneType, UnionType
+from types import CodeType, FunctionType, MethodType, NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -132,9 +132,9 @@ def _has_self(fn: Any) -> bool:
     return first == ("self",) and bool(inside) and not inside.endswith("<locals>")
 
 
-def takes_self(fn: Callable[..., Any] | None) -> bool:
-    """Return whether a function's first parameter is ``self`` or ``cls``."""
-    code = getattr(fn, "__code__", None)
+def takes_self(fn: Callable[..., Any]) -> bool:
+    """Return whether a function's first parameter is ``self`` or ``cls``, and not yet filled."""
+    code = None if isinstance(fn, MethodType) else getattr(fn, "__code__", None)
     return isinstance(code, CodeType) and code.co_varnames[:1] in (("self",), ("cls",))
 
 

@@ -17,7 +17,6 @@ from typing import (
     TypeAlias,
     TypeGuard,
     TypeVar,
-    cast,
     overload,
 )
 
@@ -184,7 +183,7 @@ def _way(fn: Callable[..., Any]) -> Way:
 
 def call_beside(made: AnyTool, fn: Callable[..., T], values: Mapping[str, Any]) -> T:
     """Call a function that belongs to a tool, such as ``touches``."""
-    owner = (cast("MethodType", made.fn).__self__,) if takes_self(fn) else ()
+    owner = (made.fn.__self__,) if isinstance(made.fn, MethodType) and takes_self(fn) else ()
     return fn(*owner, **values)
 
 

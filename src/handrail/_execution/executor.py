@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Self, overload
 
 import anyio
@@ -23,10 +23,19 @@ from anyio.from_thread import BlockingPortal
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
+from handrail._definition.tool import is_tool
 from handrail._execution.explain import explain
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import RunningCall
-from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+from handrail._execution.settings import (
+    A_POLICY,
+    AN_APPROVER,
+    Approvals,
+    CallLimits,
+    Hook,
+    LongResults,
+    check_function,
+)
 from handrail._execution.tasks import Tasks
 from handrail._execution.threads import SharedPortal, wait_for
 from handrail._execution.view import View
@@ -73,7 +82,10 @@ class Executor:
         long_results: LongResults = LongResults(),  # noqa: B008  a frozen value
         clock: Callable[[], float] = time.time,
     ) -> None:
+        _check_tools(tools)
+        check_function("Executor(policy", policy, A_POLICY)
         if not isinstance(approvals, Approvals):
+            check_function("Executor(approvals", approvals, f"{AN_APPROVER}, or an Approvals")
             approvals = Approvals(approver=approvals)
         self._pipeline = Pipeline(
             approvals=approvals,
@@ -227,6 +239,7 @@ class Executor:
         It shares everything else: schedule, limits, hooks, listeners, approvals, cleanup. Leaving
         it closes nothing. Raises UnknownName for a tool that this executor does not have.
         """
+        check_function("restrict(policy", policy, A_POLICY)
         made = object.__new__(Executor)
         made._pipeline, made._portal, made._users = self._pipeline, self._portal, 0
         made._view = self._view.restrict(names, policy)
@@ -283,6 +296,17 @@ class InThread:
     def run_all(self, calls: Iterable[Call], *, turn: Turn[Any] | None = None) -> list[Result]:
         """Run the calls of one reply."""
         return wait_for(self._portal, partial(self._executor.run_all, list(calls), turn=turn))
+
+
+def _check_tools(tools: object) -> None:
+    if isinstance(tools, Toolset | Registry):
+        return
+    name = tools.__name__ if isinstance(tools, type) else type(tools).__name__
+    if is_tool(tools) or isinstance(tools, FunctionType):
+        inside = tools.__name__
+    else:
+        inside = "*tools" if isinstance(tools, list | tuple | set | frozenset) else "..."
+    raise TypeError(f"Executor({name}): pass a Toolset, as in `Executor(Toolset({inside}))`.")
 
 
 def _check_names(limited: Mapping[str, int], offered: Toolset) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from inspect import isawaitable
 from typing import Any
 
 import anyio
@@ -278,7 +279,10 @@ class Questions:
 
 
 async def _ask(approver: Approver, pending: Pending) -> object:
-    return await approver(pending)
+    answer: object = approver(pending)
+    if not isawaitable(answer):
+        raise TypeError(f"The approver is not async: {_WRAP}")
+    return await answer
 
 
 def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
@@ -305,6 +309,7 @@ def pending_result(pending: Pending) -> Result:
     return Result(pending.call.id, message, failure=failure, pending=pending)
 
 
+_WRAP = "make it `async def`, or wrap it with `handrail.approvals.callback`."
 _UNSEEN = "unseen:"
 """The prefix of the fingerprint of a call that no hook has seen."""
 _WAITS = (

@@ -12,6 +12,7 @@ from handrail._values.approval import Approver, Ledger, MemoryLedger
 from handrail._values.call import Call
 from handrail._values.result import Result
 from handrail._values.spec import Retry
+from handrail._values.strict_json import clip
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -93,6 +94,7 @@ class Approvals:
 
     def __post_init__(self) -> None:
         _check_positive(self, "timeout")
+        check_function("Approvals(approver", self.approver, AN_APPROVER)
 
 
 Reader: TypeAlias = Literal["always", "when_needed", "never"]
@@ -118,6 +120,21 @@ class LongResults:
             raise ValueError(
                 f"LongResults(reader={self.reader!r}): must be 'always', 'when_needed' or 'never'."
             )
+
+
+A_POLICY = "a function that decides about a CheckedCall, or a Rulebook"
+AN_APPROVER = "an async function that answers a Pending, such as terminal()"
+
+
+def check_function(where: str, value: object, wanted: str) -> None:
+    """Refuse an option that cannot be called, or a class in place of an instance."""
+    if isinstance(value, type) and not hasattr(value, "__await__"):
+        raise TypeError(
+            f"{where}={value.__name__}): this is a class. "
+            f"Pass an instance, such as {value.__name__}(...)."
+        )
+    if value is not None and not callable(value):
+        raise TypeError(f"{where}={clip(repr(value))}): must be {wanted}.")
 
 
 def _check_positive(owner: object, *names: str) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from handrail import DESTROY, Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._display import Look, RenderedLine, inline, wrap
+from handrail.approvals._display import Look, RenderedLine, inline, inline_json, wrap
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
 from handrail.approvals._remember import Proposal, Remembers, Scope, find_offers
 from handrail.approvals._tty import Ended, Tty
@@ -159,15 +159,11 @@ class Dialogue:
         return Deny.by_user(self._ask_text("message for the model (optional): "))
 
     def _edit(self, _word: str) -> Edit | None:
-        args = self._pending.call.args
+        args = str(self._pending.call.args)  # a pending call has them as text
         self._show("current arguments:")
-        self._show(MARGIN + inline(args if isinstance(args, str) else json.dumps(dict(args))))
+        self._show(MARGIN + (inline_json(args) if _is_object(args) else inline(args)))
         while text := self._ask_text("new arguments as JSON, on one line (Enter to go back): "):
-            try:
-                is_object = isinstance(json.loads(text), dict)
-            except (ValueError, RecursionError):
-                is_object = False
-            if is_object:
+            if _is_object(text):
                 return Edit(text)
             self._show('Not a JSON object. Write it as {"path": "a.py"}.', "warning")
         return None
@@ -232,6 +228,14 @@ class Dialogue:
             self._show(f"The rule could not be stored: {reason}", "warning")
             return False
         return True
+
+
+def _is_object(text: str) -> bool:
+    """Return whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 _OWN_ROWS = 4

@@ -8,6 +8,7 @@ a count. No two texts look the same.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,9 @@ _SPACES = re.compile(r" {9,}")
 _TABS = re.compile(r"\t{9,}")
 _EMPTY_LINES = re.compile(r"\n{10,}")
 _LAST_SPACE = re.compile(r" (?=\n|\Z)")
+_JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+"""A string of JSON, or whitespace outside of strings."""
+_JSON_ESCAPE = re.compile(r"\\(?:u.{4}|.)")
 _EAST_ASIAN = frozenset(
     "CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO IDEOGRAPHIC HALFWIDTH".split()
 )
@@ -99,6 +103,20 @@ def inline(text: str, *, most: int = MAX_PROMPT_BYTES) -> str:
     return _on_one_line(make_printable(text, most=most))
 
 
+def inline_json(text: str) -> str:
+    """Return JSON text on one line, without whitespace between values, and safe to show.
+
+    Characters that would not be visible are JSON escapes, so the value stays the same.
+    """
+    compact = _JSON_TEXT.sub(lambda found: found[1] or "", text)
+    plain = _JSON_ESCAPE.sub(lambda escape: " " * len(escape[0]), compact)
+    unclear = _unclear(plain, dict(_odd_words(plain)))
+    return "".join(
+        json.dumps(character)[1:-1] if at in unclear or _is_hidden(character) else character
+        for at, character in enumerate(compact)
+    )
+
+
 def _on_one_line(shown: Printable) -> str:
     return shown.text.replace("\n", _escape("\n"))
 
@@ -141,9 +159,7 @@ def _columns(character: str) -> int:
 
 def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
     """Escape single characters, then replace runs of whitespace, which contain no escapes."""
-    escaped = _excess_marks(text)
-    for start, word in odd.items():
-        escaped |= {start + at for at, letter in enumerate(word) if not letter.isascii()}
+    escaped = _unclear(text, odd)
     for pattern in (_MARKER, _COUNTED, _LAST_SPACE):
         escaped |= {match.start() for match in pattern.finditer(text)}
     pieces = list(text)
@@ -153,6 +169,14 @@ def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
     for start, end, count in runs:
         pieces[start:end] = [count] + [""] * (end - start - 1)
     return "".join(pieces).replace("\t", TAB)
+
+
+def _unclear(text: str, odd: dict[int, str]) -> set[int]:
+    """Return the positions of characters that could pass for others."""
+    unclear = _excess_marks(text)
+    for start, word in odd.items():
+        unclear |= {start + at for at, letter in enumerate(word) if not letter.isascii()}
+    return unclear
 
 
 def _runs(text: str) -> Iterator[_Run]:

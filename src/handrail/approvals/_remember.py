@@ -12,7 +12,6 @@ from handrail.approvals._prompt import RenderedRequest
 from handrail.permissions import Pending
 
 Scope: TypeAlias = Literal["run", "project", "always"]
-"""How long a remembered approval applies."""
 """How long an approval is remembered: for this run, this project, or all projects."""
 
 
