@@ -26,6 +26,7 @@ FROM_ROOT = {
 MESSAGES = "reference/messages.md"
 """Each of its texts is one long line."""
 
+_CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
 
@@ -50,6 +51,14 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return relpath(FROM_ROOT.get(target, target.removeprefix("docs/")), home)
 
     return _LINK.sub(link, titled)
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Fail if a page shows the marks of a fence: Python-Markdown did not recognize its info string."""
+    if "```" in _CODE.sub("", html):
+        message = f"{page.file.src_uri} has a fence that is shown as text: put its title in quotes."
+        raise PluginError(message)
+    return html
 
 
 def on_post_build(config: MkDocsConfig) -> None:
