@@ -37,12 +37,15 @@ _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are files of the repository's root, and the model server to download."""
+    """Add the pages that are files of the root, the examples, and the model server to download."""
     for name, uri in FROM_ROOT.items():
         content = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=content))
     [tiny] = _TINY.findall((ROOT / "docs" / LOCAL_MODEL).read_text(encoding="utf-8"))
     files.append(File.generated(config, TINY, content=tiny))
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        source = example.read_text(encoding="utf-8")
+        files.append(File.generated(config, f"examples/{example.name}", content=source))
     return files
 
 
