@@ -186,6 +186,13 @@ def test_every_fence_is_closed_and_says_what_it_holds(page: Path) -> None:
     }
 
 
+def test_a_title_without_quotes_is_found() -> None:
+    """The site would show such a fence as text."""
+    kinds = ('text title="a.txt"', "text title=a.txt", 'python title="a.py"', "python title=a.py")
+
+    assert [kind for kind in kinds if not FILE.fullmatch(kind)] == [kinds[1], kinds[3]]
+
+
 @pytest.mark.parametrize("page", DOCUMENTS, ids=shown)
 def test_every_link_between_documents_resolves(page: Path) -> None:
     assert dead_links(page) == []
