@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages from the root, and a check of the API reference."""
+"""Hooks of the documentation site: pages from the root, a download, and checks of what it shows."""
 
 from __future__ import annotations
 
@@ -26,22 +26,35 @@ FROM_ROOT = {
 MESSAGES = "reference/messages.md"
 """Each of its texts is one long line."""
 
+TINY = "get-started/tiny.py"
+"""A file that the site offers as a download. It is a block of the page LOCAL_MODEL."""
+LOCAL_MODEL = "get-started/local-model.md"
+
+_TINY = re.compile(r'^```python title="tiny\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_TINY_LINK = "[`tiny.py`](local-model.md#a-tiny-model-for-the-tutorials)"
+_CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are files of the repository's root."""
+    """Add the pages that are files of the root, the examples, and the model server to download."""
     for name, uri in FROM_ROOT.items():
         content = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, uri, content=content))
+    [tiny] = _TINY.findall((ROOT / "docs" / LOCAL_MODEL).read_text(encoding="utf-8"))
+    files.append(File.generated(config, TINY, content=tiny))
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        source = example.read_text(encoding="utf-8")
+        files.append(File.generated(config, f"examples/{example.name}", content=source))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Wrap output, and let links to files of the root lead to their pages."""
+    """Wrap output, and let links lead to files of the root and to the download."""
     titled = markdown.replace("\n```text output\n", '\n```{ .text .output title="Output" }\n')
     if page.file.src_uri == MESSAGES:
         titled = titled.replace("\n```text\n", "\n```{ .text .output }\n")
+    titled = titled.replace(_TINY_LINK, '[`tiny.py`](tiny.py){ download="tiny.py" }')
     home = dirname(page.file.src_uri)
     folder = "" if page.file.src_uri in FROM_ROOT.values() else join("docs", home)
 
@@ -50,6 +63,14 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return relpath(FROM_ROOT.get(target, target.removeprefix("docs/")), home)
 
     return _LINK.sub(link, titled)
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Fail if a page shows the marks of a fence, because its first line is not understood."""
+    if "```" in _CODE.sub("", html):
+        message = f"{page.file.src_uri} has a fence that is shown as text: put its title in quotes."
+        raise PluginError(message)
+    return html
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -3,7 +3,8 @@
 handrail runs the calls and translates the API format; the loop and the client are yours. The HTTP
 client of the SDK replays recorded responses here, so the program needs no key and no network.
 
-Run it with `python examples/own_loop.py`. It needs `pip install anthropic`.
+Run it with `python examples/own_loop.py`. It needs `pip install anthropic`. docs/guides/own-loop.md
+also handles calls that the token limit cut off.
 """
 
 from typing import Any

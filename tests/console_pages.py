@@ -4,8 +4,8 @@ A fence opened with ```` ```console ```` whose first command is `handrail` or `p
 line by line, in one workspace for each page. The lines below a command are its output; `…` means
 anything, or any number of lines if it is alone on a line. On a tutorial, a fence opened with
 ```` ```text ```` that begins with `$ ` runs in a real terminal: the page shows the prompts, and what a
-person types after them. Files come first: fences opened with ```` ```python title=FILE ```` or
-```` ```text title=FILE ````, or whose first line is a comment with the name of a file.
+person types after them. Files come first: fences opened with ```` ```python title="FILE" ```` or
+```` ```text title="FILE" ````, or whose first line is a comment with the name of a file.
 
 `python tests/console_pages.py PAGE...` rewrites the outputs that differ. Read the diff.
 """
@@ -32,6 +32,7 @@ TUTORIALS = [
 ]
 BIN = Path(sys.executable).parent
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLED = re.compile(r'(?:text|python) title="(?P<name>[^"]+)"')
 _NAMED = re.compile(r"# (?P<name>[\w./-]+\.(?:py|toml|md|jsonl?))\n")
 _RUNS = re.compile(r"\$ (?:\w+=\S+ )*(?:handrail|python (?!tiny\.py))")
 _COMMAND = re.compile(r"^\$ (?P<line>.*)\n(?P<shown>(?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -63,8 +64,8 @@ def steps(text: str, *, tutorial: bool = False) -> Iterator[File | Command]:
     for fence in _FENCE.finditer(text):
         info, body = fence["info"], fence["body"]
         named = _NAMED.match(body)
-        if info.startswith(("text title=", "python title=")):
-            yield File(info.partition("=")[2].strip('"'), body)
+        if titled := _TITLED.fullmatch(info):
+            yield File(titled["name"], body)
         elif info == "console" and _RUNS.match(body):
             for found in _COMMAND.finditer(body):
                 start = fence.start("body") + found.start("shown")

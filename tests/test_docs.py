@@ -43,8 +43,8 @@ FROM_ROOT = {
 }
 """Pages that the site makes of files of the root."""
 
-FILES = ("text title=", "python title=")
-"""What the fence of a file begins with. Commands on the page use the file; see `console_pages`."""
+FILE = re.compile(r'(?:text|python) title="[^"]+"')
+"""How the fence of a file is opened. Commands on the page use the file; see `console_pages`."""
 MODEL = "from tiny import"
 """A page with this line needs the tiny model server."""
 PATIENCE = 600
@@ -178,12 +178,19 @@ def test_every_fence_is_closed_and_says_what_it_holds(page: Path) -> None:
 
     assert "```" not in prose(text)
     kinds = {fence["info"] for fence in _FENCE.finditer(text)}
-    assert {kind for kind in kinds if not kind.startswith(FILES)} <= {
+    assert {kind for kind in kinds if not FILE.fullmatch(kind)} <= {
         "console",
         "python",
         "text",
         "text output",
     }
+
+
+def test_a_title_without_quotes_is_found() -> None:
+    """The site would show such a fence as text."""
+    kinds = ('text title="a.txt"', "text title=a.txt", 'python title="a.py"', "python title=a.py")
+
+    assert [kind for kind in kinds if not FILE.fullmatch(kind)] == [kinds[1], kinds[3]]
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=shown)

@@ -42,7 +42,7 @@ def test_every_step_of_a_tutorial_prints_what_the_page_says(page: Path, tiny: Ti
 
 def test_an_output_that_differs_is_found(handrail: Handrail) -> None:
     page = (
-        "# Page\n\n```python\n# tools.py\nx = 1\n```\n\n```text title=a.txt\na\n```\n\n"
+        '# Page\n\n```python\n# tools.py\nx = 1\n```\n\n```text title="a.txt"\na\n```\n\n'
         "```console\n$ handrail --version\nhandrail 9\n$ cat a.txt tools.py\na\n# tools.py\nx = 1\n```\n\n"
         "```console\n$ handrail nothing\nhandrail: unknown …\n…\n$ echo $?\n2\n```\n\n"
         "```console\n$ make setup\n```\n"
