@@ -33,6 +33,7 @@ MARGIN = "│ "
 CONTINUATION = "┊ "
 """Before the rest of a line that is wider than the screen."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 _HEAD_ROWS, _TAIL_ROWS = 24, 8
 """Rows of one argument that are shown first: at its start and at its end."""
 _MAX_SHORT_CHARS = 200
@@ -275,9 +276,15 @@ def _shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
 def _binding(pending: Pending) -> Iterator[RenderedLine]:
     """Yield what the answer is tied to, and how long it is valid."""
     seconds = pending.expires_at - pending.asked_at
-    limit = f", within {seconds:g} seconds of this request" if seconds < math.inf else ""
+    limit = f", within {_format_duration(seconds)} of this request" if seconds < math.inf else ""
     yield render_line("fingerprint: {}", pending.fingerprint)
     yield RenderedLine(f"the answer is valid for this call only, once{limit}")
+
+
+def _format_duration(seconds: float) -> str:
+    """Return a duration in the largest unit in which it has at least two."""
+    size, unit = next((unit for unit in _UNITS if seconds >= 2 * unit[0]), (1, "seconds"))
+    return f"{seconds / size:.3g} {unit}"
 
 
 def _notes(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:

@@ -107,8 +107,7 @@ def test_all_that_is_approved_is_shown_and_nothing_of_it_acts(handrail: Handrail
     assert "\x1b" not in ran.out
     [pending] = saved.state().pending
     assert ran.out.replace(pending.fingerprint, "F")[-120:] == snapshot("""\
-s call only, once, within 604800 seconds of this requ
-┊ est
+lid for this call only, once, within 7 days of this request
 60 invisible characters are shown as \\u{...}
 answer: allow
 
