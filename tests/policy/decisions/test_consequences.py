@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from handrail import Call, Executor, Toolset, tool
@@ -14,11 +16,15 @@ def bash(command: str) -> str:
     return command
 
 
-def decided(mode: str, command: str, *, sandboxed: bool = True) -> str:
+@cache
+def executor(mode: str) -> Executor:
     rules = builtin_rules("read_only", "development")
-    policy = Rulebook(rules, mode=mode, sandboxed=sandboxed, root=False)
-    decision = Executor(Toolset(bash), policy=policy).explain(Call("bash", {"command": command}))
-    return type(decision.decision).__name__.lower()
+    return Executor(Toolset(bash), policy=Rulebook(rules, mode=mode, sandboxed=True))
+
+
+def decided(mode: str, command: str) -> str:
+    explanation = executor(mode).explain(Call("bash", {"command": command}))
+    return type(explanation.decision).__name__.lower()
 
 
 LOSES = """
@@ -87,6 +93,7 @@ git branch --merged | xargs git branch -D
 true && git reset --hard && ls
 rm src/old.py
 rm -rf src
+rm -f -- src/a.py
 rm -rf .
 rm -rf *
 rm -r $dir
@@ -192,6 +199,7 @@ ps aux | grep node
 awk 'NR>=10' file
 for f in src/*.py; do wc -l $f; done
 python -c 'print(1)'
+python -c "print([''])"
 python legacy/report.py data.csv
 ./scripts/build.sh
 node -e 'console.log(1)'
@@ -298,6 +306,17 @@ def test_a_consequence_needs_approval_in_mode_edits(command: str) -> None:
 @pytest.mark.parametrize("command", commands(OTHERS))
 def test_a_change_of_others_machines_needs_approval_in_mode_open(command: str) -> None:
     assert decided("open", command) == "ask"
+
+
+def test_a_rule_of_the_user_comes_first_and_a_built_in_one_does_not() -> None:
+    rules = '[[rule]]\ndecide = "allow"\ncommand = ["git push", "npm run"]\noperands = ["text*"]'
+    mine = Rulebook.from_toml(rules, mode="edits", sandboxed=True)
+    calls = [Call("bash", {"command": text}) for text in ("git push", "npm run deploy")]
+
+    with_mine = [Executor(Toolset(bash), policy=mine).explain(call).decision for call in calls]
+    built_in = [executor("edits").explain(call).decision for call in calls]
+    assert [type(one).__name__ for one in with_mine] == ["Allow", "Allow"]
+    assert [type(one).__name__ for one in built_in] == ["Ask", "Ask"]
 
 
 @pytest.mark.parametrize("command", [*commands(RUNS), *IN_LINES_THAT_RUN])
