@@ -187,6 +187,27 @@ kubectl get secret app -o yaml
 ssh-keygen -t ed25519
 crontab -e
 """
+HOSTS = """
+git fetch origin
+git pull --rebase
+git clone https://example.com/x.git
+npm install lodash
+npm i -D left-pad
+yarn add lodash
+uv add httpx
+pip install requests
+python -m pip install requests
+pip install -r requirements.txt requests flask
+.venv/bin/pip install requests
+npx create-next-app@latest web
+cargo install ripgrep
+sudo apt-get install -y libpq-dev
+curl https://example.com/x.json
+curl -sL example.com/x.json | jq .
+curl $URL
+wget -q https://example.com/a.tar.gz
+docker pull redis
+"""
 RUNS = """
 ls -la && cat README.md
 wc -l src/*.py | sort -n
@@ -236,22 +257,28 @@ git stash
 git stash pop
 git clean -n
 git clean -fdn
-git fetch origin
-git pull --rebase
 git tag v1
 git rm --cached a.py
 git config user.name x
 git config --get user.email
 git worktree add ../x
-npm install lodash
-uv add httpx
-pip install requests
-curl https://example.com/x.json
 curl -s http://localhost:8000/api -d '{"a": 1}'
 curl -X POST http://127.0.0.1:5000/users -H 'Content-Type: application/json' -d '{}'
-wget -q https://example.com/a.tar.gz
 docker build -t x .
 docker ps
+npm ci
+npm install
+pip install -r requirements.txt
+pip install -e .
+pip install -e '.[dev]'
+uv sync
+uv pip install -e .
+poetry install
+npx tsc --noEmit
+npx jest
+python -m pip install -r dev.txt
+curl -s localhost:8000
+http :8000/api
 docker compose up -d
 docker compose down
 kubectl get pods
@@ -297,10 +324,29 @@ def commands(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "command", [*commands(LOSES), *commands(OTHERS), *commands(CREDENTIALS), *IN_LINES_THAT_LOSE]
+    "command",
+    [
+        *commands(LOSES),
+        *commands(OTHERS),
+        *commands(CREDENTIALS),
+        *commands(HOSTS),
+        *IN_LINES_THAT_LOSE,
+    ],
 )
 def test_a_consequence_needs_approval_in_mode_edits(command: str) -> None:
     assert decided("edits", command) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["git reset --hard", "rm src/old.py", "gh auth token", "psql -c 'DROP TABLE a'"]
+)
+def test_mode_open_asks_for_nothing_else(command: str) -> None:
+    assert decided("open", command) == "allow"
+
+
+@pytest.mark.parametrize("command", commands(HOSTS))
+def test_mode_open_fetches(command: str) -> None:
+    assert decided("open", command) == "allow"
 
 
 @pytest.mark.parametrize("command", commands(OTHERS))

@@ -29,8 +29,8 @@ def command(app: App, mode: str | None) -> Exit:
 
     ask: changes need approval (default).
 
-    edits: changes run, and commands in the sandbox. Calls that lose work, use credentials or change
-    other machines need approval.
+    edits: changes run, and commands in the sandbox. Commands that lose work, use credentials or
+    reach other machines need approval.
 
     open: everything runs, except changes of other machines and of protected files.
 

@@ -8,13 +8,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, TypeAlias, cast
 
-Kind: TypeAlias = Literal["work", "files", "data", "others", "credentials"]
+Kind: TypeAlias = Literal["work", "files", "data", "others", "credentials", "hosts"]
 REASONS: Mapping[Kind, str] = {
     "work": "it can discard commits or uncommitted work",
     "files": "it can delete files that version control does not have",
     "data": "it can delete the content of a database or of containers",
     "others": "it can change something on other machines",
     "credentials": "it uses credentials, or changes where code comes from",
+    "hosts": "it reaches another machine, or installs code from one",
 }
 """Why each kind of consequence needs approval."""
 

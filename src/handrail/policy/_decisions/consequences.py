@@ -46,7 +46,7 @@ _MADE_NAMES = frozenset(
 )
 """Names of files and folders that builds, tests and tools make again."""
 _MADE_SUFFIXES = (
-    ".pyc .pyo .o .obj .a .so .class .log .tmp .temp .bak .orig .rej .swp .swo .egg-info "
+    ".pyc .pyo .o .obj .a .so .class .log .tmp .temp .swp .swo .egg-info "
     ".dist-info .tsbuildinfo .out .pid .cover .prof .gcda .gcno .d .lo .la .whl .coverage ~"
 ).split()
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
@@ -59,6 +59,8 @@ _SENDING = frozenset(
     -T --upload-file --post-data --post-file --body-data --body-file
     """.split()
 )
+_INSTALLS = frozenset(("install", "i", "download"))
+_DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
 _HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
 _LOCAL = re.compile(
@@ -269,14 +271,14 @@ def _names_files(word: str) -> bool:
 
 
 def _request(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    """Yield whether a request may change something on a server that is not this machine."""
+    """Yield what a request to a server that is not this machine does there."""
     del beside
     methods = [*_values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
     sends = _has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
     changes = sends or any(map(_METHOD.fullmatch, methods))
     addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
-    if changes and not (addresses and all(map(_LOCAL.match, addresses))):
-        yield "others"
+    if not (addresses and all(map(_LOCAL.match, addresses))):
+        yield "others" if changes else "hosts"
 
 
 def _values_of(argv: _Argv, flags: Sequence[str]) -> Iterator[str]:
@@ -295,10 +297,38 @@ def _copy(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
         yield "others"
 
 
+def _install(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
+    """Yield whether a package manager installs a package that the project does not declare."""
+    del beside
+    words = argv[1:]
+    commands = [at for at, word in enumerate(words) if word in _INSTALLS]
+    named = _operands(("", *words[commands[0] + 1 :])) if commands else []
+    if _has_flag(argv, _DECLARED):
+        named = [word for word in named if not _is_local_package(word)][1:]
+    if any(not _is_local_package(word) for word in named):
+        yield "hosts"
+
+
+def _is_local_package(word: str) -> bool:
+    return word in (".", "-") or word.startswith(("./", "../", ".[", "/")) or word.endswith(".whl")
+
+
+def _run_package(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
+    """Yield whether a package is downloaded to be run: its name has a version, or it creates."""
+    del beside
+    named = [word for word in argv[1:] if not word.startswith("-")][:1]
+    if any("@" in word[1:] or word.startswith("create-") for word in named):
+        yield "hosts"
+
+
 _SPECIAL: dict[str, Callable[[_Argv, _Argvs], Iterator[Kind]]] = {
     "git": _git,
     "rm": _removal,
     "find": _search,
     "rsync": _copy,
     **dict.fromkeys(_FETCHERS, _request),
+    **dict.fromkeys(
+        ("pip", "pip3", "npm", "python", "python3", "uv", "yarn", "pnpm", "bun"), _install
+    ),
+    "npx": _run_package,
 }
