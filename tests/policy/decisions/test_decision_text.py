@@ -235,7 +235,7 @@ def test_a_question_names_a_shell_tool_with_another_name() -> None:
 
 
 def test_without_a_sandbox_a_permissive_mode_says_why_it_asks() -> None:
-    book = Rulebook(mode="open", root=False)
+    book = Rulebook(mode="edits")
 
     assert command_text(book, "make") == (
         "Allow this command? `make` (commands do not run in a sandbox)"

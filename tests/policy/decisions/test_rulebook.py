@@ -198,20 +198,35 @@ def test_the_open_mode_is_refused_to_root_without_a_sandbox() -> None:
     assert Rulebook(mode="open", root=False).mode is Mode.OPEN
 
 
-def test_a_command_that_no_rule_names_is_free_only_in_the_open_and_in_a_sandbox() -> None:
-    for sandboxed, expected in ((False, Ask), (True, Allow)):
-        policy = book(mode="open", sandboxed=sandboxed, root=False)
+@pytest.mark.parametrize(
+    ("mode", "sandboxed", "expected"),
+    [
+        ("plan", True, Deny),
+        ("ask", True, Ask),
+        ("edits", False, Ask),
+        ("edits", True, Allow),
+        ("open", False, Allow),
+        ("open", True, Allow),
+    ],
+)
+def test_a_command_that_no_rule_names_is_free_where_something_contains_it(
+    mode: str,
+    sandboxed: bool,  # noqa: FBT001
+    expected: type,
+) -> None:
+    policy = book(mode=mode, sandboxed=sandboxed, root=False)
 
-        assert type(line(policy, "make all")) is expected
-        assert type(line(policy, "for f in *; do make $f; done")) is expected
+    assert type(line(policy, "make all")) is expected
+    assert type(line(policy, "for f in *; do make $f; done")) is expected
 
 
-def test_in_the_open_what_cannot_be_read_asks_where_a_rule_denies_a_command() -> None:
+def test_a_computed_program_asks_where_a_rule_denies_a_command() -> None:
     denies = '[[rule]]\ndecide = "deny"\ncommand = "curl"'
     policy = book(denies, mode="open", sandboxed=True)
 
-    assert isinstance(line(policy, "make all"), Allow)
+    assert isinstance(line(policy, "make all && make $x"), Allow)
     assert isinstance(line(policy, "c=$(x)rl; $c x"), Ask)
+    assert isinstance(line(book(mode="open", sandboxed=True), "c=$(x)rl; $c x"), Allow)
 
 
 def test_plan_mode_lets_a_command_run_that_only_reads_and_nothing_else() -> None:

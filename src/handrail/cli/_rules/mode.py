@@ -18,8 +18,8 @@ from handrail.policy import InvalidRule, Mode, Rulebook, parse
 MEANS = {
     "plan": "changes are denied",
     "ask": "changes need approval",
-    "edits": "changes run; destructive calls need approval",
-    "open": "everything runs, except protected files and calls with an ask rule",
+    "edits": "changes run, and sandboxed commands; losing work and reaching others need approval",
+    "open": "everything runs, except changes of other machines and of protected files",
 }
 _KEY = re.compile(r"""(?m)^([ \t]*(?:mode|"mode"|'mode')[ \t]*=[ \t]*)("[^"\n]*"|'[^'\n]*')""")
 

@@ -29,9 +29,10 @@ def command(app: App, mode: str | None) -> Exit:
 
     ask: changes need approval (default).
 
-    edits: changes run; destructive calls need approval.
+    edits: changes run, and commands in the sandbox. Commands that lose work, use credentials or
+    reach other machines need approval.
 
-    open: everything runs, except protected files and calls with an ask or deny rule.
+    open: everything runs, except changes of other machines and of protected files.
 
     Rules are considered first. For example, built-in rules allow common development commands in
     the sandbox.

@@ -23,6 +23,7 @@ PROTECTED = Origin("protected paths", kind="built-in")
 CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
 TOO_BIG = Origin("command size limit", kind="built-in")
 UNREADABLE = Origin("unreadable rules", kind="built-in")
+COMPUTED = Origin("a computed program", kind="built-in")
 NO_COMMAND = Origin("shell tool without a command", kind="built-in")
 _MAX_FOLDERS = 8
 _MAX_FOLDER_CHARS = 200

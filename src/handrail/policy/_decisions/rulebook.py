@@ -14,12 +14,19 @@ from typing import Any
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
 from handrail._support.tables import is_table
 from handrail.permissions import Matched, Origin, Verdict
+from handrail.policy._decisions.consequences import (
+    CHANGES_OTHERS,
+    describe_consequence,
+    find_computed,
+    find_consequences,
+)
 from handrail.policy._decisions.decision_text import (
     format_command_question,
     format_denial,
     format_question,
 )
 from handrail.policy._decisions.opinions import (
+    COMPUTED,
     NO_COMMAND,
     UNREADABLE,
     Opinion,
@@ -296,18 +303,24 @@ class Rulebook:
         opinions += [*objections(rules, args), *possible_objections(wide, args)]
         opinions += recursion_objections(tool.denied_reads, locate_commands(command, matched))
         allowed = _command_allowances(matched)
+        caused = "" if _is_chosen(allowed) else self._describe_consequence(command)
+        if caused:
+            allowed = []  # only a rule of the user can allow it
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
             effect = max(Effect.READ if _is_read_only(part) else Effect.WRITE for part in matched)
         unclear = _NOT_SIMPLE if simple is None else _describe_unmatched(matched)
-        return self._add_mode_opinion([*opinions, *allowed], effect, unclear, commands=index)
+        if any(index.may_restrict(argv) for argv in find_computed(command)):
+            unclear = unclear or _NOT_SIMPLE
+            opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
+        return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
 
     def _add_mode_opinion(
         self,
         opinions: list[Opinion],
         effect: Effect,
         reason: str,
-        commands: CommandIndex | None = None,
+        caused: str | None = None,
     ) -> list[Opinion]:
         """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules."""
         says: Verdict = verdict(self._mode, effect)
@@ -315,19 +328,29 @@ class Rulebook:
         if ranked and (says != "deny" or ranked[0].verdict == "deny"):
             return ranked
         origin = Origin(f"mode {self._mode}", kind="mode")
-        if commands is not None and says == "allow" and effect > Effect.READ:
-            says, reason = self._decide_unmatched(commands, reason)
+        if caused is not None and effect > Effect.READ and self._mode in (Mode.EDITS, Mode.OPEN):
+            says, reason = self._decide_by_consequence(caused, reason)
         if says == "deny":
             reason = f"{self._mode} mode allows no changes"
         return [Opinion(says, Level.RUN, origin, reason), *ranked]
 
-    def _decide_unmatched(self, commands: CommandIndex, reason: str) -> tuple[Verdict, str]:
-        """Return the verdict of a permissive mode on a command that no rule allows."""
-        if not self._sandboxed:
+    def _decide_by_consequence(self, caused: str, reason: str) -> tuple[Verdict, str]:
+        """Return the verdict of a permissive mode on a command that no rule allows.
+
+        The sandbox contains what a command does, except for its consequences.
+        """
+        if caused:
+            return "ask", caused
+        if self._mode is Mode.EDITS and not self._sandboxed:
             return "ask", reason or "commands do not run in a sandbox"
-        if reason and commands.restricts:
-            return "ask", reason
         return "allow", ""
+
+    def _describe_consequence(self, command: ShellCommand) -> str:
+        """Return which consequence of a command needs approval in this mode; empty if none."""
+        for kind, cause in find_consequences(command).items():
+            if self._mode is not Mode.OPEN or kind in CHANGES_OTHERS:
+                return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
+        return ""
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
         if all(rule.expires is None for rule in rules):
@@ -342,6 +365,11 @@ def _command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
     if not rules or None in rules:
         return []
     return [opinion_of(rule) for rule in dict.fromkeys(rules) if rule is not None]
+
+
+def _is_chosen(allowed: Sequence[Opinion]) -> bool:
+    """Return whether a rule allows a command that is not built in."""
+    return any(opinion.level is not Level.BUILT_IN for opinion in allowed)
 
 
 def _describe_unmatched(commands: Sequence[MatchedCommand]) -> str:

@@ -125,6 +125,14 @@ class CommandIndex:
                     candidates[rule] = command
         return candidates
 
+    def may_restrict(self, argv: tuple[str, ...]) -> bool:
+        """Return whether a command with an unknown program may be one that a rule names."""
+        return any(
+            matches((command.words[0], *argv[1:]), command.words)
+            for named in self._others.values()
+            for _, command in named
+        )
+
     def _possible(self, program: str) -> Iterable[tuple[Rule, Command]]:
         name = program_name(program)
         if is_glob(name) or "[" in name:

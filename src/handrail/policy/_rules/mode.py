@@ -17,7 +17,7 @@ class Mode(IntEnum):
     ASK = 2
     """Allow reading; every change needs approval."""
     EDITS = 3
-    """Allow reading and changes; destructive calls need approval."""
+    """Allow reading, changes and commands in a sandbox; losing something needs approval."""
     OPEN = 4
     """Allow everything that no rule and no safeguard stops."""
 
