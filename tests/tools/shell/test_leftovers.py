@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from handrail import Call, Executor, Toolset
-from handrail._support.obeyed_names import GitPaths
 from handrail.sandbox import Sandbox
 from handrail.tools import Scan, ScanReport, SuspiciousFile, bash
 from handrail.tools._shell.leftovers import _FolderInfo, _FolderWalk, _KnownFolders
@@ -457,7 +456,7 @@ def test_a_file_that_is_gone_by_then_has_not_changed(tmp_path: Path) -> None:
     [entry] = os.scandir(tmp_path)
     (tmp_path / "AGENTS.md").unlink()
 
-    walk = _FolderWalk(str(tmp_path), 0, _KnownFolders(), 1, 0.0, GitPaths())
+    walk = _FolderWalk(str(tmp_path), 0, _KnownFolders(), 1, 0.0, {})
     here = _FolderInfo("", "plain", 0, touched=True, new=True)
     assert walk._change_time(entry, here) == 0  # noqa: SLF001  a race, held still
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,7 +18,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from handrail._support.obeyed_names import (
     OBEYED_NAMES,
-    GitPaths,
     find_git_paths,
     find_name,
     index_names,
@@ -135,7 +135,8 @@ class Scan:
     def _scan(self, since: int) -> ScanReport:
         deadline = time.monotonic() + self._seconds
         known = self._known or _KnownFolders()
-        named = find_git_paths(self._root)
+        hooks, settings = find_git_paths(self._root)
+        named = dict.fromkeys(hooks, "git hook") | dict.fromkeys(settings, "git settings")
         walk = _FolderWalk(self._root, since, known, self._entries, deadline, named)
         whole = walk.go()
         self._known = walk.seen if whole else walk.seen.with_older(known, self._entries)
@@ -177,8 +178,8 @@ class _FolderWalk:
     known: _KnownFolders
     entries_left: int
     deadline: float
-    named: GitPaths
-    """What the settings of git name."""
+    named: Mapping[str, str]
+    """What the settings of git name, with a description of each."""
     planted: list[tuple[SuspiciousFile, int]] = field(
         default_factory=list[tuple[SuspiciousFile, int]]
     )
@@ -246,7 +247,9 @@ class _FolderWalk:
             if here.kind != "repository" or entry.name not in _SKIPPED:
                 self._enter(fd, entry.name, here)
             return
-        what = self._describe_file(entry.name, here)
+        what = _describe_file(entry.name.lower(), here)
+        if self.named:
+            what = self.named.get(here.path + entry.name, what)
         link = entry.is_symlink()
         if (what or link) and (when := self._change_time(entry, here)):
             path = here.path + entry.name
@@ -267,9 +270,9 @@ class _FolderWalk:
 
     def _folder_kind(self, name: str, above: _FolderInfo) -> _FolderKind:
         """Return the kind of a folder, by its name and its parent."""
-        lower = name.lower()
-        if above.path + name in self.named.hooks:
+        if self.named and self.named.get(above.path + name) == "git hook":
             return "hooks"
+        lower = name.lower()
         if lower == ".git":
             return "repository"
         if above.kind == "repository":
@@ -279,21 +282,6 @@ class _FolderWalk:
         if lower in _OF_OTHERS:
             return "others"
         return "marked" if _is_obeyed(lower, above) else "plain"
-
-    def _describe_file(self, name: str, here: _FolderInfo) -> str:
-        """Describe a file that other programs execute or trust; empty if it is not one."""
-        lower = name.lower()
-        if lower == ".git":
-            return "git repository"
-        kind = here.kind
-        if kind == "hooks" or (self.named.hooks and here.path + name in self.named.hooks):
-            return "" if lower.endswith(".sample") else "git hook"
-        if self.named.settings and here.path + name in self.named.settings:
-            return "git settings"
-        if kind in _GIT:
-            return "git settings" if lower in _SETTINGS else ""
-        obeyed = kind == "plain" and lower in _NAMES and _is_obeyed(lower, here)
-        return "protected file" if obeyed or kind == "marked" else ""
 
     def _check_bounds(self, *, within_limit: bool = True) -> None:
         if not within_limit or time.monotonic() > self.deadline:
@@ -321,6 +309,20 @@ class _FolderWalk:
     def _report(self, what: str, path: str, when: int) -> None:
         self._check_bounds(within_limit=len(self.planted) < _MAX_PLANTED)
         self.planted.append((SuspiciousFile(what, path), when))
+
+
+def _describe_file(name: str, here: _FolderInfo) -> str:
+    """Describe a file that other programs execute or trust; empty if it is not one."""
+    if name == ".git":
+        return "git repository"
+    kind = here.kind
+    if kind == "plain":
+        return "protected file" if name in _NAMES and _is_obeyed(name, here) else ""
+    if kind == "marked":
+        return "protected file"
+    if kind == "hooks":
+        return "" if name.endswith(".sample") else "git hook"
+    return "git settings" if kind in _GIT and name in _SETTINGS else ""
 
 
 def _is_obeyed(name: str, above: _FolderInfo) -> bool:
