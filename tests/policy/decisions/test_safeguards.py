@@ -131,7 +131,9 @@ READING = [
     "tar czf x.tgz --exclude=.git --exclude .venv src", "git add AGENTS.md .github/workflows/ci.yml",
     "git diff -- .npmrc", "git log --oneline HEAD -- .vscode", "git commit -m x AGENTS.md", "git reset HEAD~1",
     "git reset HEAD", "git checkout HEAD -- src/a.py", "git show origin/HEAD", "curl -X HEAD https://example.org",
-    "echo .venv >> .gitignore", "du -sh .git",
+    "echo .venv >> .gitignore", "du -sh .git", "cd .git && ls",
+    "for f in .github/workflows/*.yml; do cat $f; done", "cd $(git rev-parse --show-toplevel) && cat AGENTS.md",
+    "head -50 $(find . -name conftest.py)", "cat .npmrc 2>/dev/null || echo $(ls .vscode)",
     "find . -path ./.venv -prune -o -name '*.py' -print | xargs grep foo", "ls .git/hooks | xargs -0 -n 1 -I{} wc -l {}",
 ]  # fmt: skip
 WRITING = [
@@ -140,7 +142,7 @@ WRITING = [
     "find . -fprint .bashrc", "git diff --output=.bashrc", "git checkout AGENTS.md", "git -C sub checkout .vscode",
     "./cat .bashrc", "sudo tee .bashrc", "env tee .bashrc", "alias cat=tee; cat .bashrc", "cat() { tee $1; }; cat .bashrc",
     "function cat { tee $1; }; cat .bashrc", "dd of=.git/config", "cd .git; echo x > config", "rm $(echo .bashrc)", "rm `echo .bashrc`", "echo .bashrc | while read f; do rm $f; done",
-    "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .venv",
+    "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "for f in .git/hooks/*; do rm $f; done", "cat $(tee .bashrc)", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .venv",
 ]  # fmt: skip
 
 

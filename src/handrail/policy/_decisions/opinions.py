@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from handrail import READ, WRITE, Access, Effect
 from handrail.permissions import Matched, Origin, Verdict
 from handrail.policy._decisions.safeguards import (
+    changes_nothing,
     describe_catastrophe,
     find_overwritten_disk,
     find_protection,
@@ -160,9 +161,14 @@ def command_safeguards(
 def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
     """Return everything that a shell command may touch, according to its words."""
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
+    reading = changes_nothing(command)
     for part in locate_commands(command, parts):
         read_only = part.command is not None and part.command.read_only
-        written = find_written_words(command.text, [part.argv], read_only=read_only)
+        written = (
+            set[str]()
+            if reading
+            else find_written_words(command.text, [part.argv], read_only=read_only)
+        )
         changed = {path for word in written for path in paths_in(word, part.folder)}
         for path in part.paths:
             verb: Effect = WRITE if path in changed else READ
@@ -172,7 +178,7 @@ def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> 
     simple = {part.argv for part in parts}
     hidden = [argv for argv in command.possible if argv not in simple]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
-    written = find_written_words(command.text, hidden)
+    written = set[str]() if reading else find_written_words(command.text, hidden)
     return [*accesses, *_accesses_by_word(words, written, _folders(command))]
 
 

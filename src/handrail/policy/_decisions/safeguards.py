@@ -18,6 +18,7 @@ from handrail._support.obeyed_names import (
     find_name,
     index_names,
 )
+from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
 _NAMES = index_names(OBEYED_NAMES)
@@ -96,12 +97,24 @@ _FIND_CHANGES = frozenset(
 )
 _LEFT_OUT = ("--exclude", "--exclude-dir")
 """Options whose values are what a program does not touch."""
+_NEUTRAL = _READERS | frozenset("cd for case select read".split())
+"""Words that begin a part of a text in which nothing is changed, if its other parts only read."""
 _NAMED_READERS = "|".join(map(re.escape, sorted(_READERS)))
+_REDEFINED = r"\b(?:alias|function)\b|\(\s*\)"
 _UNSURE = re.compile(
-    r"\b(?:alias|function|read|mapfile|readarray)\b|\(\s*\)|`|[$<]\(|\b(?:xargs|parallel)\b"
+    rf"{_REDEFINED}|\b(?:read|mapfile|readarray)\b|`|[$<]\(|\b(?:xargs|parallel)\b"
     rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
 )
 """A program may have another meaning here, or its output may be the words of one that writes."""
+
+
+def changes_nothing(command: ShellCommand) -> bool:
+    """Return whether every program in a command only reads, so that no word names a change."""
+    return (
+        {"/dev/null"}.issuperset(command.files)
+        and all(argv[0] in _NEUTRAL or _only_reads(argv) for argv in command.possible)
+        and re.search(_REDEFINED, command.text) is None
+    )
 
 
 def find_written_words(
