@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from handrail import FailureKind
+from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail.events import Event
 
 ROOT = Path(__file__).parents[1]
@@ -68,4 +69,22 @@ def test_the_page_lists_every_event_with_its_fields() -> None:
     assert rows("events.md", "All events", 3) == {
         event.__name__: [field.name for field in fields(event) if field.name not in own]
         for event in get_args(Event)
+    }
+
+
+def test_the_page_lists_every_protected_name_with_its_uses() -> None:
+    """The first column has all names of a line."""
+    text = (PAGES / "protected-names.md").read_text(encoding="utf-8").partition("## Names\n")[2]
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    held = {
+        "always": "read-only, reserved if missing",
+        "existing": "read-only if it exists",
+        "never": "writable",
+    }
+
+    listed = {name: cells[2:] for cells in lines for name in re.findall(r"`([^`]+)`", cells[0])}
+
+    assert listed == {
+        row.name + "/" * row.is_folder: [held[row.held], "yes |" if row.scanned else "no |"]
+        for row in OBEYED_NAMES
     }

@@ -263,6 +263,79 @@ async def test_submodules_and_worktrees_are_held_too(tmp_path: Path) -> None:
     assert (tree / ".git").read_text(encoding="utf-8") == f"gitdir: {work}/.git/worktrees/x\n"
 
 
+SUBMODULES = ("third_party/foo", "third_party/foo/modules/deep/er", "config/plain", "a")
+
+
+async def test_submodules_are_held_at_any_depth_and_whatever_lies_beside_them(
+    tmp_path: Path,
+) -> None:
+    """A command that adds or removes files of a repository changes nothing about what is held."""
+    root = repository(tmp_path)
+    files = [
+        root / ".git/modules" / name / file
+        for name in SUBMODULES
+        for file in ("config", "config.worktree", "hooks/pre-commit")
+    ]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("before", encoding="utf-8")
+        (file.parent / "HEAD").write_text("ref: refs/heads/main", encoding="utf-8")
+    sandbox = Sandbox(root)
+
+    await run(sandbox, "rm .git/modules/a/HEAD; touch .git/modules/third_party/HEAD")
+    await run(sandbox, "; ".join(f"echo x > {file}" for file in files))
+    await run(sandbox, "mv .git/modules/third_party .git/modules/x; mv .git/modules .git/x")
+
+    assert {file.read_text(encoding="utf-8") for file in files} == {"before"}
+
+
+async def test_submodules_that_cannot_be_listed_are_held_as_a_whole(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    (root / ".git/modules").write_text("no folder", encoding="utf-8")
+
+    made = await run(Sandbox(root), "echo x > .git/modules")
+
+    assert made.code == 1
+    assert (root / ".git/modules").read_text(encoding="utf-8") == "no folder"
+
+
+async def test_what_the_settings_of_git_name_is_held(tmp_path: Path) -> None:
+    root = repository(tmp_path / "ws")
+    (tmp_path / "outside").mkdir()
+    for name in ("hk/pre-commit", "team.cfg", "real/pre-push", ".vscode/hooks/pre-commit"):
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_text("before", encoding="utf-8")
+    (root / "linked").symlink_to("real")
+    (root / "away").symlink_to("../outside")
+    named = ("hk", "linked", "away", "missing", ".vscode/hooks", ".", "hk/pre-commit")
+    lines = "".join(f"hooksPath = {name}\n" for name in named)
+    config = root / ".git/config"
+    config.write_text(f"[core]\n{lines}[include]\npath = ../team.cfg\n", encoding="utf-8")
+    line = "echo x > hk/pre-commit; rm -r hk; mv hk x; echo x > team.cfg; echo x > real/pre-push"
+
+    await run(Sandbox(root, read_only=["hk/pre-commit"]), line)
+    held = {
+        one: (root / one).read_text(encoding="utf-8")
+        for one in ("hk/pre-commit", "team.cfg", "real/pre-push")
+    }
+    made = await run(Sandbox(root, writable=["hk"]), "echo x > hk/pre-commit; touch free")
+
+    assert set(held.values()) == {"before"}
+    assert made == (0, "", "")
+    assert (root / "hk/pre-commit").read_text(encoding="utf-8") == "x\n"
+
+
+async def test_a_name_below_a_link_is_held_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/hgrc").write_text("before", encoding="utf-8")
+    (tmp_path / ".hg").symlink_to("real")
+
+    made = await run(Sandbox(tmp_path), "echo x > real/hgrc; echo x > .hg/hgrc; echo done")
+
+    assert made.text.endswith("done\n")
+    assert (tmp_path / "real/hgrc").read_text(encoding="utf-8") == "before"
+
+
 async def test_names_that_others_act_on_are_read_only_where_they_exist(tmp_path: Path) -> None:
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".envrc").symlink_to("envrc")
@@ -579,7 +652,14 @@ def test_a_sandbox_says_what_commands_can_reach_and_write(tmp_path: Path) -> Non
     assert (plain.network, plain.writable) == ((), ())
     assert (open_one.network, open_one.writable) == (("example.org",), ("/var/cache",))
     assert (other.network, other.writable, other.protected) == ((), ("/var/cache",), ())
-    assert set(plain.protected) - set(open_one.protected) == {".git/config", ".git/hooks", ".venv"}
+    assert set(plain.protected) - set(open_one.protected) == {
+        ".git/commondir",
+        ".git/config",
+        ".git/config.worktree",
+        ".git/hooks",
+        ".git/info/attributes",
+        ".venv",
+    }
 
 
 def test_a_workspace_is_a_folder_and_not_everything(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
@@ -9,20 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from handrail._support.obeyed_names import OBEYED_NAMES, find_git_paths
 from handrail.sandbox._values import SandboxUnavailable
 
-HELD: Final = """
-    .agents .claude .codex .cursor .devcontainer .gemini .handrail .husky .idea .mcp.json .vscode
-""".split()
-"""Protected even if they are missing: an editor or an agent obeys them as soon as they exist."""
-IN_GIT: Final = (".git/hooks", ".git/config")
-KEPT: Final = """
-    .bash_login .bash_logout .bash_profile .bashrc .envrc .profile .ssh .venv .zlogin .zprofile
-    .zshenv .zshrc handrail.toml
-""".split()
-"""Read-only if they exist. A mount point for `handrail.toml` would appear in every `ls` and `*`; a
-new file has no effect until the user trusts it."""
+_HELD: Final = [row for row in OBEYED_NAMES if row.held != "never"]
+RESERVED: Final = frozenset(row.name for row in _HELD if row.held == "always")
+"""Protected even if they are missing: an editor or an agent obeys them as soon as they exist. The
+others are read-only if they exist: a mount point for each would appear in every `ls` and `*`."""
 _MAX_MODULES: Final = 100
+_MAX_MODULE_ENTRIES: Final = 2_000
+_REPOSITORY: Final = ("HEAD", "config")
+"""Files that make a folder in `.git/modules` the repository of a submodule."""
+_NO_MODULES: Final = ("branches", "hooks", "info", "lfs", "logs", "objects", "refs")
+"""Folders of a repository in which there are no repositories."""
 SECRETS: Final = """
     .aws .azure .bash_history .boto .cargo/credentials .cargo/credentials.toml
     .claude/.credentials.json .codex/auth.json .config/BraveSoftware .config/chromium
@@ -55,7 +55,7 @@ def is_beneath(path: str, folder: str) -> bool:
 
 def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
     """Return the names that are protected in any workspace, except those that stay writable."""
-    names = (*IN_GIT, *HELD, *KEPT)
+    names = (row.name for row in _HELD)
     return tuple(name for name in names if not any(is_beneath(name, other) for other in opened))
 
 
@@ -68,13 +68,15 @@ def find_protected(
     for name, held in _protectable_names(root):
         if opened and any(is_beneath(name, other) for other in opened):
             continue
-        kind = _file_type(f"{root}/{name}")
-        if kind == stat.S_IFLNK:
+        path = f"{root}/{name}"
+        kind = _file_type(path)
+        if kind == stat.S_IFLNK or (kind and os.path.realpath(path) != path):
             kept += _link_target(root, name, held=held)
         elif kind:
-            kept.append(f"{root}/{name}")
+            kept.append(path)
         elif held:
             missing.append(name)
+    kept = [*_paths_of_git(root, opened, kept), *kept]
     return ProtectedPaths(tuple(kept), tuple(missing), tuple(secret))
 
 
@@ -82,30 +84,68 @@ def _protectable_names(root: str) -> Iterator[tuple[str, bool]]:
     """Yield each name, and whether it is protected even if it is missing."""
     git = _file_type(f"{root}/.git")
     if git == stat.S_IFDIR:
-        yield from ((name, True) for name in IN_GIT)
-        yield ".git/config.worktree", False
         yield from _submodule_names(root)
     elif git:
         yield ".git", True
-    yield from ((name, True) for name in HELD)
-    yield from ((name, False) for name in KEPT)
+    for row in _HELD:
+        if row.parts[0] != ".git" or git == stat.S_IFDIR:
+            yield row.name, row.name in RESERVED
 
 
 def _submodule_names(root: str) -> Iterator[tuple[str, bool]]:
-    """Yield the settings and hooks of submodules, one level down. A link is protected itself."""
+    """Yield the settings and hooks of submodules. A link is protected itself."""
     top = ".git/modules"
-    kind = _file_type(f"{root}/{top}")
-    if kind == stat.S_IFLNK:
+    if _file_type(f"{root}/{top}") == stat.S_IFLNK:
         yield top, True
-    elif kind == stat.S_IFDIR:
-        names = sorted(entry.name for entry in os.scandir(f"{root}/{top}"))
-        if len(names) > _MAX_MODULES:  # too many for bubblewrap
-            yield top, True
-            return
-        for name in names:
-            linked = _file_type(f"{root}/{top}/{name}") == stat.S_IFLNK
-            parts = [""] if linked else ["/config", "/hooks"]
-            yield from ((f"{top}/{name}{part}", linked) for part in parts)
+        return
+    modules = _list_modules(root, top)
+    if modules is None:
+        yield top, True
+        return
+    for name, linked in sorted(modules.items()):
+        parts = [""] if linked else ["/config", "/config.worktree", "/hooks"]
+        yield from ((f"{name}{part}", linked) for part in parts)
+
+
+def _list_modules(root: str, top: str) -> dict[str, bool] | None:
+    """Return the repositories in a folder, and whether each is a link; None for too many.
+
+    Names of submodules have slashes, and submodules can have submodules. A command can add and
+    remove files such as HEAD, so no folder is skipped because of them.
+    """
+    modules, waiting, left = dict[str, bool](), [top], _MAX_MODULE_ENTRIES
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{folder}") as scanned:
+                entries = list(itertools.islice(scanned, left))
+        except FileNotFoundError:
+            continue
+        except OSError:  # what cannot be listed is protected as a whole
+            return None
+        left -= len(entries)
+        if any(entry.name in _REPOSITORY and not entry.is_dir() for entry in entries):
+            modules[folder] = False
+        inner = [entry for entry in entries if entry.name not in _NO_MODULES]
+        links = [entry for entry in inner if entry.is_symlink() and not entry.is_file()]
+        folders = [entry for entry in inner if entry.is_dir(follow_symlinks=False)]
+        modules |= {f"{folder}/{entry.name}": True for entry in links}
+        waiting += [f"{folder}/{entry.name}" for entry in folders]
+        if left <= 0 or len(modules) > _MAX_MODULES:  # too many for bubblewrap
+            return None
+    return modules
+
+
+def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> list[str]:
+    """Return what git's settings name in the workspace, without what is protected already."""
+    found: list[str] = []
+    for name in itertools.chain(*find_git_paths(root)):
+        path = os.path.realpath(f"{root}/{name}")
+        free = any(is_beneath(name, other) for other in opened)
+        known = any(is_beneath(path, other) for other in (*kept, *found))
+        if not free and not known and is_beneath(path, root) and path != root and _file_type(path):
+            found.append(path)
+    return found
 
 
 def _file_type(path: str) -> int:

@@ -92,7 +92,7 @@ def test_each_mode_is_a_row_of_the_table(mode: str, expected: list[type]) -> Non
         (".git/hooks/pre-commit", "git runs hooks and commands from .git"),
         (".bashrc", "your shell runs it"),
         ("a/.MCP.json", "coding agents start the servers in it"),
-        ("tests/conftest.py", "pytest runs it"),
+        ("conftest.py", "pytest runs it"),
         (".github/workflows/a.yml", "CI runs it"),
     ],
 )

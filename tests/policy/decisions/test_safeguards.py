@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handrail import DESTROY, READ, WRITE, Access, Call, CheckedCall, Spec
 from handrail.permissions import Matched, Origin
-from handrail.policy import Rulebook
+from handrail.policy import Rulebook, builtin_rules
 
 OPEN = Rulebook(mode="open", sandboxed=True)
 PROTECTED_PATHS = Origin("protected paths", kind="built-in")
@@ -45,7 +45,7 @@ PROTECTED = [
     ".gnupg/x", ".aws/credentials", ".vscode/tasks.json", ".idea/x", ".husky/pre-push", ".claude/settings.json",
     ".cursor/rules", ".devcontainer/devcontainer.json", ".venv/bin/python", ".envrc", ".bashrc", ".zshrc", ".profile",
     "/home/me/.bashrc", "../.zshenv", ".gitconfig", ".gitmodules", ".mcp.json", ".npmrc", ".netrc", "handrail.toml",
-    "AGENTS.md", "docs/CLAUDE.md", "tests/conftest.py", "sitecustomize.py", ".github/workflows/ci.yml",
+    "AGENTS.md", "docs/CLAUDE.md", "conftest.py", "sub/conftest.py", "sitecustomize.py", ".github/workflows/ci.yml",
     ".github/actions/x/action.yml", ".circleci/config.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml",
 ]  # fmt: skip
 
@@ -108,6 +108,52 @@ def test_nothing_below_a_protected_folder_gets_through(
     path = "/".join([*above, spelled, f"y{name}"])
 
     assert is_protected(Access(WRITE, f"file:{path}")) is True
+
+
+# ---------------------------------------------------------------- words of commands
+
+ALL = Rulebook(builtin_rules("read_only", "development"), mode="open", sandboxed=True)
+
+
+def protected_words(policy: Rulebook, line: str) -> bool:
+    """Whether a command is taken to write something that is protected."""
+    spec = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+    call = CheckedCall.recorded(Call("bash", {"command": line}, "1"), spec, (Access(DESTROY, "*"),))
+    return any(one.origin == PROTECTED_PATHS for one in policy.explain(call))
+
+
+READING = [
+    "[ -d .git ]", "[ -d .git ] && echo yes", "[[ -f AGENTS.md ]] && head AGENTS.md", "test -f .envrc || echo none",
+    "if [ -d .git ]; then git status; fi", "source .venv/bin/activate", "source .venv/bin/activate && pytest -q",
+    ". .venv/bin/activate; pytest", "export PATH=$PWD/.venv/bin:$PATH", "PATH=$PWD/.venv/bin:$PATH pytest",
+    "cat AGENTS.md", "ls -la .git/hooks", "wc -l conftest.py .gitlab-ci.yml",
+    "find . -path ./.venv -prune -o -name x -print", "grep -rn x . --exclude-dir=.git --exclude-dir .venv",
+    "tar czf x.tgz --exclude=.git --exclude .venv src", "git add AGENTS.md .github/workflows/ci.yml",
+    "git diff -- .npmrc", "git log --oneline HEAD -- .vscode", "git commit -m x AGENTS.md", "git reset HEAD~1",
+    "git reset HEAD", "git checkout HEAD -- src/a.py", "git show origin/HEAD", "curl -X HEAD https://example.org",
+    "echo .venv >> .gitignore", "du -sh .git", "cd .git && ls",
+    "for f in .github/workflows/*.yml; do cat $f; done", "cd $(git rev-parse --show-toplevel) && cat AGENTS.md",
+    "head -50 $(find . -name conftest.py)", "cat .npmrc 2>/dev/null || echo $(ls .vscode)",
+    "find . -path ./.venv -prune -o -name '*.py' -print | xargs grep foo", "ls .git/hooks | xargs -0 -n 1 -I{} wc -l {}",
+]  # fmt: skip
+WRITING = [
+    "cp x .git/hooks/pre-commit", "tee .bashrc", "tee AGENTS.md < x", "rm -rf .git", "mv .vscode x", "sed -i s/a/b/ AGENTS.md",
+    "touch .envrc", "echo x > HEAD", "echo x > .npmrc", "find .git -delete", "find .git -name x -exec rm {} +",
+    "find . -fprint .bashrc", "git diff --output=.bashrc", "git checkout AGENTS.md", "git -C sub checkout .vscode",
+    "./cat .bashrc", "sudo tee .bashrc", "env tee .bashrc", "alias cat=tee; cat .bashrc", "cat() { tee $1; }; cat .bashrc",
+    "function cat { tee $1; }; cat .bashrc", "dd of=.git/config", "cd .git; echo x > config", "rm $(echo .bashrc)", "rm `echo .bashrc`", "echo .bashrc | while read f; do rm $f; done",
+    "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "for f in .git/hooks/*; do rm $f; done", "cat $(tee .bashrc)", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .venv",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", READING)
+def test_what_a_command_only_reads_is_not_protected(line: str) -> None:
+    assert [protected_words(policy, line) for policy in (OPEN, ALL)] == [False, False]
+
+
+@pytest.mark.parametrize("line", WRITING)
+def test_what_a_command_may_write_is(line: str) -> None:
+    assert [protected_words(policy, line) for policy in (OPEN, ALL)] == [True, True]
 
 
 # ---------------------------------------------------------------- catastrophic commands

@@ -238,7 +238,7 @@ def test_a_trick_on_our_own_rules_is_not_allowed(command: str) -> None:
     "command",
     [
         "touch .git/hooks/pre-commit",
-        "touch tests/conftest.py",
+        "touch conftest.py",
         "mkdir -p .github/workflows",
         "git mv a.py .vscode/tasks.json",
         "black .husky",

@@ -81,6 +81,7 @@ def test_the_usual_places_lie_with_the_user_and_in_the_workspace(tmp_path: Path)
         project=tmp_path / ".handrail/rules.toml",
         remembered=Path(f"/c/projects/{name}.toml"),
         trust=Path("/c/trust.json"),
+        workspace=tmp_path,
     )
 
 
@@ -784,3 +785,20 @@ def test_what_is_private_is_not_read_and_what_is_protected_is_asked_about() -> N
         Origin("private paths", kind="built-in"),
     )
     assert bare(RulePaths()).rules == ()
+
+
+def test_what_the_settings_of_git_name_in_a_workspace_is_asked_about(folder: Path) -> None:
+    put(folder / ".git/config", "[core]\nhooksPath = hk\n[include]\npath = ../team.cfg\n")
+    book = load(RulePaths.of(folder, config=folder / "c"), mode="edits", protected=["mine"])
+    paths = ("hk/pre-commit", f"{folder}/HK/x", "team.cfg", "mine", "sub/hk/x", "other.cfg")
+
+    asked = [judged(book, accesses=(Access(WRITE, f"file:{path}"),)) for path in paths]
+
+    assert [one.question if isinstance(one, Ask) else "" for one in asked] == [
+        "Allow `save` to change hk/pre-commit? (hk/pre-commit is protected: git runs the hooks in it)",
+        f"Allow `save` to change {folder}/HK/x? ({folder}/HK/x is protected: git runs the hooks in it)",
+        "Allow `save` to change team.cfg? (team.cfg is protected: git runs commands from it)",
+        "Allow `save` to change mine? (mine is protected: your application protects it)",
+        "",
+        "",
+    ]

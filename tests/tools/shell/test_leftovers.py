@@ -130,6 +130,10 @@ FOUND = {
         "protected file .npmrc",
         "protected file sub/conftest.py",
     ],
+    "echo x > conftest.py; mkdir tests; echo x > tests/conftest.py; mkdir .github/actions; echo x > .github/actions/a": [
+        "protected file .github/actions/a",
+        "protected file conftest.py",
+    ],
     "echo x > .github/workflows/x.yml": ["protected file .github/workflows/x.yml"],
     "echo x > .vscode/tasks.json; mkdir -p .husky/_; echo x > .husky/_/h": [
         "protected file .husky/_/h",
@@ -139,6 +143,18 @@ FOUND = {
         "git hook A/.GIT/hooks/update",
         "git repository A/.GIT",
         "protected file agents.MD",
+    ],
+    "mkdir .hg; echo x > .hg/hgrc; echo x > .zed; echo x > docs/.cursorrules": [
+        "protected file .hg/hgrc",
+        "protected file .zed",
+        "protected file docs/.cursorrules",
+    ],
+    "mkdir .git/rebase-merge; echo 'exec x' > .git/rebase-merge/git-rebase-todo": [
+        "git settings .git/rebase-merge/git-rebase-todo",
+    ],
+    "git config core.hooksPath hk; mkdir hk; echo x > hk/pre-commit; echo x > hk/y.sample": [
+        "git hook hk/pre-commit",
+        "git settings .git/config",
     ],
     "git init -q node_modules/x": [
         "git repository node_modules/x/.git",
@@ -170,6 +186,24 @@ QUIET = [
 @pytest.mark.parametrize("line", QUIET)
 def test_ordinary_work_is_not_reported(root: Path, line: str) -> None:
     assert looked(root, line) == []
+
+
+NAMED = {
+    "echo x > docs/hk/pre-commit": ["git hook docs/hk/pre-commit"],
+    "mkdir -p docs/hk/_; echo x > docs/hk/_/run": ["git hook docs/hk/_/run"],
+    "rm -r docs/hk; ln -s ../sub docs/hk": ["git hook docs/hk"],
+    "echo x > docs/team.cfg": ["git settings docs/team.cfg"],
+    "echo x > docs/plain; echo x > hk; echo x > team.cfg": [],
+}
+
+
+@pytest.mark.parametrize("line", NAMED)
+def test_what_the_settings_of_git_name_is_found(root: Path, line: str) -> None:
+    shell(root, "mkdir docs/hk; git config core.hooksPath docs/hk")
+    shell(root, "git config include.path ../docs/team.cfg")
+    tick()
+
+    assert looked(root, line) == NAMED[line]
 
 
 def test_a_thing_is_told_once(tmp_path: Path) -> None:
@@ -422,7 +456,7 @@ def test_a_file_that_is_gone_by_then_has_not_changed(tmp_path: Path) -> None:
     [entry] = os.scandir(tmp_path)
     (tmp_path / "AGENTS.md").unlink()
 
-    walk = _FolderWalk(str(tmp_path), 0, _KnownFolders(), 1, 0.0)
+    walk = _FolderWalk(str(tmp_path), 0, _KnownFolders(), 1, 0.0, {})
     here = _FolderInfo("", "plain", 0, touched=True, new=True)
     assert walk._change_time(entry, here) == 0  # noqa: SLF001  a race, held still
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from handrail import READ, WRITE, Access, Effect
 from handrail.permissions import Matched, Origin, Verdict
 from handrail.policy._decisions.safeguards import (
+    changes_nothing,
     describe_catastrophe,
     find_overwritten_disk,
     find_protection,
+    find_written_words,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
@@ -103,7 +105,7 @@ def allowances(
     return opinions if everything or (covered and covered >= set(accesses)) else []
 
 
-def path_safeguards(accesses: Iterable[Access], additional: Sequence[str]) -> Iterator[Opinion]:
+def path_safeguards(accesses: Iterable[Access], additional: Mapping[str, str]) -> Iterator[Opinion]:
     """Yield asks for changes of protected paths, which no mode and no rule can allow."""
     for access in accesses:
         if why := find_protection(access, additional):
@@ -138,7 +140,7 @@ def recursion_objections(
 
 
 def command_safeguards(
-    command: ShellCommand, additional: Sequence[str], *, denies: bool
+    command: ShellCommand, additional: Mapping[str, str], *, denies: bool
 ) -> Iterator[Opinion]:
     """Yield asks for commands that could damage the system or are too big to check.
 
@@ -160,15 +162,25 @@ def command_safeguards(
 def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
     """Return everything that a shell command may touch, according to its words."""
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
+    reading = changes_nothing(command)
     for part in locate_commands(command, parts):
-        verb: Effect = READ if part.command is not None and part.command.read_only else WRITE
-        accesses += [Access(verb, f"file:{path}") for path in part.paths]
+        read_only = part.command is not None and part.command.read_only
+        written = (
+            set[str]()
+            if reading
+            else find_written_words(command.text, [part.argv], read_only=read_only)
+        )
+        changed = {path for word in written for path in paths_in(word, part.folder)}
+        for path in part.paths:
+            verb: Effect = WRITE if path in changed else READ
+            accesses.append(Access(verb, f"file:{path}"))
         if part.rule is None:
-            accesses += _accesses_by_word(part.argv, [part.folder])
+            accesses += _accesses_by_word(part.argv[1:], written, [part.folder])
     simple = {part.argv for part in parts}
     hidden = [argv for argv in command.possible if argv not in simple]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
-    return [*accesses, *_accesses_by_word(("", *words), _folders(command))]
+    written = set[str]() if reading else find_written_words(command.text, hidden)
+    return [*accesses, *_accesses_by_word(words, written, _folders(command))]
 
 
 def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[MatchedCommand]:
@@ -194,9 +206,13 @@ def _folders(command: ShellCommand) -> list[str]:
     return folders[:_MAX_FOLDERS]
 
 
-def _accesses_by_word(argv: Sequence[str], folders: Sequence[str]) -> Iterator[Access]:
+def _accesses_by_word(
+    words: Iterable[str], written: Collection[str], folders: Sequence[str]
+) -> Iterator[Access]:
     """Yield what an unmatched command may touch: any word can be a path, in any folder."""
-    for word in argv[1:]:
+    for word in words:
         for folder in folders:
             for path in paths_in(word, folder):
-                yield from (Access(READ, f"file:{path}"), Access(WRITE, f"file:{path}"))
+                yield Access(READ, f"file:{path}")
+                if word in written:
+                    yield Access(WRITE, f"file:{path}")

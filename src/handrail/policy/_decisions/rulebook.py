@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
@@ -41,7 +42,7 @@ from handrail.policy._decisions.opinions import (
     possible_objections,
     recursion_objections,
 )
-from handrail.policy._decisions.safeguards import normalize_paths
+from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
@@ -118,6 +119,7 @@ class Rulebook:
     Any matching deny wins, otherwise any ask, otherwise the allows. Set ``sandboxed`` if shell
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
     mode. ``protected`` adds files and folders whose changes need approval in every mode.
+    ``workspace`` adds those that git's settings in that folder name as hooks and as settings.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -130,6 +132,7 @@ class Rulebook:
         problems: Iterable[RuleProblem] = (),
         shell: Iterable[str] = ("bash",),
         protected: Iterable[str] = (),
+        workspace: Path | str | None = None,
         root: bool | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -142,7 +145,7 @@ class Rulebook:
         self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
-        self._protected = normalize_paths(protected)
+        self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)

@@ -2,78 +2,53 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
+from pathlib import Path
+from types import MappingProxyType
 
 from handrail import READ, WRITE, Access
+from handrail._support.obeyed_names import (
+    OBEYED_NAMES,
+    find_git_paths,
+    find_name,
+    index_names,
+)
+from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
-
-def _by_name(names_by_reason: Mapping[str, str]) -> dict[str, str]:
-    return {name: reason for reason, names in names_by_reason.items() for name in names.split()}
-
-
-_FOLDERS = _by_name(
-    {
-        "git runs hooks and commands from {}": ".git",
-        "git runs the hooks in {}": ".husky",
-        "handrail reads settings and rules from {}": ".handrail",
-        "{} holds keys and credentials": ".ssh .gnupg .aws .kube .docker",
-        "your editor runs tasks from {}": ".vscode .idea .devcontainer",
-        "coding agents obey the files in {}": ".claude .cursor .codex .gemini .agents",
-        "Python runs code from {}": ".venv",
-        "direnv loads {}": ".direnv",
-    }
-)
-"""Folders in which every change needs approval, each with the reason."""
-_FILES = _by_name(
-    {
-        "your shell runs it": (
-            ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv "
-            ".zprofile .zlogin .zlogout .kshrc .login .cshrc .tcshrc"
-        ),
-        "your shell takes key bindings from it": ".inputrc",
-        "git runs commands from it": ".gitconfig .gitmodules .gitattributes",
-        "ripgrep takes options from it": ".ripgreprc",
-        "coding agents start the servers in it": ".mcp.json",
-        "coding agents obey it": "agents.md claude.md gemini.md",
-        "direnv runs it": ".envrc",
-        "package managers obey it": ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc",
-        "it holds passwords": ".netrc",
-        "curl takes options from it": ".curlrc",
-        "wget takes options from it": ".wgetrc",
-        "vim runs it": ".vimrc .exrc",
-        "tmux runs it": ".tmux.conf",
-        "pre-commit runs commands from it": ".pre-commit-config.yaml",
-        "handrail takes settings from it": "handrail.toml",
-        "pytest runs it": "conftest.py",
-        "Python runs it at startup": "sitecustomize.py usercustomize.py",
-        "it decides who can log in": "authorized_keys",
-    }
-)
-"""Files that other programs run or obey, each with the reason."""
-_PATHS = _by_name(
-    {
-        "CI runs it": ".github/workflows .github/actions .circleci .gitlab-ci.yml",
-        "git runs hooks and commands from it": "git~1",
-    }
-)
-"""Parts of paths, each with the reason."""
+_NAMES = index_names(OBEYED_NAMES)
+_NONE: Mapping[str, str] = MappingProxyType({})
+_APPLICATION = "your application protects it"
+_HOOKS = "git runs the hooks in it"
+_SETTINGS = "git runs commands from it"
 _TRAILING = re.compile(r"[. ]+(?=/|$)")
 
 
-def normalize_paths(paths: Iterable[str]) -> tuple[str, ...]:
+def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[str, str]:
     """Return additional protected paths in the form that ``find_protection`` compares."""
     resources = (Access(WRITE, f"file:{path}").resource for path in paths)
-    return tuple(
-        dict.fromkeys(_fold_path(resource.removeprefix("file:")) for resource in resources)
-    )
+    return {_fold_path(resource.removeprefix("file:")): reason for resource in resources}
 
 
-def find_protection(access: Access, additional: Sequence[str] = ()) -> str:
+def find_named_by_git(workspace: Path | str | None) -> dict[str, str]:
+    """Return what git's settings name in a workspace, relative and absolute, with reasons."""
+    if workspace is None:
+        return {}
+    real = os.path.realpath(workspace)
+    tops = ("", f"{os.path.abspath(workspace)}/", f"{real}/")  # noqa: PTH100  links stay
+    hooks, settings = find_git_paths(real)
+    return {
+        **normalize_paths((top + name for name in hooks for top in tops), _HOOKS),
+        **normalize_paths((top + name for name in settings for top in tops), _SETTINGS),
+    }
+
+
+def find_protection(access: Access, additional: Mapping[str, str] = _NONE) -> str:
     """Return why a change needs approval in every mode; empty if it does not.
 
     The file need not exist. ``additional`` are more protected paths: see ``normalize_paths``.
@@ -82,15 +57,9 @@ def find_protection(access: Access, additional: Sequence[str] = ()) -> str:
     if access.verb == READ or scheme != "file":
         return ""
     folded = _fold_path(path)
-    segments = folded.split("/")
-    if not _FOLDERS.keys().isdisjoint(segments):
-        folder = next(segment for segment in segments if segment in _FOLDERS)
-        return _FOLDERS[folder].format(folder)
-    if segments[-1] in _FILES:
-        return _FILES[segments[-1]]
-    if any(_is_within(folded, other) for other in additional):
-        return "your application protects it"
-    return next((reason for part, reason in _PATHS.items() if part in folded), "")
+    if row := find_name(_NAMES, folded.split("/")):
+        return row.why
+    return next((why for other, why in additional.items() if _is_within(folded, other)), "")
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -106,6 +75,75 @@ def _fold_path(path: str) -> str:
         character for character in text if unicodedata.category(character) not in ("Cf", "Mn")
     )
     return _TRAILING.sub("", visible)
+
+
+_READERS = frozenset(
+    """
+    [ [[ test cat head tail wc ls stat file grep egrep fgrep rg diff cmp comm cut nl od hexdump jq
+    md5sum sha1sum sha256sum sha512sum cksum readlink realpath basename dirname du df pwd which type
+    echo printf true false : export declare typeset local readonly unset source .
+    """.split()
+)
+"""Programs that change no file that a word names. A program that they run counts by itself."""
+_GIT_READERS = frozenset(
+    """
+    add blame cat-file check-ignore commit describe diff fetch grep log ls-files ls-tree push
+    rev-list rev-parse shortlog show show-ref stage status
+    """.split()
+)
+"""Commands of git that do not change the files that their words name."""
+_FIND_CHANGES = frozenset(
+    "-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls".split()
+)
+_LEFT_OUT = ("--exclude", "--exclude-dir")
+"""Options whose values are what a program does not touch."""
+_NEUTRAL = _READERS | frozenset("cd for case select read".split())
+"""Words that begin a part of a text in which nothing is changed, if its other parts only read."""
+_NAMED_READERS = "|".join(map(re.escape, sorted(_READERS)))
+_REDEFINED = r"\b(?:alias|function)\b|\(\s*\)"
+_UNSURE = re.compile(
+    rf"{_REDEFINED}|\b(?:read|mapfile|readarray)\b|`|[$<]\(|\b(?:xargs|parallel)\b"
+    rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
+)
+"""A program may have another meaning here, or its output may be the words of one that writes."""
+
+
+def changes_nothing(command: ShellCommand) -> bool:
+    """Return whether every program in a command only reads, so that no word names a change."""
+    return (
+        {"/dev/null"}.issuperset(command.files)
+        and all(argv[0] in _NEUTRAL or _only_reads(argv) for argv in command.possible)
+        and re.search(_REDEFINED, command.text) is None
+    )
+
+
+def find_written_words(
+    text: str, commands: Iterable[Sequence[str]], *, read_only: bool = False
+) -> set[str]:
+    """Return the words of commands that may name files to change.
+
+    ``text`` holds the commands. ``read_only`` says that rules declare them so.
+    """
+    unsure = _UNSURE.search(text) is not None
+    return {
+        word
+        for argv in commands
+        if unsure or not (read_only or _only_reads(argv))
+        for before, word in pairwise(argv)
+        if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
+        # HEAD is nearly always a revision. A repository made of plain files is reported later.
+        if word.rpartition("/")[2] != "HEAD"
+    }
+
+
+def _only_reads(argv: Sequence[str]) -> bool:
+    program, words = argv[0], argv[1:]
+    if program == "find":
+        return _FIND_CHANGES.isdisjoint(words)
+    if program == "git":
+        command = next((word for word in words if not word.startswith("-")), "")
+        return command in _GIT_READERS and not any(word.startswith("--ou") for word in words)
+    return program in _READERS or program.startswith("-")  # options are no programs
 
 
 _WIDE = re.compile(

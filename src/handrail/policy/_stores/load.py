@@ -62,8 +62,9 @@ def load(  # noqa: PLR0913  each is an option with a default
     ``mode`` overrides the modes of the user's and the workspace's files; without it, the stricter
     of the two applies. The system file's mode is an upper limit. By default the ``development``
     rules are included only if ``sandboxed``; pass ``builtin`` to choose.
-    Changes of the files and folders in ``protected`` need approval in every mode. Reading the
-    folders in ``private`` is always denied.
+    Changes of the files and folders in ``protected`` need approval in every mode, and so do changes
+    of what ``core.hooksPath`` and ``include.path`` name in the workspace. Reading the folders in
+    ``private`` is always denied.
     """
     usual: tuple[BuiltinName, ...] = ("read_only", "development") if sandboxed else ("read_only",)
     rules = list(builtin_rules(*(usual if builtin is None else builtin)))
@@ -93,6 +94,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         problems=problems,
         shell=shell,
         protected=protected,
+        workspace=paths.workspace,
     )
 
 

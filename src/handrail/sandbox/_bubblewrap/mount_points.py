@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from handrail.sandbox._protected import HELD, IN_GIT
+from handrail.sandbox._protected import RESERVED
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -67,7 +67,7 @@ class MountPoints:
 
     def _read_names(self) -> Iterator[str]:
         text = os.pread(self._lock, 1 << 20, 0).decode(errors="replace")
-        return (name for name in dict.fromkeys(text.splitlines()) if name in (*HELD, *IN_GIT))
+        return (name for name in dict.fromkeys(text.splitlines()) if name in RESERVED)
 
 
 def _lock_folder() -> str:

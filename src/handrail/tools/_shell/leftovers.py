@@ -10,11 +10,18 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
+from handrail._support.obeyed_names import (
+    OBEYED_NAMES,
+    find_git_paths,
+    find_name,
+    index_names,
+)
 from handrail.tools._files.links import follow_links
 from handrail.tools._files.paths import quote_path
 
@@ -28,27 +35,16 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CLOCK_OF_FILES = 5
 """CLOCK_REALTIME_COARSE: the clock of file timestamps, some milliseconds behind others."""
 
-_FILES = frozenset(
-    """
-    .bashrc .bash_profile .profile .zshrc .zshenv .gitconfig .gitmodules .gitattributes .mcp.json
-    .envrc .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc .pre-commit-config.yaml handrail.toml
-    agents.md claude.md gemini.md conftest.py sitecustomize.py usercustomize.py .gitlab-ci.yml
-    """.split()
-)
-"""Files that other programs execute, or take settings from."""
-_FOLDERS = frozenset(
-    """
-    .handrail .ssh .vscode .idea .husky .claude .cursor .codex .gemini .agents .devcontainer .direnv
-    workflows .circleci
-    """.split()
-)
-"""Folders whose files are all settings of other programs. Workflows only inside .github."""
+_NAMES = index_names(row for row in OBEYED_NAMES if row.scanned and row.parts[0] != ".git")
+"""Names that other programs run or obey. Those in a repository of git are found by its kind."""
 _OF_OTHERS = frozenset("node_modules site-packages dist-packages .venv venv vendor".split())
 """Folders of dependencies, where such names are common and harmless."""
 _SKIPPED = frozenset(["objects", "refs", "logs", "lfs", "rr-cache"])
 """Parts of a repository without settings."""
 _BARE = frozenset(["HEAD", "objects", "refs"])
-_SETTINGS = frozenset(["config", "config.worktree", "commondir", "gitdir", "attributes"])
+_SETTINGS = frozenset(
+    ["config", "config.worktree", "commondir", "gitdir", "attributes", "git-rebase-todo"]
+)
 _HARMLESS = ("/usr/", "/bin/", "/lib/", "/lib64/", "/dev/null")
 """Targets of links in virtual environments and similar."""
 
@@ -139,7 +135,9 @@ class Scan:
     def _scan(self, since: int) -> ScanReport:
         deadline = time.monotonic() + self._seconds
         known = self._known or _KnownFolders()
-        walk = _FolderWalk(self._root, since, known, self._entries, deadline)
+        hooks, settings = find_git_paths(self._root)
+        named = dict.fromkeys(hooks, "git hook") | dict.fromkeys(settings, "git settings")
+        walk = _FolderWalk(self._root, since, known, self._entries, deadline, named)
         whole = walk.go()
         self._known = walk.seen if whole else walk.seen.with_older(known, self._entries)
         new = tuple(file for file, when in walk.planted if (file, when) not in self._reported)
@@ -180,6 +178,8 @@ class _FolderWalk:
     known: _KnownFolders
     entries_left: int
     deadline: float
+    named: Mapping[str, str]
+    """What the settings of git name, with a description of each."""
     planted: list[tuple[SuspiciousFile, int]] = field(
         default_factory=list[tuple[SuspiciousFile, int]]
     )
@@ -247,7 +247,9 @@ class _FolderWalk:
             if here.kind != "repository" or entry.name not in _SKIPPED:
                 self._enter(fd, entry.name, here)
             return
-        what = _describe_file(entry.name.lower(), here.kind)
+        what = _describe_file(entry.name.lower(), here)
+        if self.named:
+            what = self.named.get(here.path + entry.name, what)
         link = entry.is_symlink()
         if (what or link) and (when := self._change_time(entry, here)):
             path = here.path + entry.name
@@ -262,9 +264,24 @@ class _FolderWalk:
         try:
             with suppress(FileNotFoundError, NotADirectoryError):  # a job may still be running
                 inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
-                self._scan_folder(inner, name, _folder_kind(name, here), here)
+                self._scan_folder(inner, name, self._folder_kind(name, here), here)
         except PermissionError:  # other programs cannot enter it either, for now
             self.seen.folders.add((here.inode, name, _CLOSED))
+
+    def _folder_kind(self, name: str, above: _FolderInfo) -> _FolderKind:
+        """Return the kind of a folder, by its name and its parent."""
+        if self.named and self.named.get(above.path + name) == "git hook":
+            return "hooks"
+        lower = name.lower()
+        if lower == ".git":
+            return "repository"
+        if above.kind == "repository":
+            return "hooks" if name == "hooks" else "inner"
+        if above.kind != "plain":
+            return above.kind
+        if lower in _OF_OTHERS:
+            return "others"
+        return "marked" if _is_obeyed(lower, above) else "plain"
 
     def _check_bounds(self, *, within_limit: bool = True) -> None:
         if not within_limit or time.monotonic() > self.deadline:
@@ -294,29 +311,20 @@ class _FolderWalk:
         self.planted.append((SuspiciousFile(what, path), when))
 
 
-def _folder_kind(name: str, above: _FolderInfo) -> _FolderKind:
-    """Return the kind of a folder, by its name and its parent."""
-    parent = above.kind
-    lower = name.lower()
-    if lower == ".git":
-        return "repository"
-    if parent == "repository":
-        return "hooks" if name == "hooks" else "inner"
-    if parent != "plain":
-        return parent
-    if lower in _OF_OTHERS:
-        return "others"
-    if lower == "workflows":
-        return "marked" if above.path.lower().endswith(".github/") else "plain"
-    return "marked" if lower in _FOLDERS else "plain"
-
-
-def _describe_file(name: str, kind: _FolderKind) -> str:
+def _describe_file(name: str, here: _FolderInfo) -> str:
     """Describe a file that other programs execute or trust; empty if it is not one."""
     if name == ".git":
         return "git repository"
+    kind = here.kind
+    if kind == "plain":
+        return "protected file" if name in _NAMES and _is_obeyed(name, here) else ""
+    if kind == "marked":
+        return "protected file"
     if kind == "hooks":
         return "" if name.endswith(".sample") else "git hook"
-    if kind in _GIT:
-        return "git settings" if name in _SETTINGS else ""
-    return "protected file" if kind == "marked" or (kind == "plain" and name in _FILES) else ""
+    return "git settings" if kind in _GIT and name in _SETTINGS else ""
+
+
+def _is_obeyed(name: str, above: _FolderInfo) -> bool:
+    """Return whether other programs run or obey a file, or all files of a folder."""
+    return find_name(_NAMES, [*above.path.lower().split("/")[:-1], name]) is not None

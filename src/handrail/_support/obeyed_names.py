@@ -1,0 +1,378 @@
+"""Names that other programs run or obey, as one table with three uses; and paths that git adds.
+
+A change by a tool needs approval in every mode. The sandbox holds the name read-only for commands.
+A scan reports it if a command has changed it. Where a row lacks one of the three, it says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Held: TypeAlias = Literal["always", "existing", "never"]
+"""When the sandbox holds a name: ``always`` also reserves it if it is missing."""
+
+_PROJECT: Final = "part of the project: git and package managers replace it, which a mount prevents"
+_REPOSITORY: Final = "its program changes it all the time; what the program obeys has its own row"
+
+
+@dataclass(frozen=True)
+class ObeyedName:
+    """A file or folder that some program runs or obeys."""
+
+    name: str
+    """A name, or the end of a path. It counts in every folder; the sandbox holds it at the top."""
+    reason: str
+    """Why a change needs approval, as a clause; ``{}`` is replaced by the name."""
+    is_folder: bool
+    """Whether everything in it counts."""
+    held: Held = "existing"
+    scanned: bool = True
+    unless_in: frozenset[str] = frozenset()
+    """Folders in which the name means nothing special."""
+    differs: str = ""
+    """Why not all three uses apply; empty if they do."""
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the name, in lower case."""
+        return tuple(self.name.lower().split("/"))
+
+    def ends(self, segments: Sequence[str]) -> bool:
+        """Return whether a path, as segments in lower case, ends with this name."""
+        return tuple(segments[-len(self.parts) :]) == self.parts and self.unless_in.isdisjoint(
+            segments
+        )
+
+    @property
+    def why(self) -> str:
+        """Why a change needs approval."""
+        return self.reason.format(self.name)
+
+
+def _rows(  # noqa: PLR0913  a row has these columns
+    reason: str,
+    *,
+    folders: str = "",
+    files: str = "",
+    held: Held = "existing",
+    scanned: bool = True,
+    unless_in: str = "",
+    differs: str = "",
+) -> list[ObeyedName]:
+    named = [(name, True) for name in folders.split()] + [(name, False) for name in files.split()]
+    return [
+        ObeyedName(name, reason, is_folder, held, scanned, frozenset(unless_in.split()), differs)
+        for name, is_folder in named
+    ]
+
+
+_VERSION_CONTROL: Final = [
+    *_rows(
+        "git runs hooks and commands from {}",
+        folders=".git git~1",
+        held="never",
+        scanned=False,
+        differs=_REPOSITORY,
+    ),
+    *_rows("git runs the hooks in {}", folders=".git/hooks .husky", held="always"),
+    *_rows("git runs the hooks in {}", folders=".githooks githooks"),
+    *_rows("git runs commands from it", files=".git/config", held="always"),
+    *_rows(
+        "git runs commands from it",
+        files=".git/config.worktree .git/commondir .git/info/attributes .gitconfig",
+    ),
+    *_rows(
+        "git runs the commands in it when a rebase continues",
+        files="git-rebase-todo",
+        held="never",
+        differs="a command that rebases writes it",
+    ),
+    *_rows(
+        "git takes a folder with this file for a repository",
+        files="HEAD",
+        held="never",
+        scanned=False,
+        differs="git writes such files; the scan reports the repository that they belong to",
+    ),
+    *_rows(
+        "git runs commands from it",
+        files=".gitmodules .gitattributes",
+        held="never",
+        differs=_PROJECT,
+    ),
+    *_rows(
+        "hooks are installed from it",
+        files="""
+        .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
+        lefthook-local.yml .overcommit.yml .simple-git-hooks.json .huskyrc
+        """,
+        held="never",
+        differs=_PROJECT,
+    ),
+    *_rows(
+        "Mercurial runs hooks and extensions from {}",
+        folders=".hg",
+        held="never",
+        scanned=False,
+        differs=_REPOSITORY,
+    ),
+    *_rows(
+        "Mercurial runs hooks and extensions from it",
+        files=".hg/hgrc .hg/hgrc-not-shared .hg/requires .hg/sharedpath .hgrc",
+    ),
+    *_rows(
+        "Jujutsu runs commands from {}",
+        folders=".jj",
+        held="never",
+        scanned=False,
+        differs=_REPOSITORY,
+    ),
+    *_rows(
+        "Jujutsu runs commands from it",
+        files=".jj/repo/config.toml .jj/workspace-config.toml .jj/repo/store/git_target",
+    ),
+]
+_AGENTS_AND_EDITORS: Final = [
+    *_rows("handrail reads settings and rules from {}", folders=".handrail", held="always"),
+    *_rows("handrail takes settings from it", files="handrail.toml"),
+    *_rows("your editor runs tasks from {}", folders=".vscode .idea .devcontainer", held="always"),
+    *_rows("your editor runs tasks from {}", folders=".zed .fleet .vs"),
+    *_rows("your editor runs commands from it", files=".devcontainer.json .dir-locals.el"),
+    *_rows("vim runs it", files=".vimrc .exrc .nvimrc .nvim.lua .lvimrc"),
+    *_rows(
+        "coding agents obey the files in {}",
+        folders=".agents .claude .codex .cursor .gemini",
+        held="always",
+    ),
+    *_rows(
+        "coding agents obey the files in {}",
+        folders="""
+        .amazonq .augment .cline .clinerules .continue .crush .factory .junie .kiro .opencode .qwen
+        .roo .trae .windsurf
+        """,
+    ),
+    *_rows(
+        "coding agents obey the files in {}",
+        folders=".github/chatmodes .github/instructions .github/prompts",
+        held="never",
+        differs=_PROJECT,
+    ),
+    *_rows("coding agents start the servers in it", files=".mcp.json", held="always"),
+    *_rows("coding agents run commands from it", files=".aider.conf.yml crush.json opencode.json"),
+    *_rows(
+        "coding agents obey it",
+        files="""
+        AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md QWEN.md WARP.md
+        .cursorrules .goosehints .roorules .windsurfrules .github/copilot-instructions.md
+        """,
+        held="never",
+        differs=_PROJECT,
+    ),
+]
+_SHELLS_AND_TOOLS: Final = [
+    *_rows(
+        "your shell runs it",
+        files="""
+        .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
+        .zprofile .zlogin .zlogout .kshrc .login .cshrc .tcshrc .xprofile .xinitrc .xsessionrc
+        """,
+    ),
+    *_rows("your shell takes key bindings from it", files=".inputrc"),
+    *_rows("direnv runs it", files=".envrc"),
+    *_rows("direnv loads {}", folders=".direnv"),
+    *_rows("mise runs commands from it", files=".mise.toml mise.toml .mise.local.toml"),
+    *_rows("{} holds keys and credentials", folders=".ssh .gnupg .aws .kube"),
+    *_rows(
+        "{} holds keys and credentials",
+        folders=".docker",
+        held="never",
+        scanned=False,
+        differs="projects keep Dockerfiles in a folder of this name",
+    ),
+    *_rows("it holds passwords", files=".netrc"),
+    *_rows("it decides who can log in", files="authorized_keys"),
+    *_rows("ripgrep takes options from it", files=".ripgreprc"),
+    *_rows("curl takes options from it", files=".curlrc"),
+    *_rows("wget takes options from it", files=".wgetrc"),
+    *_rows("tmux runs it", files=".tmux.conf"),
+    *_rows("a debugger runs it", files=".pdbrc .gdbinit .lldbinit"),
+    *_rows("an interpreter runs it at startup", files=".Rprofile .Renviron .irbrc .pryrc"),
+]
+_BUILDS: Final = [
+    *_rows(
+        "Python runs code from {}",
+        folders=".venv",
+        scanned=False,
+        differs="package managers fill it; commands cannot change one that exists",
+    ),
+    *_rows("Python runs it at startup", files="sitecustomize.py usercustomize.py"),
+    *_rows(
+        "pytest runs it",
+        files="conftest.py",
+        held="never",
+        unless_in="test tests",
+        differs=_PROJECT,
+    ),
+    *_rows(
+        "package managers obey it",
+        files="""
+        .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc .condarc bunfig.toml .bazelrc
+        .bundle/config .cargo/config .cargo/config.toml
+        """,
+        held="never",
+        differs=_PROJECT,
+    ),
+    *_rows(
+        "package managers run code from {}",
+        folders=".yarn/releases .yarn/plugins .mvn",
+        held="never",
+        differs=_PROJECT,
+    ),
+    *_rows(
+        "CI runs it",
+        folders="""
+        .github/workflows .github/actions .gitea/workflows .forgejo/workflows .circleci .buildkite
+        .semaphore .teamcity .woodpecker
+        """,
+        files="""
+        .gitlab-ci.yml .travis.yml azure-pipelines.yml azure-pipelines.yaml bitbucket-pipelines.yml
+        Jenkinsfile .drone.yml .cirrus.yml .woodpecker.yml appveyor.yml .appveyor.yml
+        """,
+        held="never",
+        differs=_PROJECT,
+    ),
+]
+OBEYED_NAMES: Final = (*_VERSION_CONTROL, *_AGENTS_AND_EDITORS, *_SHELLS_AND_TOOLS, *_BUILDS)
+NameIndex: TypeAlias = Mapping[str, Sequence[ObeyedName]]
+"""Rows by the last part of their names, in lower case."""
+
+
+def index_names(rows: Iterable[ObeyedName]) -> NameIndex:
+    """Return an index for ``find_name``."""
+    index: dict[str, list[ObeyedName]] = {}
+    for row in rows:
+        index.setdefault(row.parts[-1], []).append(row)
+    return index
+
+
+def find_name(index: NameIndex, segments: Sequence[str]) -> ObeyedName | None:
+    """Return the row that a path is, or is in. The path is given as segments in lower case."""
+    for at, segment in enumerate(segments, 1):
+        for row in index.get(segment, ()):
+            if (row.is_folder or at == len(segments)) and row.ends(segments[:at]):
+                return row
+    return None
+
+
+_MAX_SETTINGS_FILES: Final = 20
+_MAX_SETTINGS_BYTES: Final = 1 << 20
+_NAMING: Final = frozenset(["core.hookspath", "include.path", "includeif.path"])
+"""Settings whose values are paths of hooks and of further settings."""
+_SECTION: Final = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
+_CONTINUED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
+_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')
+_ESCAPE: Final = re.compile(r"\\(.)")
+
+
+class GitPaths(NamedTuple):
+    """Paths in a workspace that git obeys because its settings name them."""
+
+    hooks: tuple[str, ...] = ()
+    """Folders that ``core.hooksPath`` names, relative to the workspace."""
+    settings: tuple[str, ...] = ()
+    """Files that ``include.path`` and ``includeIf`` name, relative to the workspace."""
+
+
+def find_git_paths(root: str) -> GitPaths:
+    """Return what the settings of the repository and of the user name in a workspace.
+
+    Conditions of ``includeIf`` are ignored: each may hold at another time. ``root`` is a real path.
+    """
+    hooks: dict[str, None] = {}
+    included: dict[str, None] = {}
+    waiting = _settings_files(root)
+    for path in waiting:  # grows while it is read
+        folder = os.path.dirname(path)  # noqa: PTH120
+        for key, value in _read_settings(path):
+            if key == "core.hookspath":
+                hooks |= dict.fromkeys(_inside(root, root, value))
+            elif len(waiting) < _MAX_SETTINGS_FILES:
+                included |= dict.fromkeys(_inside(root, folder, value))
+                waiting.append(_resolve(folder, value))
+    return GitPaths(tuple(hooks), tuple(included))
+
+
+def _settings_files(root: str) -> list[str]:
+    """Return the files that git reads settings from, in a workspace."""
+    folder = f"{root}/.git"
+    if pointer := _read_start(folder).removeprefix("gitdir:").strip():
+        folder = _resolve(root, pointer)
+    common = _resolve(folder, _read_start(f"{folder}/commondir").strip() or ".")
+    home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
+    own = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    user = (f"{home}/.gitconfig", f"{own}/git/config", "/etc/gitconfig")
+    return [f"{common}/config", f"{folder}/config.worktree", *user]
+
+
+def _resolve(folder: str, value: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))  # noqa: PTH111, PTH118
+
+
+def _inside(root: str, folder: str, value: str) -> Iterator[str]:
+    """Yield a path relative to the workspace, as it is spelled and where its links lead."""
+    spelled = _resolve(folder, value)
+    for path in (spelled, os.path.realpath(spelled)):
+        if path.startswith(f"{root}/"):
+            yield path[len(root) + 1 :]
+
+
+def _read_settings(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the settings of a file that name other files; nothing if it cannot be read."""
+    try:
+        about = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return ()
+    return _parse_settings(path, (about.st_ino, about.st_mtime_ns, about.st_size))
+
+
+@lru_cache(maxsize=64)
+def _parse_settings(path: str, _state: object) -> tuple[tuple[str, str], ...]:
+    section, found = "", list[tuple[str, str]]()
+    for line in _CONTINUED.sub(r"\1", _read_start(path)).split("\n"):
+        at = 0
+        while named := _SECTION.match(line, at):
+            section, at = named[1].lower(), named.end()
+        name, _, value = line[at:].partition("=")
+        key = f"{section}.{name.strip().lower()}"
+        if key in _NAMING and (text := _read_value(value)) and "\0" not in text:
+            found.append((key, text))
+    return tuple(found)
+
+
+def _read_value(raw: str) -> str:
+    """Return a value without quotes, escapes and the comment after it."""
+    text = ""
+    for quoted, escaped, comment, plain in _VALUE.findall(raw.strip()):
+        if comment:
+            break
+        text += _ESCAPE.sub(r"\1", quoted) + escaped + plain
+    return text.strip()
+
+
+def _read_start(path: str) -> str:
+    """Return the start of a regular file; empty if it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        return os.fsdecode(os.read(fd, _MAX_SETTINGS_BYTES)) if regular else ""
+    finally:
+        os.close(fd)
