@@ -132,7 +132,7 @@ def find_written_words(
         for before, word in pairwise(argv)
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
-        if word.rpartition("/")[2] .upper() != "HEAD"
+        if word.rpartition("/")[2].upper() != "HEAD"
     }
 
 
