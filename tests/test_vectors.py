@@ -42,7 +42,7 @@ CAUGHT = {
     "sandbox": 40,
     "process": 4,
     "env": 10,
-    "git": 14,
+    "git": 16,
     "search": 8,
     "format": 6,
     "output": 9,

@@ -80,6 +80,10 @@ sed -i 'N;s/gpgsig\\n /gpgsig /;P;D' c; git update-ref HEAD $(git hash-object -t
 BARE = """
 git init -q --bare sub; printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=..\\nfsmonitor=%s\\n' "$PWD/canary.sh" > sub/config
 """
+PLAIN = """
+rm -rf .git; mkdir objects refs; touch objects/k refs/k; echo 'ref: refs/heads/main' > HEAD
+printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=%s\\n' "$PWD/canary.sh" > config
+"""
 SUBMODULE = """
 git init -q part; (cd part; git config user.email a@b.c; git config user.name n; cp ../canary.sh post-checkout; git add .; git commit -qm x)
 git init -q evil; cd evil; git config user.email a@b.c; git config user.name n
@@ -137,11 +141,15 @@ REPOSITORIES: dict[str, tuple[str, str]] = {
     ),
     "git-020": ("", "git -C {OUT}/../other status"),
     "git-021": ("", "git init {OUT}/new"),
+    "git-022": (PLAIN, "git status"),
+    "git-023": (SIGNED + _config("gpg.program ./canary.sh"), "git log --pretty=%GG"),
 }
 BESIDE = "git init -q other && cd other && git config core.fsmonitor ../ws/canary.sh"
 
 
-RUN_NOTHING = ("git-014", "git-015", "git-018")
+RUN_NOTHING = (
+    "git-001", "git-002", "git-012", "git-013", "git-014", "git-015", "git-018", "git-022", "git-023",
+)  # fmt: skip
 """Repositories whose canary must not run at all, not even where it could do no harm."""
 
 

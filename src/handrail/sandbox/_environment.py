@@ -11,6 +11,15 @@ from typing import Final
 from handrail import HandrailError
 from handrail.sandbox._protected import is_beneath
 
+_GIT_SETTINGS: Final = {
+    "core.fsmonitor": "false",
+    "gpg.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.x509.program": "false",
+    "log.showSignature": "false",
+    "safe.bareRepository": "explicit",
+}
+"""Over the settings of a repository, which name programs, and may be files of the workspace."""
 QUIET: Final = {
     "CI": "1",
     "DEBIAN_FRONTEND": "noninteractive",
@@ -28,6 +37,9 @@ QUIET: Final = {
     "SSH_ASKPASS_REQUIRE": "never",
     "TERM": "dumb",
     "VISUAL": "true",
+    "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS)),
+    **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
+    **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
 """Commands are non-interactive: no pager, no editor, no prompt, no color."""
 _FOLDERS: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

@@ -303,6 +303,7 @@ def test_a_command_that_reads_all_below_asks_where_something_below_is_denied() -
         decide = "allow"
         command = "grep"
         flags = ["-r", "-n"]
+        getopt = true
         operands = ["text", "path*"]
         read_only = true
         recursive = ["-r"]

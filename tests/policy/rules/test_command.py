@@ -12,7 +12,10 @@ from handrail.policy import InvalidRule
 from policy.rule_tables import read_rule
 
 INF = float("inf")
-KINDS = ("text", "path", "file", "subpath", "dot_path", "number", "name", "assignment", "sed_lines")
+KINDS = (
+    "text", "path", "file", "subpath", "dot_path", "number", "name", "word", "assignment", "sed_lines", "jq_filter", "revision",
+    "git_format",
+)  # fmt: skip
 
 Words = tuple[tuple[str, str], ...]
 """The kinds of words, and the words."""
@@ -30,7 +33,7 @@ class Command:
 
 
 def takes(kind: str, value: str) -> bool:
-    return Command("x", operands=[kind]).read("--", value) == ((kind, value),)
+    return Command("x", operands=[kind], getopt=True).read("--", value) == ((kind, value),)
 
 
 # ---------------------------------------------------------------- kinds
@@ -45,9 +48,14 @@ def takes(kind: str, value: str) -> bool:
         ("subpath", ["./a", "./a/b-c.py", "./..a", "./", "a/", "tests/a.py", "a-b/c"]),
         ("dot_path", ["./a", "./a/b-c.py", "./"]),
         ("number", ["0", "12", "-1", "+3"]),
-        ("name", ["a", "a.b", "@x", "a-b", "a:b", "+x", "1", ".a", "a..b", "..."]),
+        ("name", ["a", "a.b", "x@1", "a-b", "a:b", "+x", "1", ".a", "a..b", "..."]),
         ("assignment", ["A=1", "a=", "_x=a=b", "a=/etc\n"]),
         ("sed_lines", ["1p", "1,20p", "$p", "2,$p", "5,+3p"]),
+        ("path", ["a:b", "a=b", "HEAD:a", "a@b", "main..next", "a/b.py::T::t"]),
+        ("word", ["a", "term-missing", "_1"]),
+        ("jq_filter", [".", ".imports[0]", "keys | .[] # included", "/etc"]),
+        ("revision", ["a", "@", "@{u}", "@~2", "HEAD:a/b", "main...next", "", "-"]),
+        ("git_format", ["%H", "format:%h %an (%ar)", "%(refname:short)", "G%g"]),
     ],
 )
 def test_a_kind_takes_what_it_says(kind: str, values: list[str]) -> None:
@@ -70,9 +78,17 @@ def test_a_kind_takes_what_it_says(kind: str, values: list[str]) -> None:
                 "a/../b",
                 "https://x.test/y",
                 "/dev/nullx",
+                "@a",
+                "@/etc/x",
+                "file:/a",
+                "file:../a",
+                "x @ file:/a",
+                "xml:~/a",
+                "a=/b",
+                ":/a",
             ],
         ),
-        ("file", ["", "-", "-x", "/dev/null", "/a", "../a", "~", "git://x"]),
+        ("file", ["@a", "", "-", "-x", "/dev/null", "/a", "../a", "~", "git://x"]),
         (
             "subpath",
             [
@@ -100,7 +116,11 @@ def test_a_kind_takes_what_it_says(kind: str, values: list[str]) -> None:
         ("dot_path", ["", "a", "a/b", ".", "..", "./../a", "/a", "./a b", "./a:b", "-./a"]),
         ("number", ["", "-", "+", "--1", "++1", "1.5", "1e3", "0x1", "1 ", " 1", "a", "²", "+-5"]),
         ("name", ["", "a/b", "-a", "a b", "a\n", "a=b", "~", "ä", "*"]),
-        ("name", ["..", "."]),
+        ("name", ["..", ".", "@x"]),
+        ("word", ["", "a.b", "a:b", "-a", "a/b", "a\n", "."]),
+        ("jq_filter", ['import "a" as $a; .', 'include "a"; .', '"a" | modulemeta', "1\nimport"]),
+        ("revision", ["/a", "../a", "HEAD:../a", ":/a", "a://b", "~"]),
+        ("git_format", ["%GG", "%G?", "%+GS", "%-GS", "% GS", "%(signature)", "%(*signature:key)"]),
         ("assignment", ["A", "=1", "1A=1", "-A=1", "a b=c"]),
         (
             "sed_lines",
@@ -151,7 +171,7 @@ def test_a_flag_of_no_known_kind_is_refused_with_all_that_there_are() -> None:
         Command("x", flags=["-n:int"])
 
     assert str(caught.value) == (
-        "r.toml:1: flag '-n:int': unknown kind 'int'; use one of text, path, file, subpath, dot_path, number, name, assignment, sed_lines"
+        "r.toml:1: flag '-n:int': unknown kind 'int'; use one of text, path, file, subpath, dot_path, number, name, word, assignment, sed_lines, jq_filter, revision, git_format"
     )
 
 
@@ -175,7 +195,7 @@ def test_an_operand_of_an_unknown_kind_is_refused_with_all_kinds(text: str) -> N
 
     assert str(caught.value) == (
         f"r.toml:1: operand {text!r}: unknown kind {text.rstrip('*')!r}; use one of text, path, "
-        "file, subpath, dot_path, number, name, assignment, sed_lines"
+        "file, subpath, dot_path, number, name, word, assignment, sed_lines, jq_filter, revision, git_format"
     )
 
 
@@ -254,6 +274,7 @@ GIT_LOG = Command(
     "git", "log",
     flags=("-p", "-q", "-n:number", "-#", "-S:text", "--oneline", "--stat", "--stat=text", "--format=text", "--since:text", "-O:file"),
     operands=("path*",),
+    getopt=True,
 )  # fmt: skip
 
 
@@ -317,12 +338,44 @@ def test_a_flag_with_one_dash_and_several_letters_may_take_a_value_either_way() 
 
 
 def test_a_flag_that_may_stand_with_and_without_a_value_takes_none_from_the_next_word() -> None:
-    rule = Command("x", flags=("-c", "-c:text", "--color", "--color=name"))
+    rule = Command("x", flags=("-c", "-c:text", "--color", "--color=name"), getopt=True)
 
     assert [
         rule.read(*words)
         for words in (["-c"], ["-cc"], ["-c", "a"], ["--color=a"], ["--color", "a"], ["-ca"])
     ] == [(), (), None, (("name", "a"),), None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (["-p", "-q"], ()),
+        (["-n", "5", "a"], (("number", "5"), ("path", "a"))),
+        (["-20"], ()),
+        (["--since=a week", "--stat"], (("text", "a week"),)),
+        (["a", "-"], (("path", "a"), ("path", "-"))),
+        (["--", "a"], None),
+        (["a", "--"], None),
+        (["-pq"], None),
+        (["-n5"], None),
+        (["-Sabc"], None),
+        (["-pS", "a"], None),
+    ],
+)
+def test_each_flag_is_its_own_word_unless_the_program_is_known_to_use_getopt(
+    words: list[str], read: Words | None
+) -> None:
+    rule = Command(
+        "x",
+        flags=("-p", "-q", "-n:number", "-#", "-S:text", "--stat", "--since:text"),
+        operands=("path*",),
+    )
+    assert rule.read(*words) == read
+
+
+def test_a_flag_after_the_dashes_is_text_where_the_rule_takes_text() -> None:
+    assert Command("npm", "test", operands=("text*",)).read("--", "--ci") == (("text", "--ci"),)
+    assert Command("npm", "run", operands=("path", "text*")).read("--", "--ci") is None
 
 
 # ---------------------------------------------------------------- operands
@@ -380,7 +433,12 @@ def test_a_long_line_is_read_in_time_that_grows_with_it() -> None:
 def test_nothing_is_read_but_flags_that_are_listed_their_values_and_operands(
     words: list[str],
 ) -> None:
-    rule = Command("x", flags=("-a", "-b", "-v:name", "--long", "--long=name"), operands=("file*",))
+    rule = Command(
+        "x",
+        flags=("-a", "-b", "-v:name", "--long", "--long=name"),
+        operands=("file*",),
+        getopt=True,
+    )
     read = rule.read(*words)
 
     if read is not None:

@@ -32,6 +32,7 @@ INF = float("inf")
 WORDS_ALONE = {
     "flags": (),
     "operands": (),
+    "getopt": False,
     "read_only": False,
     "without_cd": False,
     "recursive": (),
@@ -129,6 +130,7 @@ def test_a_command_that_is_allowed_has_flags_operands_and_what_it_does() -> None
         command = ["git log", ["git", "rev list"]]
         flags = ["-n:number", "--oneline"]
         operands = ["path*"]
+        getopt = true
         read_only = true
         without_cd = true
         recursive = ["-r"]
@@ -136,6 +138,7 @@ def test_a_command_that_is_allowed_has_flags_operands_and_what_it_does() -> None
     more = {
         "flags": (("-n", ":", "number"), ("--oneline", "", "text")),
         "operands": (("path", 0, INF),),
+        "getopt": True,
         "read_only": True,
         "without_cd": True,
         "recursive": ("-r",),

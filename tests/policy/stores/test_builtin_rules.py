@@ -98,7 +98,9 @@ def test_of_what_developers_type_the_lines_that_ask_are_these() -> None:
     assert [line for line in lines() if line not in passed] == [
         'grep -rn "SECRET_KEY" --include=*.py .',
         "awk '{print $2}' access.log | sort | uniq -c",
+        "column -t -s, table.csv | head",
         'python -c "import sys; print(sys.version)"',
+        "python -m pip install --upgrade pip",
         "PYTHONPATH=src pytest -q",
         "go run ./cmd/server",
         "./gradlew test",
@@ -202,6 +204,60 @@ HOSTILE = [
     "git grep -e x /etc",
     "sed -n -e 1p -i a.txt",
     "sed -n -e '1e canary' a.txt",
+    # flags that look combined, or values that look attached
+    "tree -Io x victim.py",
+    "tree -Po x victim.py",
+    "tree -i --noreport -Io x conftest.py a=1",
+    "tree -i --noreport -Io x .git/hooks/pre-commit true",
+    "xxd -ps 5 victim.py",
+    "xxd -ug 1 victim.py",
+    "xxd -il 5 victim.py",
+    "xxd a.bin --",
+    "xxd a.bin -i",
+    "go build -overlay=o.json ./...",
+    # options and settings that come in by another name
+    "strings @list",
+    "pytest @opts",
+    "mypy @opts",
+    "tsc @opts",
+    "dotnet build @opts",
+    "pytest -o addopts=--basetemp=src",
+    "pytest -oaddopts=--basetemp=src",
+    "pytest --override-ini addopts=--basetemp=src",
+    "coverage run -m pytest -o addopts=--basetemp=src",
+    "pytest -o cache_dir=/out/c",
+    "pytest -o log_file=/out/c",
+    "pytest -o pythonpath=/out",
+    "ruff check --config 'cache-dir=\"/out/c\"' .",
+    "ruff check --config 'cache-dir=\"src\"' .",
+    "flake8 --disable /out/secret.txt --show-source src",
+    "bandit --ignore /out/s.py src",
+    # a program that git or jq starts or loads
+    "git log -1 --pretty=%GG signed",
+    "git log -1 --format='%<(9)%+GS' signed",
+    "git rev-list --format=%GG signed",
+    "git reflog show --format=%GG signed",
+    "git for-each-ref --format='%(signature)'",
+    "git for-each-ref --format='%(*signature:grade)'",
+    "git branch --format='%(signature)'",
+    "git tag --sort=signature",
+    'jq -n \'import "secret" as $s {search:"/out"}; $s\'',
+    'jq -n \'import "credentials" as $s {search:"."}; $s\'',
+    "jq 'include \"a\"; b' c.json",
+    # what is overwritten, emptied, or foreign
+    "coverage xml -o README.md",
+    "coverage html -d src",
+    "pytest --junitxml=README.md",
+    "pytest --cov-report=xml:README.md",
+    "go test -coverprofile=README.md ./...",
+    "python manage.py flush --noinput",
+    "bundle exec rake db:drop",
+    "bundle exec rake db:migrate db:drop",
+    "rake X=1",
+    "pip install requests",
+    "pip install file:/out/pkg",
+    "pip install 'x @ file:/out/pkg'",
+    "pip install -e file:../pkg",
     # a variable that decides what the next name means
     "printf 'aaaaa%n' PATH; ls",
     # elsewhere
@@ -232,6 +288,22 @@ HOSTILE = [
 @pytest.mark.parametrize("command", HOSTILE)
 def test_a_trick_on_our_own_rules_is_not_allowed(command: str) -> None:
     assert type(judged(ALL, command)) is Ask
+
+
+def test_rules_that_take_combined_flags_of_every_program_are_caught() -> None:
+    weak = tuple(
+        replace(rule, commands=tuple(replace(one, getopt=True) for one in rule.commands))
+        for rule in ALL
+    )
+    assert passing(weak, HOSTILE) == [
+        "tree -Io x victim.py",
+        "tree -Po x victim.py",
+        "tree -i --noreport -Io x conftest.py a=1",
+        "tree -i --noreport -Io x .git/hooks/pre-commit true",
+        "xxd a.bin --",
+        "go build -overlay=o.json ./...",
+        "go test -coverprofile=README.md ./...",
+    ]
 
 
 @pytest.mark.parametrize(

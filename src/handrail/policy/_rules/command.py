@@ -10,16 +10,33 @@ from typing import NamedTuple
 from handrail.policy._rules.errors import InvalidRule
 
 
+def _stays_inside(text: str) -> bool:
+    """Return whether no part of a text, as in ``html:a`` or ``x @ file:a``, is a path that leaves.
+
+    A URL has such a part.
+    """
+    return not any(
+        part.startswith(("/", "~")) or ".." in part.split("/") for part in _PARTS.split(text)
+    )
+
+
 def _is_inside(text: str) -> bool:
-    """Return whether a text is a path that stays inside its directory, and not a URL."""
-    return not text.startswith(("/", "~")) and ".." not in text.split("/") and "://" not in text
+    """Return whether a text is a path that stays inside its directory, and not a list of options.
+
+    Many programs read options from the file ``a`` if a word is ``@a``.
+    """
+    return not text.startswith("@") and _stays_inside(text)
 
 
+_PARTS = re.compile(r"[:=\s]")
+_JQ_LOADS = re.compile(r"\b(?:import|include|modulemeta)\b")
+_GIT_VERIFIES = re.compile(r"%[-+ ]?G|signature")
 _SED_LINES = re.compile(r"(?:\d+|\$)(?:,\+?(?:\d+|\$))?p")
 _SUBPATH = re.compile(r"(?:\./|[A-Za-z0-9_][A-Za-z0-9_-]*/)[A-Za-z0-9_./+-]*")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _VALUE = re.compile(r"-[0-9]*")
-_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@:+][A-Za-z0-9_.@:+-]*")
+_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.:+][A-Za-z0-9_.@:+-]*")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 
 KINDS: dict[str, Callable[[str], bool]] = {
@@ -30,13 +47,20 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "dot_path": lambda text: text.startswith("./") and KINDS["subpath"](text),
     "number": lambda text: _NUMBER.fullmatch(text) is not None,
     "name": lambda text: _NAME.fullmatch(text) is not None,
+    "word": lambda text: _WORD.fullmatch(text) is not None,
     "assignment": lambda text: _ASSIGNMENT.fullmatch(text) is not None,
     "sed_lines": lambda text: _SED_LINES.fullmatch(text) is not None,
+    "jq_filter": lambda text: _JQ_LOADS.search(text) is None,
+    "revision": _stays_inside,
+    "git_format": lambda text: _GIT_VERIFIES.search(text) is None,
 }
 """The kinds of operands and flag values, each with its test.
 
 ``file`` is a ``path`` that cannot be ``-`` or a flag. ``subpath`` contains a folder, so it cannot
-be a subcommand. ``dot_path`` starts with ``./``. ``sed_lines`` are lines to print, as ``1,20p``.
+be a subcommand. ``dot_path`` starts with ``./``. ``word`` has no dot, so it cannot name a file with
+a suffix. ``sed_lines`` are lines to print, as ``1,20p``. ``jq_filter`` loads no files. ``revision``
+is a path or a revision of git, as ``@{u}``. ``git_format`` prints no signature, because git would
+run gpg.
 """
 _RENAMED_KINDS = {
     "place": "subpath",
@@ -90,6 +114,8 @@ class Command:
     """Whether the command only reads."""
     without_cd: bool = False
     """Whether the rule applies only if no ``cd`` comes before the command."""
+    getopt: bool = False
+    """Whether its one-letter flags can be combined and have values attached, as in ``-rn5``."""
     recursive: tuple[str, ...] = ()
     """The flags that make it read everything below its paths; ``*`` if it always does."""
 
@@ -117,13 +143,22 @@ class Command:
         operands: list[str] = []
         rest = iter(words)
         for word in rest:
-            if word == "--" and self.operands != ():
+            if word == "--" and self._ends_flags():
                 operands += rest
             elif word.startswith("-") and word != "-":
                 yield from self._read_flag(word, rest)
             else:
                 operands.append(word)
         yield from self._read_operands(operands)
+
+    def _ends_flags(self) -> bool:
+        """Return whether ``--`` only ends the flags.
+
+        A program that is not known to use getopt may take it for an operand, as xxd does, unless
+        the rule accepts any text.
+        """
+        kinds = [operand.kind for operand in self.operands or ()]
+        return self.operands is None or (bool(kinds) and self.getopt) or "text" in kinds
 
     def _read_flag(self, word: str, rest: Iterator[str]) -> Iterator[Word]:
         if self.flags is None:
@@ -143,8 +178,10 @@ class Command:
         elif known:
             takes = next((flag for flag in known if flag.takes == ":"), None)
             yield _check_value(takes, _next_value(rest))
-        else:
+        elif self.getopt:
             yield from _read_letters(word, self.flags, rest)
+        else:
+            raise _Unlisted
 
     def _is_number(self, word: str) -> bool:
         return (
@@ -162,13 +199,21 @@ class Command:
         for index, operand in enumerate(self.operands):
             later = sum(other.least for other in self.operands[index + 1 :])
             count = 0
-            while count < operand.most and len(left) > later and KINDS[operand.kind](left[0]):
+            while count < operand.most and len(left) > later and self._takes(operand, left[0]):
                 yield Word(operand.kind, left.pop(0))
                 count += 1
             if count < operand.least:
                 raise _Unlisted
         if left:
             raise _Unlisted
+
+    def _takes(self, operand: Operand, word: str) -> bool:
+        """Return whether an operand can be this word.
+
+        A program that is not known to use getopt may read a flag in what follows ``--``.
+        """
+        may_be_a_flag = word.startswith("-") and word != "-" and operand.kind != "text"
+        return KINDS[operand.kind](word) and (self.getopt or not may_be_a_flag)
 
 
 class _Unlisted(Exception):

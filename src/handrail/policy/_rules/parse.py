@@ -26,11 +26,12 @@ from handrail.policy._shell.wrappers import program_name
 _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILINE)
 _KEYS = {
     "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
-    "read_only", "without_cd", "recursive", "args", "expires", "once", "match", "not_match",
+    "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
+    "not_match",
 }  # fmt: skip
 _RENAMED_KEYS = {"reads": "read_only", "here": "without_cd", "deep": "recursive"}
 """Keys by their names in the first rule files."""
-_COMMAND_KEYS = ("flags", "operands", "read_only", "without_cd", "recursive")
+_COMMAND_KEYS = ("flags", "operands", "getopt", "read_only", "without_cd", "recursive")
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _EXAMPLES = ("match", "not_match")
 _ANY = "any"
@@ -204,6 +205,7 @@ def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, 
             None
             if operands == _ANY
             else tuple(parse_operand(text) for text in _as_strings(operands, "operands")),
+            getopt=_get_switch(table, "getopt"),
             read_only=_get_switch(table, "read_only"),
             without_cd=_get_switch(table, "without_cd"),
             recursive=("*",)

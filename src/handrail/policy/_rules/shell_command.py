@@ -22,7 +22,7 @@ from handrail.policy._shell.wrappers import runs_its_input, unwrap
 
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
-_NO_PATHS = ("text", "number", "sed_lines")
+_NO_PATHS = ("text", "number", "sed_lines", "jq_filter", "git_format")
 """Kinds of words that name no path."""
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""

@@ -1,0 +1,228 @@
+"""The built-in rules with the real programs: what they allow as reading reads, however it is written."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from handrail import DESTROY, Access, Allow, Call, CheckedCall, Spec
+from handrail.policy import Rule, Rulebook, builtin_rules
+from policy.rule_tables import read_rule
+from policy.traced import Line, Scratch
+
+DATA = Path(__file__).parents[2] / "data" / "real-programs.txt"
+RULES = builtin_rules("read_only", "development")
+RUNNERS = {"coverage", "gmake", "hatch", "pdm", "pipenv", "poetry", "py.test", "python", "python3", "uv"}  # fmt: skip
+"""Programs that run a tested one, or are one under another name."""
+BASH = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+EXAMPLES = {"number": "1", "sed_lines": "1p", "name": "x", "word": "x", "git_format": "%H"}
+"""A value of each kind that is no path."""
+SLOW = {"coverage", "mypy", "pytest"}
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    return Scratch(tmp_path_factory.mktemp("real"))
+
+
+def programs(*, everywhere: bool) -> set[str]:
+    lines = DATA.read_text(encoding="utf-8").splitlines()
+    named = {line for line in lines if not line.startswith("#")}
+    if everywhere:
+        return {line for line in named if not line.startswith("? ")}
+    return {line.removeprefix("? ") for line in named}
+
+
+class Lines:
+    """Lines that rules allow, of programs that are listed and installed."""
+
+    def __init__(
+        self, scratch: Scratch, rules: Iterable[Rule] = RULES, *, reading: bool = True
+    ) -> None:
+        self._policy = Rulebook(rules, mode="plan" if reading else "ask", sandboxed=True)
+        self._scratch = scratch
+        here = {name for name in programs(everywhere=False) if scratch.find(name)}
+        self._reading = [
+            command
+            for rule in self._policy.rules
+            if rule.decide == "allow"
+            for command in rule.commands
+            if command.read_only is reading and command.words[0] in here
+        ]
+        self._known: dict[str, dict[Line, dict[str, str]]] = {}
+        """By program and by first words: the flags, each with the kind of its value."""
+        for command in self._reading:
+            of_program = self._known.setdefault(command.words[0], {})
+            of_program.setdefault(command.words, {}).update(
+                {flag.name.replace("#", "5"): flag.kind for flag in command.flags or ()}
+            )
+
+    def spelled(self, each: int) -> list[Line]:
+        """For every flag of every program, some spellings."""
+        choice, made = random.Random(0), list[Line]()  # noqa: S311
+        for commands in self._known.values():
+            for flag in sorted({flag for flags in commands.values() for flag in flags}):
+                tried = [
+                    line
+                    for words, flags in commands.items()
+                    if flag in flags
+                    for line in spellings(self._scratch, words, flag, flags[flag])
+                ]
+                choice.shuffle(tried)
+                made += islice(filter(self._lists, tried), each)
+        return self._allowed(made)
+
+    def random(self, seed: int, count: int) -> list[Line]:
+        """Flags, values and operands of one command, also where they do not belong."""
+        choice, lines = random.Random(seed), dict[Line, None]()  # noqa: S311
+        while len(lines) < count:
+            commands = self._known[choice.choice(list(self._known))]
+            words, own = choice.choice(list(commands.items()))
+            line = (*words, *random_words(choice, own, hostile(self._scratch)))
+            if self._lists(line):
+                lines[line] = None
+        return self._allowed(lines)
+
+    def _lists(self, line: Line) -> bool:
+        """Whether a rule lists all words of a line: a quick way to leave most lines out."""
+        return any(command.read_words(line) is not None for command in self._reading)
+
+    def _allowed(self, lines: Iterable[Line]) -> list[Line]:
+        touched = (Access(DESTROY, "*"),)
+        calls = {line: Call("bash", {"command": shlex.join(line)}, "1") for line in lines}
+        return [
+            line
+            for line, call in calls.items()
+            if isinstance(self._policy(CheckedCall.recorded(call, BASH, touched)), Allow)
+        ]
+
+
+def hostile(scratch: Scratch) -> list[str]:
+    """Words that would do harm, if a program took them for something else than the rule does."""
+    secret = str(scratch.outside / "secret.txt")
+    return [
+        secret, "../outside/secret.txt", "@options", "@../outside/secret.txt", "--output=made", "-omade", "-o", "made", "o", "x",
+        f"file:{secret}", f"html:{secret}", "%GG", "%(signature)", "signed", "", "-", f"--file={secret}", f"-f{secret}",
+        f'import "secret" as $s {{search: "{scratch.outside}"}}; $s',
+    ]  # fmt: skip
+
+
+def spellings(scratch: Scratch, words: Line, flag: str, kind: str) -> Iterator[Line]:
+    """A flag in every way in which a program may read it differently from its rule."""
+    value, secret = EXAMPLES.get(kind, "x"), str(scratch.outside / "secret.txt")
+    for word in (value, *hostile(scratch)):
+        yield (*words, flag, word)
+        yield (*words, flag, word, "a.txt")
+        yield (*words, f"{flag}{word}", "a.txt")
+        yield (*words, f"{flag}={word}", "a.txt", "b.txt")
+        yield (*words, "x", flag, word, "made")
+    for end in range(3, len(flag)):
+        yield (*words, flag[:end], secret)
+        yield (*words, f"{flag[:end]}=made", "a.txt")
+    for letter in LETTERS if flag[1:2].isalpha() and not flag[2:] else "":
+        for word in ("x", "1"):
+            yield (*words, f"{flag}{letter}", word, "made")
+            yield (*words, f"-{letter}{flag[1]}", word, "made")
+
+
+def random_words(choice: random.Random, own: dict[str, str], harm: list[str]) -> Iterator[str]:
+    flags = list(own) or [""]
+    for _ in range(choice.randint(1, 5)):
+        flag = choice.choice(flags)
+        usual = EXAMPLES.get(own.get(flag, ""), "a.txt")
+        value = choice.choice([usual, usual, choice.choice(harm)])
+        yield from choice.choice(
+            [[flag], [flag], [flag, value], [f"{flag}{value}"], [f"{flag}={value}"], [value], ["a.txt"], ["--"],
+             [flag[:2] + choice.choice(flags)[1:2]], [flag[: choice.randint(1, 9)]]]
+        )  # fmt: skip
+
+
+def test_every_rule_that_takes_combined_flags_is_about_programs_that_are_tested() -> None:
+    taking = {command.words[0] for rule in RULES for command in rule.commands if command.getopt}
+    assert taking - RUNNERS - programs(everywhere=True) == set()
+
+
+def test_every_program_that_is_to_be_tested_is_here(scratch: Scratch) -> None:
+    assert {name for name in programs(everywhere=True) if scratch.find(name) is None} == set()
+
+
+def test_what_writes_runs_or_reads_outside_is_seen(scratch: Scratch) -> None:
+    secret = scratch.outside / "secret.txt"
+    made = scratch.inside / "made"
+    lines = [
+        ("sort", "-o", "made", "a.txt"),
+        ("cat", str(secret)),
+        ("grep", "-r", "secret", ".."),
+        ("strings", "@options"),
+        ("git", "log", "-1", "--pretty=%GG", "signed"),
+        ("git", "log", "--output=made"),
+        ("find", "a.txt", "-exec", "true", ";"),
+        ("find", "made", "-delete"),
+        ("cat", "a.txt"),
+    ]
+    seen = scratch.trace(lines)
+    assert [*dict.fromkeys(line.partition(": ")[0] for line in seen)] == [
+        repr(" ".join(line)) for line in lines[:-1]
+    ]
+    assert f"'sort -o made a.txt': openat {made}" in seen
+    assert f"'cat {secret}': reads {secret}" in seen
+    assert f"'find made -delete': unlinkat {made}" in seen
+
+
+def test_a_rule_that_lists_a_flag_that_writes_is_caught(scratch: Scratch) -> None:
+    weak = read_rule(
+        decide="allow", command="sort", flags=["-o:path", "-r"], operands=["path*"], read_only=True
+    )
+    lines = Lines(scratch, [weak])
+    assert scratch.trace(lines.spelled(30))
+    assert scratch.trace(lines.random(0, 50))
+
+
+def test_no_spelling_of_a_flag_that_is_allowed_writes_runs_or_reads_outside(
+    scratch: Scratch,
+) -> None:
+    assert scratch.trace(Lines(scratch).spelled(1)) == []
+
+
+def test_no_random_line_that_is_allowed_writes_runs_or_reads_outside(scratch: Scratch) -> None:
+    assert scratch.trace(Lines(scratch).random(0, 600)) == []
+
+
+def test_a_rule_that_lets_pytest_empty_a_folder_is_caught(tmp_path: Path) -> None:
+    scratch, line = Scratch(tmp_path), ("pytest", "-o", "addopts=--basetemp=sub")
+    removed = scratch.inside / "sub" / "c.py"
+    assert [what for what in scratch.trace([line], reading=False) if "c.py" in what]
+    assert not removed.exists()
+
+
+def test_no_spelling_of_a_flag_of_a_development_tool_replaces_a_file_or_leaves(
+    tmp_path: Path,
+) -> None:
+    scratch = Scratch(tmp_path)
+    lines = Lines(scratch, reading=False).spelled(1)
+    quick = [line for line in lines if line[0] not in SLOW]
+    slow = [line for line in lines if line[0] in SLOW]
+    assert scratch.trace([*quick, *random.Random(0).sample(slow, 3)], reading=False) == []  # noqa: S311
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7000)
+def test_no_line_of_a_development_tool_replaces_a_file_or_leaves(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path)
+    lines = Lines(scratch, reading=False)
+    assert scratch.trace([*lines.spelled(1), *lines.random(0, 200)], reading=False) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7000)
+def test_of_many_lines_that_are_allowed_none_writes_runs_or_reads_outside(scratch: Scratch) -> None:
+    lines = Lines(scratch)
+    assert scratch.trace(lines.spelled(10)) == []
+    for seed in range(1, 51):
+        assert scratch.trace(lines.random(seed, 2000)) == []
