@@ -128,7 +128,7 @@ def test_list_has_each_rule_with_its_place_in_the_order_in_which_they_decide(
             "allow  small                      tools save; args text max 5, day 2027-01-01, n in 1.5, nan, true  user        …/rules.toml:18                                     expired on 2020-01-01",
         ]
     )
-    assert ran.err == snapshot("67 built-in rules are not shown; list them with `--all`\n")
+    assert ran.err == snapshot("68 built-in rules are not shown; list them with `--all`\n")
 
 
 def test_list_as_data_says_what_each_rule_names(
@@ -221,7 +221,7 @@ def test_list_leaves_out_what_comes_with_us_unless_it_is_asked_for(
     few, all_of_them = rules("list"), rules("list", "--all", "--output", "jsonl")
 
     assert (few.out, few.err) == snapshot(
-        ("no rules\n", "67 built-in rules are not shown; list them with `--all`\n")
+        ("no rules\n", "68 built-in rules are not shown; list them with `--all`\n")
     )
     assert {one["level"] for one in all_of_them.lines} == {"built in"}
     assert len(all_of_them.lines) == int(few.err.split()[0])

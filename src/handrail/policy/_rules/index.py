@@ -14,7 +14,7 @@ from typing import TypeAlias
 from handrail import Access
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix
-from handrail.policy._rules.rule import Rule, Touch, whole_scheme
+from handrail.policy._rules.rule import Level, Rule, Touch, whole_scheme
 from handrail.policy._shell.wrappers import matches, program_name
 
 _SUFFIX = re.compile(r"\*\.[^.*?]+")
@@ -126,11 +126,12 @@ class CommandIndex:
         return candidates
 
     def may_restrict(self, argv: tuple[str, ...]) -> bool:
-        """Return whether a command with an unknown program may be one that a rule names."""
+        """Return whether a command with an unknown program may be one that a person's rule names."""
         return any(
             matches((command.words[0], *argv[1:]), command.words)
             for named in self._others.values()
-            for _, command in named
+            for rule, command in named
+            if rule.level is not Level.BUILT_IN
         )
 
     def _possible(self, program: str) -> Iterable[tuple[Rule, Command]]:
