@@ -518,7 +518,7 @@ async def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
     fcntl.flock(alone, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(sandbox.start, "true")
-        while f":{os.fstat(alone).st_ino} " not in _blocked():
+        while not _opened(lock, but=alone):
             os.sched_yield()
         lock.unlink()
         os.close(alone)
@@ -529,10 +529,28 @@ async def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
     assert (left, again, lock.exists()) == (True, True, False)
 
 
-def _blocked() -> str:
-    """Who waits for a lock, as the kernel tells it."""
-    lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
-    return "\n".join(one for one in lines if "->" in one)
+def _opened(path: Path, *, but: int) -> bool:
+    """Whether another descriptor of this process is open on a file."""
+    found = (one for one in Path("/proc/self/fd").iterdir() if one.name != str(but))
+    return any(one.is_symlink() and os.path.realpath(one) == str(path) for one in found)
+
+
+async def test_a_lock_that_another_program_keeps_stops_nobody_for_long(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path, tier="bubblewrap")
+    await run(sandbox, "true")  # so that there is a folder for locks
+    lock = lock_of(tmp_path)
+    alone = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(alone, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(SandboxUnavailable) as refused:
+            sandbox.start("true")
+    finally:
+        lock.unlink()
+        os.close(alone)
+
+    assert str(refused.value) == (
+        f"{lock}: another program holds this lock; stop it (`fuser -v` names it), or retry later."
+    )
 
 
 def test_a_report_says_what_is_on_and_what_is_open(tmp_path: Path) -> None:
