@@ -77,7 +77,7 @@ def make_private_folder(folder: Path) -> None:
 def hold_lock(file: Path, *, seconds: float = MAX_LOCK_SECONDS) -> Generator[None]:
     """Hold an exclusive lock for a file, against this process and others.
 
-    Raises TimeoutError if another program keeps it for so long.
+    Raises TimeoutError if another program keeps it longer than these seconds.
     """
     make_private_folder(file.parent)
     lock = file.with_name(f".{file.name}.lock")
