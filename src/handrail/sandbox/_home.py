@@ -7,6 +7,7 @@ import pwd
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -175,14 +176,12 @@ def _program_folder(folder: str, homes: Sequence[str]) -> str:
 
 def _repository_paths(root: str, homes: Sequence[str]) -> Iterator[str]:
     """Yield the repository that a workspace is in: its top folder, and that of a worktree."""
-    for folder in (Path(root), *Path(root).parents):
-        if not _is_within(str(folder), homes):
-            return
-        if os.path.lexists(folder / ".git"):
-            if str(folder) != root:
-                yield str(folder)
-            yield from _worktree_paths(str(folder))
-            return
+    above = [str(folder) for folder in (Path(root), *Path(root).parents)]
+    tops = (top for top in above if _is_within(top, homes) and os.path.lexists(f"{top}/.git"))
+    for top in islice(tops, 1):
+        yield from _worktree_paths(top)
+        if top != root:
+            yield top
 
 
 def _worktree_paths(top: str) -> Iterator[str]:
