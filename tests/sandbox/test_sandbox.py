@@ -23,7 +23,9 @@ from inline_snapshot import snapshot
 
 from handrail import HandrailError, Refused, ToolFailed
 from handrail.sandbox import ResourceLimits, Sandbox, SandboxUnavailable, safe_variables
+from handrail.sandbox._home import NEEDED
 from handrail.sandbox._kernel import syscalls
+from handrail.sandbox._protected import SECRETS
 from sandbox.commands import ended, run
 
 both = pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
@@ -426,6 +428,14 @@ async def test_of_the_home_folder_only_what_tools_need_can_be_read(home: Path, t
     assert moved.text.count("canary") == 0
     assert (after.text.partition("\n")[0], after.code) == ("new", 1)
     assert later.text == "canary new\n"
+
+
+def test_no_known_secret_is_in_what_tools_need() -> None:
+    secrets = [Path(name) for name in SECRETS]
+
+    assert [one for one in NEEDED for secret in secrets if secret.is_relative_to(one)] == []
+    assert sorted(NEEDED) == NEEDED
+    assert [one for one in NEEDED for top in NEEDED if Path(one).is_relative_to(top)] == NEEDED
 
 
 @both

@@ -19,20 +19,24 @@ NEEDED: Final = """
     .cache/coursier .cache/deno .cache/go-build .cache/ms-playwright .cache/node .cache/pip
     .cache/pnpm .cache/pre-commit .cache/puppeteer .cache/pypoetry/virtualenvs .cache/uv
     .cache/yarn .cargo/bin .cargo/git .cargo/registry .config/git/attributes .config/git/ignore
-    .deno/bin .dotnet .elan .fnm .gem/ruby .ghcup .gitignore .gitignore_global .goenv .gradle/caches
-    .gradle/jdks .gradle/wrapper .jabba .jdks .jenv .julia .juliaup .local/bin .local/lib
-    .local/pipx/venvs .local/share/fnm .local/share/gem .local/share/hatch .local/share/mise
-    .local/share/pipx .local/share/pnpm .local/share/rtx .local/share/swiftly .local/share/uv
+    .deno/bin .dotnet/dotnet .dotnet/host .dotnet/packs .dotnet/sdk .dotnet/shared .dotnet/tools
+    .elan .fnm .gem/ruby .ghcup .gitignore .gitignore_global .goenv .gradle/caches .gradle/jdks
+    .gradle/wrapper .jabba .jdks .jenv .julia/artifacts .julia/compiled .julia/environments
+    .julia/juliaup .julia/packages .julia/registries .juliaup .local/bin .local/lib
+    .local/pipx/venvs .local/share/fnm .local/share/gem/ruby .local/share/hatch/env
+    .local/share/hatch/pythons .local/share/mise .local/share/pipx .local/share/pnpm
+    .local/share/rtx .local/share/swiftly .local/share/uv/python .local/share/uv/tools
     .local/share/virtualenvs .local/state/nix .m2/repository .m2/wrapper .nix-profile .nodenv
-    .npm-global .npm-packages .npm/_cacache .npm/_npx .nuget/packages .nvm .opam .phpenv .pixi
-    .plenv .proto .pyenv .rbenv .rustup .rvm .rye .sdkman/candidates .stack/programs
-    .stack/snapshots .swiftly .tfenv .virtualenvs .volta .yarn/berry .yarn/cache anaconda3 go
-    mambaforge micromamba miniconda3 miniforge3 sdk
+    .npm-global/bin .npm-global/lib .npm-packages/bin .npm-packages/lib .npm/_cacache .npm/_npx
+    .nuget/packages .nvm .opam .phpenv .pixi .plenv .proto .pyenv .rbenv .rustup .rvm .rye/py
+    .rye/self .rye/shims .rye/tools .rye/uv .sdkman/candidates .stack/programs .stack/snapshots
+    .swiftly .tfenv .virtualenvs .volta .yarn/berry .yarn/cache anaconda3 go/bin go/pkg mambaforge
+    micromamba miniconda3 miniforge3 sdk
 """.split()
-"""Toolchains, installed programs, and caches that tools read. Settings are not among them: those
-of package managers hold tokens."""
-_SHARED_PREFIXES: Final = ("", ".local")
-"""Folders whose `bin` does not make them one program's own folder."""
+"""Toolchains, installed programs, and caches that tools read. No settings: package managers keep
+tokens in them. If a tool keeps tokens beside its programs, only some of its folders are named."""
+_SHARED_PREFIXES: Final = ("", ".local", ".npm-global", ".npm-packages")
+"""Folders that are more than a toolchain, although they have a `bin`."""
 _SYSTEM: Final = ("/dev", "/etc", "/proc", "/run", "/sys", "/usr")
 """System users may have their home folders here. Those are shared, and stay visible."""
 _MAX_LINE_BYTES: Final = 4096
