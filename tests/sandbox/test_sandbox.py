@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import gc
 import os
 import shutil
 import subprocess
@@ -567,7 +566,6 @@ async def test_nothing_of_the_temporary_folder_stays(
         syscalls.drop_capabilities()  # of this thread: otherwise modes do not matter to root
         temporary.chmod(0o755)
         boxes.clear()
-        gc.collect()
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(forget).result()

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 _SHOWN: Final = (
@@ -18,13 +19,19 @@ _MAX_SECONDS: Final = 5.0
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def read_git_settings(root: str, path: str) -> str:
-    """Return a reduced git configuration of the user, as text; empty without git or settings.
+def write_git_settings(file: Path, *, root: str, path: str) -> str:
+    """Write a reduced git configuration of the user, and return the path of the file.
 
     Args:
+        file: The file, which is empty without git or settings.
         root: The workspace. An ``includeIf`` may depend on it.
         path: The PATH to find git in.
     """
+    file.write_text(_read_git_settings(root, path), encoding="utf-8")
+    return str(file)
+
+
+def _read_git_settings(root: str, path: str) -> str:
     program = shutil.which("git", path=path)
     if program is None:
         return ""

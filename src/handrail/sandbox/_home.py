@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from handrail.sandbox._git_settings import write_git_settings
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._values import SandboxUnavailable
 
@@ -97,7 +99,7 @@ class HomeFolder:
         written: Folders that commands can write. They are shown anyway.
         readable: Paths that your application shows, in addition.
         folders: The folders of PATH.
-        git_settings: Returns a file that takes the place of ``.gitconfig``.
+        git_file: Where to write the git settings that take the place of ``.gitconfig``.
     """
 
     def __init__(
@@ -107,11 +109,13 @@ class HomeFolder:
         written: Sequence[str],
         readable: Sequence[str],
         folders: Sequence[str],
-        git_settings: Callable[[], str],
+        git_file: Path,
     ) -> None:
         homes = find_homes()
         self._user_home = homes[0] if homes else ""
-        self._git_settings = git_settings
+        self._write_git_settings = partial(
+            write_git_settings, git_file, root=root, path=os.pathsep.join(folders)
+        )
         self.hidden = _find_hidden(homes, (*written, *readable))
         """The outermost home folders of which only a part is shown."""
         self._written = written
@@ -127,6 +131,11 @@ class HomeFolder:
         self._state: list[int] = []
         self._view = HomeView((), ())
 
+    @cached_property
+    def git_settings(self) -> str:
+        """The path of a file with the user's harmless git settings."""
+        return self._write_git_settings()
+
     def view(self) -> HomeView:
         """Return what to show of the home folders, as of now."""
         state = [_modified(folder) for folder in self._watched]
@@ -139,7 +148,7 @@ class HomeFolder:
         own, taken = f"{self._user_home}/.gitconfig", list[str]()
         if _is_in(own, self.hidden) and not _is_in(own, self._written):
             taken.append(own)
-            yield own, self._git_settings()
+            yield own, self.git_settings
         for path in self._wanted:
             real = os.path.realpath(path)
             known = _is_in(path, (*taken, *self._written))

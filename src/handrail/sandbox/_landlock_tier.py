@@ -105,8 +105,8 @@ class LandlockTier:
 
     def _git_variables(self) -> dict[str, str]:
         """Return the variable that replaces the user's git settings, if the home is hidden."""
-        setup = self._setup
-        return {"GIT_CONFIG_GLOBAL": setup.git_settings} if setup.home.hidden else {}
+        home = self._setup.home
+        return {"GIT_CONFIG_GLOBAL": home.git_settings} if home.hidden else {}
 
     def _current_ruleset(self) -> int:
         """Return the ruleset; make a new one if a folder with hidden entries has changed."""

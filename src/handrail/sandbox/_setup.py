@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import sys
@@ -13,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from handrail.sandbox import _environment as environment
-from handrail.sandbox._git_settings import read_git_settings
 from handrail.sandbox._home import HomeFolder, require_no_home
 from handrail.sandbox._protected import (
     ProtectedPaths,
@@ -64,18 +62,18 @@ class Setup:
         self.variables = environment.check_variables(variables)
         self.limits = limits
         self._named = [*list_secret_names(self.root, masked), *_own_folders()]
-        self.home = HomeFolder(
-            self.root,
-            written=self.written,
-            readable=[os.path.normpath(f"{Path(self.root, path)}") for path in readable],
-            folders=[*environment.program_folders(self.root), _python_folder()],
-            git_settings=lambda: self.git_settings,
-        )
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
         self.paths_to_keep()  # raises before anything runs
         self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
         """A private folder, which is removed with the sandbox."""
         weakref.finalize(self, remove_folder, self.temporary)
+        self.home = HomeFolder(
+            self.root,
+            written=self.written,
+            readable=[os.path.normpath(f"{Path(self.root, path)}") for path in readable],
+            folders=[*environment.program_folders(self.root), _python_folder()],
+            git_file=Path(self.temporary, "gitconfig"),
+        )
 
     def make_folder(self, name: str) -> str:
         """Make a private folder in the private folder."""
@@ -86,14 +84,6 @@ class Setup:
     def find_secrets(self) -> list[str]:
         """Return the real paths that no command can read, as of now."""
         return find_secrets(self._named, self.written)
-
-    @functools.cached_property
-    def git_settings(self) -> str:
-        """The path of a file with the user's harmless git settings."""
-        path = Path(self.temporary, "gitconfig")
-        folders = os.pathsep.join(environment.program_folders(self.root))
-        path.write_text(read_git_settings(self.root, folders), encoding="utf-8")
-        return str(path)
 
     def find_protected(self) -> ProtectedPaths:
         """Return what to protect in the workspace, as of now."""
