@@ -40,7 +40,8 @@ async def ours(sandbox: Sandbox) -> None:
 def bubblewrap(sandbox: Any) -> Iterator[Callable[[], None]]:
     """The same arguments, and nothing around them."""
     tier = sandbox._tier  # noqa: SLF001  what it would do is what it is compared with
-    packed = tier._arguments(tier._setup.find_protected(), sandbox.root, {})  # noqa: SLF001
+    protected, home = tier._setup.find_protected(), tier._view_home()  # noqa: SLF001
+    packed = tier._arguments(protected, home, sandbox.root, {})  # noqa: SLF001
     words = [os.fsdecode(word) for word in packed.split(b"\0")[:-1]]
     program = os.memfd_create("filter")
     os.write(program, tier._filter)  # noqa: SLF001

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
 from handrail import HandrailError
-from handrail.net import Guard, Proxy, _proxy, proxy_variables
+from handrail.net import Guard, Proxy, _places, _proxy, proxy_variables
 from net.web_stage import OTHER, PUBLIC, Site, names, reply
 
 LISTED = ["pub.test", "int.test", "gone.test", "*.sub.test", PUBLIC]
@@ -325,10 +329,63 @@ def test_a_connection_that_comes_too_late_is_ended(tmp_path: Path, site: Site) -
     with proxied(tmp_path, site) as proxy:
         one, other = socket.socketpair()
         proxy.close()
-        proxy._serve(one)  # noqa: SLF001  what was accepted just before
+        proxy._serve(one, 0)  # noqa: SLF001  what was accepted just before
 
         with other:
             assert other.recv(9) == b""
+
+
+def test_a_moment_without_descriptors_does_not_end_it(tmp_path: Path, site: Site) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with proxied(tmp_path, site) as proxy, ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            for client in clients:  # for the first, a descriptor may be reserved already
+                client.connect(proxy.path)
+                client.settimeout(10)
+                client.sendall(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n")
+            while _busy_in(proxy) != "_accept":
+                os.sched_yield()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        answers = [client.recv(22) for client in clients]
+
+    assert answers == [b"HTTP/1.1 403 Forbidden"] * 2
+
+
+def _busy_in(proxy: Proxy) -> str:
+    """The function that the accepting thread is in: of the socket, or our own while it pauses."""
+    ident = proxy._accepting.ident  # noqa: SLF001
+    return sys._current_frames()[ident or 0].f_code.co_name  # noqa: SLF001
+
+
+def test_slow_clients_hold_up_only_their_own_command(tmp_path: Path, site: Site) -> None:
+    code = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
+        "s.settimeout(5); s.sendall(b'CONNECT evil.test:443 HTTP/1.1\\r\\n\\r\\n'); print(s.recv(22))"
+    )
+    with proxied(tmp_path, site) as proxy, ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.socket(socket.AF_UNIX))
+            for _ in range(_places.MAX_CONNECTIONS + _places.MAX_WAITING + 1)
+        ]
+        for client in clients:
+            client.connect(proxy.path)  # without a timeout, it waits while the queue is full
+            client.settimeout(10)
+        last = clients[-1].recv(9)  # it was one too many, and all before it have their places
+        words = [sys.executable, "-c", code, proxy.path]
+        other = subprocess.run(words, capture_output=True, check=False)  # noqa: S603
+        waiting = clients[_places.MAX_CONNECTIONS]
+        waiting.sendall(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n")
+        clients[0].close()
+        served = waiting.recv(22)
+
+    assert (last, other.stdout, served) == (
+        b"",
+        b"b'HTTP/1.1 403 Forbidden'\n",
+        b"HTTP/1.1 403 Forbidden",
+    )
 
 
 def test_the_socket_is_for_its_owner_alone(tmp_path: Path, site: Site) -> None:

@@ -364,6 +364,36 @@ def venv(_number: str) -> str:
     return "done"
 
 
+def terminal(_number: str) -> str:
+    """What a user types, at a terminal that is not the command's own."""
+    found = os.open(TOLD["terminal"], os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    return os.read(found, 99).decode()
+
+
+def priority(_number: str) -> str:
+    os.setpriority(os.PRIO_PROCESS, TOLD["scheduled"], 7)
+    return "done"
+
+
+def scheduler(_number: str) -> str:
+    os.sched_setscheduler(TOLD["scheduled"], os.SCHED_IDLE, os.sched_param(0))
+    return "done"
+
+
+def lock(_number: str) -> str:
+    held = os.open(OUT / "config/handrail/.trust.json.lock", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return "done"
+
+
+def saved_run(_number: str) -> str:
+    return (OUT / "state/handrail/runs/x/state.json").read_text(encoding="utf-8")
+
+
+def home(_number: str) -> str:
+    return (OUT.parent / ".some-agent.json").read_text(encoding="utf-8")
+
+
 PROBES: dict[str, Callable[[str], str]] = {
     "sandbox-001": write,
     "sandbox-002": overwrite,
@@ -410,6 +440,12 @@ PROBES: dict[str, Callable[[str], str]] = {
     "sandbox-043": devices,
     "sandbox-044": sysfs,
     "sandbox-055": venv,
+    "sandbox-056": terminal,
+    "sandbox-057": priority,
+    "sandbox-058": scheduler,
+    "sandbox-059": lock,
+    "sandbox-060": saved_run,
+    "sandbox-061": home,
 }
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from inline_snapshot import snapshot
 
 from handrail import HandrailError, Refused, ToolFailed
 from handrail.sandbox import ResourceLimits, Sandbox, SandboxUnavailable, safe_variables
+from handrail.sandbox._home import NEEDED
+from handrail.sandbox._kernel import syscalls
+from handrail.sandbox._protected import SECRETS
 from sandbox.commands import ended, run
 
 both = pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
@@ -36,6 +40,16 @@ def git() -> str:
 def repository(path: Path) -> Path:
     subprocess.run([git(), "init", "-q", str(path)], check=True)  # noqa: S603
     return path
+
+
+def commit(root: Path) -> None:
+    words = "-c user.name=x -c user.email=x commit -q --allow-empty -m first".split()
+    subprocess.run([git(), "-C", str(root), *words], check=True)  # noqa: S603
+
+
+def add_worktree(root: Path, path: Path) -> None:
+    words = [git(), "-C", str(root), "worktree", "add", "-q", str(path)]
+    subprocess.run(words, check=True)  # noqa: S603
 
 
 def names(folder: Path) -> list[str]:
@@ -93,6 +107,7 @@ async def test_the_environment_is_built_anew(
     seen = dict(line.split("=", 1) for line in made.text.splitlines())
     assert seen.pop("TMPDIR").startswith("/tmp")  # noqa: S108
     assert seen.pop("SHELL") in {"/bin/bash", "/usr/bin/bash"}
+    assert seen.pop("GIT_CONFIG_GLOBAL", "gitconfig").endswith("gitconfig")  # in Landlock
     assert {key: seen.pop(key) for key in ("_", "PWD", "SHLVL")}.keys() == {"_", "PWD", "SHLVL"}
     assert seen == snapshot(
         {
@@ -472,22 +487,177 @@ def test_locks_are_kept_where_nobody_else_can_reach(
 
 
 @both
-async def test_secrets_of_the_home_folder_cannot_be_read(home: Path, tier: Any) -> None:
+async def test_of_the_home_folder_only_what_tools_need_can_be_read(home: Path, tier: Any) -> None:
     workspace = home / "ws"
-    for name in (".ssh/id", ".netrc", ".config/gh/hosts.yml", "ws/.env", "ws/deep/er/key", "plain"):
+    hidden = (".ssh/id", ".netrc", ".config/gh/hosts.yml", ".claude.json", "plain", "other/.env")
+    hidden += (".config/handrail/trust.json", ".local/state/handrail/runs/1/state.json")
+    shown = (".pyenv/x", ".cargo/bin/x", ".local/bin/x", "ws/fine", "big/x")
+    for name in (*hidden, *shown, ".cargo/credentials.toml", "ws/.env", "ws/deep/er/key"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(f"canary {name}\n", encoding="utf-8")
+    (home / ".rustup").symlink_to(home / "big")
     (home / ".pypirc").symlink_to(home / "missing")
+    (home / ".nvm").symlink_to(home / "missing")
     sandbox = Sandbox(workspace, tier=tier, masked=[".env", "deep/er/", "nothing"])
 
-    read = "cat ~/.ssh/id ~/.netrc ~/.config/gh/hosts.yml .env deep/er/key ~/plain 2>/dev/null"
-    made = await run(sandbox, read)
+    read = "cat .env deep/er/key ~/.cargo/credentials.toml " + " ".join(f"~/{n}" for n in hidden)
+    linked = " ".join(f"~/{name}" for name in shown).replace("big", ".rustup")
+    made = await run(sandbox, f"{read} {linked} 2>/dev/null")
     moved = await run(sandbox, "mv .env e; mv deep x; cat e x/er/key 2>/dev/null; echo new > new")
-    after = await run(sandbox, f"{read} e x/er/key; cat new")
+    after = await run(sandbox, f"{read} e x/er/key 2>/dev/null; cat new; touch ~/made")
+    (home / ".rbenv").mkdir()
+    (home / ".rbenv/x").write_text("canary new\n", encoding="utf-8")
+    later = await run(sandbox, "cat ~/.rbenv/x")
 
-    assert made.text == "canary plain\n"
+    assert made.text == "".join(f"canary {name}\n" for name in shown)
     assert moved.text.count("canary") == 0
-    assert after.text == "canary plain\nnew\n"
+    assert (after.text.partition("\n")[0], after.code) == ("new", 1)
+    assert later.text == "canary new\n"
+
+
+def test_no_known_secret_is_in_what_tools_need() -> None:
+    secrets = [Path(name) for name in SECRETS]
+
+    assert [one for one in NEEDED for secret in secrets if secret.is_relative_to(one)] == []
+    assert sorted(NEEDED) == NEEDED
+    assert [one for one in NEEDED for top in NEEDED if Path(one).is_relative_to(top)] == NEEDED
+
+
+@both
+async def test_more_of_the_home_folder_can_be_shown(
+    home: Path, tier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("data/x", "data/token", "tools/bin/run", "tools/lib/x", "scripts/bin/go", "plain"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"canary {name}\n", encoding="utf-8")
+    (home / "ws").mkdir()
+    extra = f"{home}/tools/bin:{home}/scripts/bin:{home}"
+    monkeypatch.setenv("PATH", f"{extra}:{os.environ['PATH']}")
+
+    line = "cd; cat data/x data/token tools/lib/x scripts/bin/go plain 2>/dev/null"
+    some = Sandbox(home / "ws", tier=tier, readable=[f"{home}/data"], masked=[f"{home}/data/token"])
+    part = await run(some, line)
+    everything = await run(Sandbox(home / "ws", tier=tier, readable=["/", ".."]), line)
+    written = Sandbox(home / "ws", tier=tier, writable=[f"{home}/data"])
+    changed = await run(written, f"{line}; echo changed > data/x")
+
+    programs = "canary tools/lib/x\ncanary scripts/bin/go\n"
+    assert part.text == f"canary data/x\n{programs}"
+    assert everything.text == f"canary data/x\ncanary data/token\n{programs}canary plain\n"
+    assert changed.text == f"canary data/x\ncanary data/token\n{programs}"
+    assert (home / "data/x").read_text(encoding="utf-8") == "changed\n"
+
+
+@both
+async def test_the_repository_of_a_workspace_is_shown(home: Path, tier: Any) -> None:
+    top, other = repository(home / "top"), repository(home / "other")
+    (top / "part").mkdir()
+    commit(top)
+    add_worktree(top, home / "tree")
+    (home / "fake").mkdir()
+    (home / "fake/.git").write_text(f"gitdir: {other}/.git\n", encoding="utf-8")
+
+    line = f"git log --format=%s; cat {other}/.git/HEAD"
+    texts = [
+        (await run(Sandbox(home / name, tier=tier), f"{line} 2>/dev/null")).text
+        for name in ("top/part", "tree")
+    ]
+    fake = await run(Sandbox(home / "fake", tier=tier), f"cat {other}/.git/HEAD 2>/dev/null")
+
+    assert texts == ["first\n", "first\n"]
+    assert fake.text == ""
+
+
+@both
+async def test_git_knows_the_user_and_no_tokens(home: Path, tier: Any) -> None:
+    root = repository(home / "ws")
+    (home / ".gitconfig").write_text(
+        '[user]\n\tname = "A \\"B\\" \\\\ C"\n\temail = a@b.c\n[core]\n\tautocrlf\n'
+        '[url "https://token@host/"]\n\tinsteadOf = https://host/\n[alias]\n\tx = !evil\n',
+        encoding="utf-8",
+    )
+
+    line = (
+        "git commit -q --allow-empty -m x; git log --format='%an %ae'; git config --list --global"
+    )
+    made = await run(Sandbox(root, tier=tier), line)
+
+    assert made.text == (
+        'A "B" \\ C a@b.c\nuser.name=A "B" \\ C\nuser.email=a@b.c\ncore.autocrlf\n'
+    )
+
+
+@both
+async def test_a_home_folder_without_git_is_fine(
+    home: Path, tier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "ws").mkdir()
+    (home / "bin").mkdir()
+    for name in ("bash", "bwrap", "cat", "ls"):
+        (home / "bin" / name).symlink_to(shutil.which(name) or name)
+    monkeypatch.setenv("PATH", f"{home}/bin")
+
+    made = await run(Sandbox(home / "ws", tier=tier), "echo fine")
+
+    assert made.text == "fine\n"
+
+
+@pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+async def test_a_home_folder_is_no_workspace_unless_that_is_said(home: Path, tier: Any) -> None:
+    told: list[str] = []
+    for root in (home, home.parent):
+        with pytest.raises(SandboxUnavailable) as refused:
+            Sandbox(root, tier=tier)
+        told.append(str(refused.value).replace(str(root), "ROOT"))
+
+    made = await run(Sandbox(home, tier=tier, writable=["."]), "echo fine > x; cat ~/x")
+
+    assert told == snapshot(
+        [
+            "ROOT is your home folder, where commands could change what runs when you log in. Use a folder inside it, or pass writable=('.',) to allow that.",
+            "ROOT contains your home folder, where commands could change what runs when you log in. Use a folder inside it, or pass writable=('.',) to allow that.",
+        ]
+    )
+    assert made.text == "fine\n"
+
+
+async def test_a_masked_file_with_another_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("canary\n", encoding="utf-8")
+    (tmp_path / "already").hardlink_to(tmp_path / ".env")
+
+    with pytest.raises(SandboxUnavailable) as refused:
+        Sandbox(tmp_path, tier="bubblewrap", masked=[".env"]).start("cat already")
+    made = await run(Sandbox(tmp_path, tier="landlock", masked=[".env"]), "cat already")
+
+    assert str(refused.value).replace(str(tmp_path), "") == snapshot(
+        "/.env cannot be hidden from commands: it has another name (a hard link). Replace it by a copy: `cp -p FILE NEW && mv NEW FILE`."
+    )
+    assert "canary" not in made.text
+
+
+@both
+async def test_nothing_of_the_temporary_folder_stays(
+    tmp_path: Path, tier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, kept, temporary = (tmp_path / name for name in ("ws", "kept", "temporary"))
+    for folder in (root, kept, temporary):
+        folder.mkdir(0o555)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    boxes = [Sandbox(root, tier=tier)]
+    line = f"cd $TMPDIR; mkdir -p d/e; touch d/e/x; ln -s {kept} d/link; chmod 000 d/e d"
+    made = await run(boxes[0], line)
+    before = len(names(temporary))
+
+    def forget() -> None:
+        syscalls.drop_capabilities()  # of this thread: otherwise modes do not matter to root
+        temporary.chmod(0o755)
+        boxes.clear()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(forget).result()
+
+    assert made == (0, "", "")
+    assert (before, names(temporary), kept.stat().st_mode & 0o777) == (1, [], 0o555)
 
 
 @both
@@ -498,6 +668,72 @@ async def test_a_workspace_in_a_secret_place_can_be_used(home: Path, tier: Any) 
     made = await run(Sandbox(root, tier=tier), "echo fine > x; cat x")
 
     assert made.text == "fine\n"
+
+
+@both
+async def test_what_a_user_types_is_not_for_commands(tmp_path: Path, tier: Any) -> None:
+    ours, theirs = os.openpty()  # it has the same owner as the user's terminal
+    sandbox = Sandbox(tmp_path, tier=tier)
+    lines = f"""
+        head -n1 < {os.ttyname(theirs)}
+        cat < <(echo a) > /dev/stdout; echo b > /dev/null; head -c1 /dev/zero | wc -c
+        head -c1 /dev/urandom | wc -c; echo c > /dev/fd/1; echo d | cat /dev/stdin
+    """
+    try:
+        os.write(ours, b"password\n")
+        made = await run(sandbox, lines)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    refusal = {"landlock": "Permission denied", "bubblewrap": "No such file or directory"}[tier]
+    first, _, rest = made.text.partition("\n")
+    assert first.endswith(refusal)
+    assert rest == "a\n1\n1\nc\nd\n"
+
+
+async def test_processes_outside_keep_their_scheduling(tmp_path: Path) -> None:
+    tries = (
+        "os.setpriority(os.PRIO_PROCESS, {pid}, 5)",
+        "os.setpriority(os.PRIO_USER, 0, 5)",
+        "os.sched_setaffinity({pid}, [0])",
+        "os.sched_setscheduler({pid}, os.SCHED_IDLE, os.sched_param(0))",
+        "os.nice(3)",
+        "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+    )
+    lines = [f"try: print({one})\nexcept OSError as no: print(no.strerror)\n" for one in tries]
+
+    with process_without_capabilities() as pid:
+        before = scheduling(pid)
+        code = "".join(["import os\n", *lines]).format(pid=pid)
+        (tmp_path / "try.py").write_text(code, encoding="utf-8")
+        made = await run(Sandbox(tmp_path, tier="landlock"), f"{PYTHON} -I -S try.py")
+        after = scheduling(pid)
+
+    refused = ["Operation not permitted"] * 4
+    assert made.text.splitlines() == [*refused, str(os.nice(0) + 3), "None"]
+    assert after == before
+
+
+def scheduling(pid: int) -> tuple[object, ...]:
+    nice = os.getpriority(os.PRIO_PROCESS, pid)
+    return nice, os.sched_getaffinity(pid), os.sched_getscheduler(pid)
+
+
+@contextmanager
+def process_without_capabilities() -> Iterator[int]:
+    """One that any process of the same user may change, even if the user is root."""
+    code = (
+        "import signal; from handrail.sandbox._kernel.syscalls import drop_capabilities as drop;"
+        "drop(); print(flush=True); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
 
 
 @both
@@ -604,7 +840,7 @@ async def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
     fcntl.flock(alone, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(sandbox.start, "true")
-        while f":{os.fstat(alone).st_ino} " not in _blocked():
+        while not _opened(lock, but=alone):
             os.sched_yield()
         lock.unlink()
         os.close(alone)
@@ -615,10 +851,28 @@ async def test_a_lock_that_was_removed_is_made_again(tmp_path: Path) -> None:
     assert (left, again, lock.exists()) == (True, True, False)
 
 
-def _blocked() -> str:
-    """Who waits for a lock, as the kernel tells it."""
-    lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
-    return "\n".join(one for one in lines if "->" in one)
+def _opened(path: Path, *, but: int) -> bool:
+    """Whether another descriptor of this process is open on a file."""
+    found = (one for one in Path("/proc/self/fd").iterdir() if one.name != str(but))
+    return any(one.is_symlink() and os.path.realpath(one) == str(path) for one in found)
+
+
+async def test_a_lock_that_another_program_keeps_stops_nobody_for_long(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path, tier="bubblewrap")
+    await run(sandbox, "true")  # so that there is a folder for locks
+    lock = lock_of(tmp_path)
+    alone = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(alone, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(SandboxUnavailable) as refused:
+            sandbox.start("true")
+    finally:
+        lock.unlink()
+        os.close(alone)
+
+    assert str(refused.value) == (
+        f"{lock}: another program holds this lock; stop it (`fuser -v` names it), or retry later."
+    )
 
 
 def test_a_report_says_what_is_on_and_what_is_open(tmp_path: Path) -> None:
@@ -627,12 +881,12 @@ def test_a_report_says_what_is_on_and_what_is_open(tmp_path: Path) -> None:
 sandbox: bubblewrap
   enforced: commands can write only the workspace and private temporary folders (mounts)
   enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
-  enforced: secrets in the home folder and masked files cannot be read (mounts)
+  enforced: in the home folder, only what tools need can be read; masked files cannot (mounts)
   enforced: other processes are invisible; those of a command end with it (process namespace)
   enforced: no sockets except on the command's own loopback (network namespace, filter)
   enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
   enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
-  not enforced: other files of this system can be read
+  not enforced: files outside the home folder can be read
   not enforced: file systems mounted while a command runs may be visible and writable to it
   not enforced: named pipes of other programs can be written, if the user may
   not enforced: a command can cause an empty file or folder outside while another command starts
@@ -642,7 +896,7 @@ sandbox: bubblewrap
     assert str(Sandbox(tmp_path, tier="landlock").report()) == snapshot("""\
 sandbox: landlock
   enforced: commands can write only the workspace and a private temporary folder (Landlock)
-  enforced: secrets in the home folder and masked files cannot be read (Landlock)
+  enforced: in the home folder, only what tools need can be read; masked files cannot (Landlock)
   enforced: no network and no sockets, not even localhost (system call filter)
   enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring
   enforced: separate environment; no input, no terminal; limits on memory, files and core dumps

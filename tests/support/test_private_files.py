@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,29 @@ def test_a_lock_makes_all_missing_folders_private(tmp_path: Path) -> None:
 
     folders = (file.parent, file.parent.parent)
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700, 0o700]
+
+
+def test_a_lock_that_another_program_keeps_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "trust.json"
+    with hold_lock(file), pytest.raises(TimeoutError) as late, hold_lock(file, seconds=0.01):
+        pass
+
+    assert str(late.value) == (
+        "[Errno 110] another program holds this lock; stop it (`fuser -v` names it), or retry "
+        f"later: '{tmp_path}/.trust.json.lock'"
+    )
+
+
+def test_a_lock_that_becomes_free_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "trust.json"
+    with ThreadPoolExecutor(1) as pool:
+        with hold_lock(file):
+            waiting = pool.submit(_touch_locked, file)
+        waiting.result()
+
+    assert file.exists()
+
+
+def _touch_locked(file: Path) -> None:
+    with hold_lock(file):
+        file.touch()

@@ -106,9 +106,16 @@ class World:
             (folder / "secret").write_text("canary", encoding="utf-8")
         (self.out / "held-open").write_text("canary", encoding="utf-8")
         self.secret = secrets.token_hex(16)
+        for name in (".trust.json.lock", "runs/x/state.json", "../../../.some-agent.json"):
+            top = "config" if name.endswith("lock") else "state"
+            file = self.out / top / "handrail" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self.secret, encoding="utf-8")
+        self._terminal = os.openpty()
+        os.write(self._terminal[0], f"{self.secret}\n".encode())
         self.listeners = Listeners(self.out)
         self.nonce = f"handrail-probe-{secrets.token_hex(8)}"
-        self.victims = [self._victim(), self._victim()]
+        self.victims = [self._victim(), self._victim(), self._victim()]
         self._before = self._state()
 
     def _victim(self) -> subprocess.Popen[bytes]:
@@ -123,6 +130,8 @@ class World:
                 "pid": os.getpid(),
                 "victim": self.victims[0].pid,
                 "target": self.victims[1].pid,
+                "scheduled": self.victims[2].pid,
+                "terminal": os.ttyname(self._terminal[1]),
                 "stack": _stack(self.victims[0].pid),
                 "tcp": self.listeners.tcp,
                 "udp": self.listeners.udp,
@@ -141,10 +150,13 @@ class World:
 
     def changed(self, number: str) -> bool:
         """Whether something happened outside, by the canaries of one probe."""
+        scheduled = self.victims[2].pid
         return (
-            self._state()[number] != self._before[number]
+            self._state().get(number) != self._before.get(number)
             or any(number in one for one in self.listeners.heard)
             or (number == "sandbox-028" and self.victims[1].poll() is not None)
+            or (number == "sandbox-057" and os.getpriority(os.PRIO_PROCESS, scheduled) == 7)
+            or (number == "sandbox-058" and os.sched_getscheduler(scheduled) == os.SCHED_IDLE)
             or (number == "sandbox-042" and Path("/tmp", self.nonce).exists())  # noqa: S108
             or (
                 number == "sandbox-055"
@@ -154,6 +166,8 @@ class World:
 
     def close(self) -> None:
         self.listeners.close()
+        for end in self._terminal:
+            os.close(end)
         for one in self.victims:
             one.kill()
             one.wait()
@@ -222,7 +236,8 @@ def _bare(command: str, ws: Path) -> str:
 
 
 def _held(command: str, ws: Path, tier: Any) -> str:
-    made = anyio.run(run, Sandbox(ws, tier=tier), command)
+    out = str(ws.parent / "out")  # shown, so that it is not only out of sight
+    made = anyio.run(run, Sandbox(ws, tier=tier, readable=[out]), command)
     assert made.code == 0, made
     return made.text
 
@@ -233,23 +248,25 @@ def escapes(tier: str) -> frozenset[str]:
     with ExitStack() as stack:
         there = stack.enter_context(world())
         stack.enter_context(leaking(there.out / "held-open"))
-        stack.enter_context(environment(SSH_AUTH_SOCK=str(there.out / "agent.sock")))
+        own = {f"XDG_{name.upper()}_HOME": str(there.out / name) for name in ("config", "state")}
+        stack.enter_context(environment(SSH_AUTH_SOCK=str(there.out / "agent.sock"), **own))
         command = f"{PYTHON} -I -S probe.py {shlex.quote(there.told())}"
         text = _bare(command, there.ws) if tier == "none" else _held(command, there.ws, tier)
         said: dict[str, str] = json.loads(text)
         there.listeners.listen()
-        oracle = {"sandbox-026": lambda: there.secret in said["sandbox-026"]}
         return frozenset(
             number
             for number in said
             if there.changed(number)
             or (number in BELIEVED and said[number] == "done")
-            or (number in oracle and oracle[number]())
+            or (number in TELLING and there.secret in said[number])
         )
 
 
-BELIEVED = {f"sandbox-{n:03}" for n in (17, *range(22, 26), 27, *range(29, 42), 43, 44)}
+BELIEVED = {f"sandbox-{n:03}" for n in (17, *range(22, 26), 27, *range(29, 42), 43, 44, 59)}
 """Where the probe itself sees best what it got: a descriptor, a capability, a namespace."""
+TELLING = {f"sandbox-{n:03}" for n in (26, 56, 60, 61)}
+"""Where the probe says what it has read."""
 
 
 def _without_bubblewrap(ws: Path) -> bool:

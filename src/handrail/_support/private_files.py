@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,10 @@ from pathlib import Path
 MAX_FILE_BYTES = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+MAX_LOCK_SECONDS = 3.0
+MAX_LOOP_SECONDS = 0.2
+"""Seconds to wait for a lock in an event loop, where every other task waits too."""
+_LOCKED = "another program holds this lock; stop it (`fuser -v` names it), or retry later"
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -69,15 +74,33 @@ def make_private_folder(folder: Path) -> None:
 
 
 @contextmanager
-def hold_lock(file: Path) -> Generator[None]:
-    """Hold an exclusive lock for a file, against this process and others."""
+def hold_lock(file: Path, *, seconds: float = MAX_LOCK_SECONDS) -> Generator[None]:
+    """Hold an exclusive lock for a file, against this process and others.
+
+    Raises TimeoutError if another program keeps it longer than these seconds.
+    """
     make_private_folder(file.parent)
-    handle = os.open(file.with_name(f".{file.name}.lock"), _LOCK, 0o600)
+    lock = file.with_name(f".{file.name}.lock")
+    handle = os.open(lock, _LOCK, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        take_lock(handle, fcntl.LOCK_EX, str(lock), seconds=seconds)
         yield
     finally:
         os.close(handle)
+
+
+def take_lock(handle: int, kind: int, name: str, *, seconds: float) -> None:
+    """Lock an open file. Raises TimeoutError with its name if that takes longer."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, _LOCKED, name) from None
+            time.sleep(0.002)
+        else:
+            return
 
 
 def replace_file(file: Path, content: bytes) -> None:

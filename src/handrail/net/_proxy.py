@@ -9,6 +9,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,14 +19,16 @@ from typing import Self, TypeAlias
 from handrail import HandrailError, Refused, ToolFailed, Transient
 from handrail.net._guard import Guard
 from handrail.net._hosts import display_host, normalize_host, parse_address
+from handrail.net._places import Places, find_peer
 from handrail.net._request import BadRequest, ProxyRequest, read_head, read_request
 from handrail.net._tunnel import carry, forward_bytes
 
 Connect: TypeAlias = Callable[[str, int], socket.socket]
 """Connects to a literal address and a port."""
 
-MAX_CONNECTIONS = 64
+_BACKLOG = 64
 _DEFAULT_GUARD = Guard()
+_ACCEPT_PAUSE_SECONDS = 0.05
 _HEAD_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 120.0
@@ -88,7 +91,7 @@ class Proxy:
         self._allowed = AllowedHosts(allowed)
         self._guard = guard
         self._connect = connect
-        self._slots = threading.Semaphore(MAX_CONNECTIONS)
+        self._places = Places()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -99,7 +102,7 @@ class Proxy:
             undo.callback(self._listener.close)
             self._listener.bind(self.path)
             Path(self.path).chmod(0o600)
-            self._listener.listen(MAX_CONNECTIONS)
+            self._listener.listen(_BACKLOG)
             undo.pop_all()
         self._accepting = threading.Thread(target=self._accept, daemon=True, name="handrail-proxy")
         self._accepting.start()
@@ -128,20 +131,23 @@ class Proxy:
         self.close()
 
     def _accept(self) -> None:
-        while True:
-            self._slots.acquire()
+        while not self._closed:
             try:
                 client, _ = self._listener.accept()
-            except OSError:  # closed
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            except OSError:  # closed, or there is no free file descriptor for the moment
+                time.sleep(0.0 if self._closed else _ACCEPT_PAUSE_SECONDS)
+                continue
+            command = find_peer(client)
+            if self._places.enter(command, client):
+                threading.Thread(target=self._serve, args=(client, command), daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
-        try:
-            with suppress(OSError), self._track(client):
-                self._answer(client)
-        finally:
-            self._slots.release()
+    def _serve(self, client: socket.socket, command: int) -> None:
+        """Serve a client, and then those of the same command that wait."""
+        serving: socket.socket | None = client
+        while serving is not None:
+            with suppress(OSError), self._track(serving):
+                self._answer(serving)
+            serving = self._places.leave(command)
 
     def _answer(self, client: socket.socket) -> None:
         try:

@@ -6,6 +6,7 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.sandbox._environment import safe_variables
+    from handrail.sandbox._home import contains_home
     from handrail.sandbox._process.running import Process
     from handrail.sandbox._read_only import Reader, start_read_only
     from handrail.sandbox._sandbox import Sandbox
@@ -18,6 +19,7 @@ else:
         "ResourceLimits": "_values",
         "Sandbox": "_sandbox",
         "SandboxUnavailable": "_values",
+        "contains_home": "_home",
         "safe_variables": "_environment",
         "start_read_only": "_read_only",
     }
@@ -32,6 +34,7 @@ __all__ = [
     "ResourceLimits",
     "Sandbox",
     "SandboxUnavailable",
+    "contains_home",
     "safe_variables",
     "start_read_only",
 ]

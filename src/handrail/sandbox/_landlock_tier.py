@@ -10,19 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from handrail.net import Proxy
+from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import landlock, seccomp, syscalls
 from handrail.sandbox._process import script
 from handrail.sandbox._process.pipes import Pipes
 from handrail.sandbox._process.process_tree import ProcessTree, require_markable
 from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
+from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
 from handrail.sandbox._values import Report, SandboxUnavailable
 
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICE_FOLDER: Final = "/dev"
+"""Not readable as a whole: it has the terminals, and the first reader gets what a user types."""
 _ON: Final = (
     "commands can write only the workspace and a private temporary folder (Landlock)",
-    "secrets in the home folder and masked files cannot be read (Landlock)",
+    "in the home folder, only what tools need can be read; masked files cannot (Landlock)",
     "no network and no sockets, not even localhost (system call filter)",
     "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring",
     "separate environment; no input, no terminal; limits on memory, files and core dumps",
@@ -76,7 +80,7 @@ class LandlockTier:
                 script.open_notes(notes_pipe.theirs) if notes_pipe else ""
             )
             words = script.argv(self._setup.shell, command, self._setup.limits, opening=opening)
-            environment = {**self._variables, **variables}
+            environment = {**self._git_variables(), **self._variables, **variables}
             process = self._spawn(
                 lambda: popen(
                     words, output=output.theirs, env=environment, fds=pipes.inherited, cwd=cwd
@@ -99,22 +103,34 @@ class LandlockTier:
     def _spawn(self, work: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
         return landlock.run_restricted(work, [self._current_ruleset()], self._filter)
 
+    def _git_variables(self) -> dict[str, str]:
+        """Return the variable that replaces the user's git settings, if the home is hidden."""
+        home = self._setup.home
+        return {"GIT_CONFIG_GLOBAL": home.git_settings} if home.hidden else {}
+
     def _current_ruleset(self) -> int:
         """Return the ruleset; make a new one if a folder with hidden entries has changed."""
-        hidden = self._setup.find_secrets()
-        now = landlock.ruleset_key(hidden, self._setup.written)
+        secret, view = self._setup.find_secrets(), self._setup.home.view()
+        hidden = [*view.hidden, _DEVICE_FOLDER]
+        hidden += [path for path in secret if not any(is_beneath(path, top) for top in hidden)]
+        now = (view, *landlock.ruleset_key([*hidden, *secret], self._setup.written))
         if self._ruleset is None or self._ruleset.state != now:
-            fd = landlock.make_ruleset(self._version, self._list_allowed(hidden))
+            fd = landlock.make_ruleset(self._version, self._list_allowed(hidden, secret, view))
             self._ruleset = _Ruleset(now, fd)
         return self._ruleset.fd
 
-    def _list_allowed(self, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+    def _list_allowed(
+        self, hidden: Sequence[str], secret: Sequence[str], view: HomeView
+    ) -> Iterator[tuple[str, int]]:
         yield "/", landlock.LIST
         for path in landlock.paths_except(hidden):
             yield path, landlock.READ
+        for _, real in view.shown:
+            for path in landlock.paths_except(secret, real):
+                yield path, landlock.READ
         for top in (*self._setup.written, self._temporary, *_DEVICES):
             yield top, landlock.MAKE
-            for path in landlock.paths_except(hidden, top):
+            for path in landlock.paths_except(secret, top):
                 yield path, landlock.WRITE
 
 

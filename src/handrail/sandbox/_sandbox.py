@@ -33,9 +33,11 @@ class Sandbox:
         tier: The mechanism; "auto" uses bubblewrap, or Landlock if bubblewrap does not work.
         network: Hosts that a command can reach, as names or as a proxy; none by default.
         writable: Protected names of the workspace that stay writable, and folders elsewhere that
-            a command can write.
+            a command can write. ``"."`` allows a workspace that is or contains the home folder.
+        readable: Paths in the home folder that a command can read, in addition to the programs and
+            caches that tools need.
         masked: Paths that a command cannot read, in the workspace or absolute, in addition to the
-            usual secrets of the home folder.
+            rest of the home folder.
         read_only: Paths that a command cannot change, in the workspace or absolute, in addition
             to the protected names. They must exist, and this requires bubblewrap.
         variables: Environment variables of every command, in addition to a short safe list.
@@ -58,6 +60,7 @@ class Sandbox:
         tier: TierName = "auto",
         network: Sequence[str] | Proxy = (),
         writable: Sequence[str] = (),
+        readable: Sequence[str] = (),
         masked: Sequence[str] = (),
         read_only: Sequence[str] = (),
         variables: Mapping[str, str] = _NONE,
@@ -66,6 +69,7 @@ class Sandbox:
         setup = Setup(
             root,
             writable=writable,
+            readable=readable,
             masked=masked,
             read_only=read_only,
             variables=variables,

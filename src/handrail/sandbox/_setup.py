@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from handrail.sandbox import _environment as environment
+from handrail.sandbox._home import HomeFolder, require_no_home
 from handrail.sandbox._protected import (
     ProtectedPaths,
     find_kept,
@@ -24,11 +27,12 @@ from handrail.sandbox._values import ResourceLimits, SandboxUnavailable
 class Setup:
     """A workspace, and what commands in it can write and read."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option of the sandbox
         self,
         root: str | os.PathLike[str],
         *,
         writable: Sequence[str],
+        readable: Sequence[str],
         masked: Sequence[str],
         read_only: Sequence[str],
         variables: Mapping[str, str],
@@ -45,6 +49,8 @@ class Setup:
                 "bash was not found in any folder of PATH outside the workspace. Install it."
             )
         opened = [os.path.normpath(f"{Path(self.root, path)}") for path in writable]
+        if self.root not in opened:
+            require_no_home(self.root)
         self.shell = shell
         self.opened = [
             os.path.relpath(path, self.root) for path in opened if is_beneath(path, self.root)
@@ -55,12 +61,19 @@ class Setup:
         """The workspace and other folders, by their real paths."""
         self.variables = environment.check_variables(variables)
         self.limits = limits
-        self._named = list_secret_names(self.root, masked)
+        self._named = [*list_secret_names(self.root, masked), *_own_folders()]
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
         self.paths_to_keep()  # raises before anything runs
         self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
         """A private folder, which is removed with the sandbox."""
-        weakref.finalize(self, shutil.rmtree, self.temporary, ignore_errors=True)
+        weakref.finalize(self, remove_folder, self.temporary)
+        self.home = HomeFolder(
+            self.root,
+            written=self.written,
+            readable=[os.path.normpath(f"{Path(self.root, path)}") for path in readable],
+            folders=[*environment.program_folders(self.root), _python_folder()],
+            git_file=Path(self.temporary, "gitconfig"),
+        )
 
     def make_folder(self, name: str) -> str:
         """Make a private folder in the private folder."""
@@ -86,3 +99,29 @@ class Setup:
             **environment.base_variables(self.root, temporary=temporary, shell=self.shell),
             **self.variables,
         }
+
+
+def _own_folders() -> list[str]:
+    """Return the folders of handrail's own settings, rules, trust and saved runs."""
+    home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
+    given = (
+        (os.environ.get("XDG_CONFIG_HOME", ""), ".config"),
+        (os.environ.get("XDG_STATE_HOME", ""), ".local/state"),
+    )
+    tops = (top if top.startswith("/") else f"{home}/{usual}" for top, usual in given)
+    return [f"{top}/handrail" for top in tops]
+
+
+def _python_folder() -> str:
+    """Return the folder of this Python, which the bridge to allowed hosts runs."""
+    return os.path.dirname(os.path.realpath(sys.executable))  # noqa: PTH120  a string is needed
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder, including folders in it that a command has made inaccessible."""
+    for folder, names, _ in os.walk(path):
+        for inner in (Path(folder, name) for name in names):
+            if not inner.is_symlink():
+                with suppress(OSError):
+                    inner.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)

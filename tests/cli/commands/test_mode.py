@@ -207,6 +207,20 @@ def test_two_who_set_it_wait_for_one_another(handrail: Handrail) -> None:
     assert (handrail.config / "config.toml").read_text(encoding="utf-8") == 'mode = "plan"\n'
 
 
+def test_a_lock_that_another_program_keeps_is_told(handrail: Handrail) -> None:
+    own(handrail, "config.toml", "")
+    with (handrail.config / ".config.toml.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran = handrail("mode", "plan")
+
+    assert ran.exit == 1
+    assert ran.err == (
+        f"handrail: {handrail.config}/.config.toml.lock: another program holds this lock; stop it "
+        "(`fuser -v` names it), or retry later\n"
+    )
+    assert (handrail.config / "config.toml").read_text(encoding="utf-8") == ""
+
+
 def test_what_is_no_file_is_not_waited_for(handrail: Handrail) -> None:
     own(handrail, "config.toml", "").unlink()
     os.mkfifo(handrail.config / "config.toml")

@@ -70,6 +70,7 @@ ok    extra-shell         tree-sitter-bash N, tree-sitter N
 ok    extra-skills        pyyaml N
 ok    extra-terminal      rich N
 ok    extra-web           html-to-markdown N, httpcore2 N
+ok    workspace           a project's own folder
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
@@ -93,7 +94,7 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("31 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("32 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -116,12 +117,12 @@ ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
                           expected: a sandbox, for the bash tool
                           enforced: commands can write only the workspace and private temporary folders (mounts)
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
-                          enforced: secrets in the home folder and masked files cannot be read (mounts)
+                          enforced: in the home folder, only what tools need can be read; masked files cannot (mounts)
                           enforced: other processes are invisible; those of a command end with it (process namespace)
                           enforced: no sockets except on the command's own loopback (network namespace, filter)
                           enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
                           enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
-                          not enforced: other files of this system can be read
+                          not enforced: files outside the home folder can be read
                           not enforced: file systems mounted while a command runs may be visible and writable to it
                           not enforced: named pipes of other programs can be written, if the user may
                           not enforced: a command can cause an empty file or folder outside while another command starts
@@ -753,3 +754,16 @@ def test_a_terminal_that_lacks_something_is_told(handrail: Handrail) -> None:
             {"status": "ok", "found": "no terminal, no colors, utf-8"},
         ]
     )
+
+
+def test_a_home_folder_is_no_workspace(handrail: Handrail) -> None:
+    found = looked(handrail, HOME=str(handrail.workspace))
+
+    told = [check(found, name) for name in ("workspace", "bubblewrap", "sandbox")]
+    assert [settled(handrail, str(one)) for one in told[:2]] == snapshot(
+        [
+            "{'status': 'fail', 'found': 'HOME/ws is your home folder or contains it: tools could change what runs at login', 'remedy': 'change to the folder of a project, or pass it with `-C`'}",
+            "{'status': 'ok', 'found': 'works'}",
+        ]
+    )
+    assert told[2]["status"] == "ok"

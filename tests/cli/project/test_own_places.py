@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from cli_harness import Handrail
-from cli_scripts import scripted
+from cli_scripts import MODEL, scripted
 
 TOOL = '''
 from handrail import tool
@@ -21,8 +21,11 @@ def look() -> str:
 
 
 def at_home(handrail: Handrail) -> dict[str, str]:
-    """The workspace is somebody's home, with all that is theirs in the usual places."""
-    return {"HOME": str(handrail.workspace), "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
+    """All that is somebody's own is in the workspace."""
+    return {
+        "XDG_CONFIG_HOME": str(handrail.workspace / ".config"),
+        "XDG_STATE_HOME": str(handrail.workspace / ".local/state"),
+    }
 
 
 def explained(
@@ -48,7 +51,7 @@ CONFIG = [
 @pytest.mark.parametrize("mode", ["edits", "open"])
 @pytest.mark.parametrize("path", [*CONFIG, "{workspace}/.config/handrail/trust.json"])
 def test_a_change_of_settings_is_asked_about(handrail: Handrail, path: str, mode: str) -> None:
-    home, elsewhere = at_home(handrail), {"HOME": str(handrail.folder / "other")}
+    home, elsewhere = at_home(handrail), {"XDG_CONFIG_HOME": str(handrail.folder / "other")}
     path = path.format(workspace=handrail.workspace)
 
     judged = [
@@ -234,3 +237,37 @@ def test_a_relative_home_gives_a_workspace_no_say(handrail: Handrail, home: str)
     env = {"HOME": home, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
 
     assert explained(handrail, "read", "a", env=env)[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tools", "call", "write", "file_path=.local/bin/git", "content=x", "--mode", "edits"),
+        ("tools", "call", "bash", "command=touch .bashrc", "--mode", "open"),
+        ("run", "hello", *MODEL),
+    ],
+)
+def test_in_a_home_folder_no_tool_runs(handrail: Handrail, words: tuple[str, ...]) -> None:
+    scripted(handrail, "'hello'")
+    before = sorted(handrail.workspace.rglob("*"))
+    ran = handrail(*words, "--json", env={"HOME": str(handrail.workspace)})
+
+    assert (ran.exit, ran.error["code"], ran.error["hint"]) == (
+        2,
+        "usage",
+        "change to the folder of a project, or pass it with `-C`",
+    )
+    assert ran.error["message"] == (
+        f"the workspace '{handrail.workspace}' is your home folder or contains it: tools could "
+        "change what runs when you log in"
+    )
+    assert sorted(handrail.workspace.rglob("*")) == before
+
+
+def test_rules_and_settings_can_be_seen_in_a_home_folder(handrail: Handrail) -> None:
+    env = {"HOME": str(handrail.workspace)}
+
+    asked = (("rules", "list", "--quiet"), ("tools", "list"), ("mode",))
+    ran = [handrail(*words, env=env) for words in asked]
+
+    assert [(one.exit, one.err) for one in ran] == [(0, "")] * 3

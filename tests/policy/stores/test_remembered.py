@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -866,3 +869,20 @@ def test_what_no_file_can_hold_is_not_proposed() -> None:
     )
 
     assert RememberedApprovals(Rulebook(), RulePaths()).propose(pending) == ()
+
+
+async def test_a_lock_that_another_program_keeps_stops_no_event_loop(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    question = desk.question("make all")
+    lock = os.open(tmp_path / ".project.toml.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        before = time.monotonic()
+        with pytest.raises(TimeoutError, match="another program holds this lock"):
+            desk.say_yes(question, "project")
+        waited = time.monotonic() - before
+    finally:
+        os.close(lock)
+
+    assert waited < 2  # in a thread of its own, it would be 3
+    assert desk.say_yes(question, "project")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -80,3 +83,35 @@ async def test_a_folder_for_temporary_files_may_be_a_workspace() -> None:
     made = await run(Sandbox("/var/tmp", tier="bubblewrap"), "cd /var/tmp && echo fine")  # noqa: S108
 
     assert made == (0, "fine\n", "")
+
+
+def test_a_file_system_that_is_mounted_in_a_toolchain_is_shown_with_it(tmp_path: Path) -> None:
+    """Where another namespace for mounts can be made, without changing those of this machine."""
+    code = (
+        "import sys, anyio; from handrail.sandbox import Sandbox; from sandbox.commands import run;"
+        "print(anyio.run(run, Sandbox(sys.argv[1], tier='bubblewrap'), 'cat ~/.pyenv/mnt/x').text)"
+    )
+    with tempfile.TemporaryDirectory(prefix=".handrail-test-", dir=Path.home()) as home:
+        for name in ("ws", ".pyenv/mnt"):
+            Path(home, name).mkdir(parents=True)
+        line = f"mount -t tmpfs none {home}/.pyenv/mnt && echo seen > {home}/.pyenv/mnt/x && exec "
+        words = [
+            "unshare",
+            "-Urm",
+            "bash",
+            "-c",
+            f'{line} "$@"',
+            "bash",
+            sys.executable,
+            "-c",
+            code,
+        ]
+        made = subprocess.run(  # noqa: S603
+            [*words, f"{home}/ws"],
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, "HOME": home, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+
+    assert (made.stdout, made.stderr) == (b"seen\n\n", b"")

@@ -146,6 +146,21 @@ def test_the_mark_of_a_command_can_be_read_and_not_changed(machine: str) -> None
 
 
 @machines
+def test_scheduling_is_for_the_caller_alone_where_others_can_be_reached(machine: str) -> None:
+    made, alone = Filter(machine, ()), Filter(machine)
+    numbers = dict(made.about.scheduling)
+    priority, io = numbers.pop("setpriority"), numbers.pop("ioprio_set")
+
+    assert {made.says(number, 0, 7) for number in numbers.values()} == {ALLOW}
+    assert {made.says(number, 99, 7) for number in numbers.values()} == {REFUSE}
+    kinds = [(kind, who) for kind in range(4) for who in (0, 99)]
+    assert [one for one in kinds if made.says(priority, *one) == ALLOW] == [(0, 0)]
+    assert [one for one in kinds if made.says(io, *one) == ALLOW] == [(1, 0)]
+    every = alone.about.scheduling.values()
+    assert {alone.says(number, 2, 99) for number in every} == {ALLOW}  # it sees no others
+
+
+@machines
 def test_the_numbers_are_those_of_the_kernel(machine: str) -> None:
     header = HEADERS[machine]
     if not header.exists():
@@ -156,6 +171,7 @@ def test_the_numbers_are_those_of_the_kernel(machine: str) -> None:
     ours = (
         about.refused
         | about.shared
+        | about.scheduling
         | {
             "clone": about.clone,
             "clone3": about.clone3,

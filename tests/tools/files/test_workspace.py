@@ -95,7 +95,7 @@ def test_a_path_is_relative_to_the_root_or_begins_with_it(root: Path, tmp_path: 
 
 
 def test_the_root_of_the_file_system_can_be_a_workspace() -> None:
-    workspace = Workspace("/")
+    workspace = Workspace("/", whole_home=True)
 
     assert [workspace.inside(path) for path in ("/etc/hosts", "etc/hosts", "/")] == [
         "etc/hosts",
@@ -104,6 +104,27 @@ def test_the_root_of_the_file_system_can_be_a_workspace() -> None:
     ]
     with workspace.folder("/etc") as found:
         assert found.real == "etc"
+
+
+def test_a_home_folder_is_no_workspace_unless_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "link").symlink_to(home)
+
+    for root in (home, tmp_path, tmp_path / "link", "/"):
+        with pytest.raises(HandrailError) as refused:
+            Workspace(root)
+        assert str(refused.value) == (
+            f"{Path(root).resolve()} is your home folder or contains it: tools could change what "
+            "runs when you log in. Use a folder inside it, or pass whole_home=True to allow that."
+        )
+    roots = [Workspace(home / "project").root, Workspace(home, whole_home=True).root]
+    monkeypatch.setenv("HOME", "/nowhere")
+    roots.append(Workspace(home).root)
+    assert roots == [f"{home}/project", str(home), str(home)]
 
 
 def test_a_root_that_is_not_there_is_an_error_of_the_program(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import anyio
 
 import handrail
 from handrail.cli._base.columns import is_utf8
-from handrail.sandbox import Report, Sandbox, SandboxUnavailable
+from handrail.sandbox import Report, Sandbox, SandboxUnavailable, contains_home
 
 Status: TypeAlias = Literal["ok", "warn", "fail"]
 OLDEST_PYTHON = (3, 11)
@@ -166,6 +166,27 @@ def _first_output_line(*words: str) -> str:
         check=True,
     )
     return done.stdout.partition("\n")[0]
+
+
+def workspace(folder: Path) -> DoctorCheck:
+    """Check that the workspace is not the home folder, and does not contain it."""
+    wanted = "a folder that does not contain your home folder"
+    if not contains_home(folder):
+        return DoctorCheck(
+            "workspace", "ok", "a project's own folder", wanted, details=(str(folder),)
+        )
+    found = f"{folder} is your home folder or contains it: tools could change what runs at login"
+    remedy = "change to the folder of a project, or pass it with `-C`"
+    return DoctorCheck("workspace", "fail", found, wanted, remedy)
+
+
+def sandboxes(workspace: Path) -> Iterator[DoctorCheck]:
+    """Check both sandboxes. Another check reports a workspace that neither accepts."""
+    with tempfile.TemporaryDirectory() as other:
+        folder = Path(other) if contains_home(workspace) else workspace
+        yield bubblewrap(folder)
+        yield landlock()
+        yield sandbox(folder)
 
 
 def bubblewrap(workspace: Path) -> DoctorCheck:

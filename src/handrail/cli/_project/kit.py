@@ -68,9 +68,17 @@ class Kit:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """The folder that the coding tools work in."""
+        """The folder that the coding tools work in; a Halt if it is the home folder."""
+        from handrail.sandbox import contains_home
         from handrail.tools import Workspace
 
+        if contains_home(self.app.workspace):
+            raise Halt(
+                f"the workspace {str(self.app.workspace)!r} is your home folder or contains it: "
+                "tools could change what runs when you log in",
+                code="usage",
+                hint="change to the folder of a project, or pass it with `-C`",
+            )
         return Workspace(self.app.workspace, hides=self._hides)
 
     def _hides(self, path: str) -> bool:
@@ -89,8 +97,10 @@ class Kit:
         settings = self.app.settings
         if CODING not in settings["tools"] or "bash" in settings["without"]:
             return None
-        from handrail.sandbox import Sandbox, SandboxUnavailable
+        from handrail.sandbox import Sandbox, SandboxUnavailable, contains_home
 
+        if contains_home(self.app.workspace):
+            return None  # `workspace` says why
         try:
             return Sandbox(
                 self.app.workspace,

@@ -126,7 +126,7 @@ class CommandIndex:
         return candidates
 
     def may_restrict(self, argv: tuple[str, ...]) -> bool:
-        """Return whether a command with an unknown program may be one that a person's rule names."""
+        """Return whether a command with an unknown program may be one that a written rule names."""
         return any(
             matches((command.words[0], *argv[1:]), command.words)
             for named in self._others.values()

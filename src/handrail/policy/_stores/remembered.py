@@ -12,7 +12,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from handrail._support.private_files import hold_lock, read_private_file, replace_file
+from handrail._support.loop import in_event_loop
+from handrail._support.private_files import (
+    MAX_LOCK_SECONDS,
+    MAX_LOOP_SECONDS,
+    hold_lock,
+    read_private_file,
+    replace_file,
+)
 from handrail.approvals import Proposal, Scope
 from handrail.permissions import Pending
 from handrail.policy._decisions.rulebook import Rulebook
@@ -89,11 +96,15 @@ class RememberedApprovals:
         return Proposal(scope, rules_text(named), str(self._files.get(scope, "")))
 
     def store(self, proposal: Proposal, /) -> None:
-        """Store exactly what was proposed. It applies immediately."""
+        """Store exactly what was proposed. It applies immediately.
+
+        Raises TimeoutError if another program holds the lock of the file: after some seconds, or
+        after a moment if an event loop runs in this thread.
+        """
         rules = parse(proposal.rule, file=_THIS_RUN, level=Level.RUN).rules
         if proposal.scope != "run":
             file, ids = self._files[proposal.scope], {rule.origin.rule for rule in rules}
-            with hold_lock(file):
+            with hold_lock(file, seconds=_lock_seconds()):
                 text = f"{_read_own_file(file).rstrip()}\n\n{proposal.rule}".lstrip("\n")
                 stored = parse(text, file=str(file), level=Level.RUN).rules
                 replace_file(file, text.encode())
@@ -121,7 +132,7 @@ class RememberedApprovals:
         ]
         was_stored = False
         for file in self._files.values():
-            with hold_lock(file):
+            with hold_lock(file, seconds=_lock_seconds()):
                 text = _read_own_file(file)
                 left = _remove_rule(text, rule_id, file)
                 if left != text:
@@ -133,6 +144,10 @@ class RememberedApprovals:
             )
         for rule in mine:
             self._rulebook.remove(rule)
+
+
+def _lock_seconds() -> float:
+    return MAX_LOOP_SECONDS if in_event_loop() else MAX_LOCK_SECONDS
 
 
 def _describe_rule(rule: Rule, scope: Scope) -> RememberedRule:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -48,6 +48,8 @@ class MountPlan:
     """Mount points that show something else than the path outside."""
     stand_ins: tuple[str, ...]
     """Sources that those may show, in addition to an empty folder."""
+    shown: tuple[tuple[str, str], ...]
+    """Other mount points, and the paths outside that they show with all mounts in them."""
 
 
 def count_added(text: bytes) -> Counter[bytes]:
@@ -73,6 +75,9 @@ class MountCheck:
         covers = _kernel_paths(plan.covers)
         self._others = Counter(point for point in covers if not self._is_inside(point))
         self._others.update(view)
+        for shown in plan.shown:
+            point, source = _kernel_paths(shown)
+            self._others.update([point, *self._moved_mounts(source, point)])
         self._covers = sorted(point for point in covers if self._is_inside(point))
         self._fine = {self._source_at(path) for path in _kernel_paths(plan.stand_ins)}
         self._kept = _kernel_paths(plan.kept)
@@ -92,6 +97,12 @@ class MountCheck:
 
     def _is_inside(self, point: bytes) -> bool:
         return point.startswith(self._below) or point in self._written
+
+    def _moved_mounts(self, source: bytes, point: bytes) -> Iterator[bytes]:
+        """Yield where the mounts below a path appear if the path is mounted at a point."""
+        for known in self._host.elements():
+            if known.startswith(source + b"/"):
+                yield point + known[len(source) :]
 
     def _are_honest(self, inside: Iterable[Mount]) -> bool:
         """Return whether each mount shows the path that it covers, or is an expected cover."""

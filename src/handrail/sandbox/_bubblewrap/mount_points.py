@@ -15,6 +15,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from handrail._support.loop import in_event_loop
+from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
 from handrail.sandbox._protected import RESERVED
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
@@ -34,7 +36,12 @@ class MountPoints:
         """Take the shared lock; repeat if the file was removed before it was locked."""
         while True:
             lock = os.open(self._path, _OPEN, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            seconds = MAX_LOOP_SECONDS if in_event_loop() else MAX_LOCK_SECONDS
+            try:
+                take_lock(lock, fcntl.LOCK_SH, self._path, seconds=seconds)
+            except TimeoutError as error:
+                os.close(lock)
+                raise SandboxUnavailable(f"{self._path}: {error.strerror}.") from None
             if os.fstat(lock).st_nlink:
                 return lock
             os.close(lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import stat
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from handrail.sandbox._bubblewrap.mount_check import (
     count_added,
     read_host_mounts,
 )
+from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
 from handrail.sandbox._setup import Setup
@@ -46,14 +48,14 @@ _INSTALL: Final = "Install it (`apt-get install bubblewrap`), version 0.8 or lat
 _ON: Final = (
     "commands can write only the workspace and private temporary folders (mounts)",
     "files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)",
-    "secrets in the home folder and masked files cannot be read (mounts)",
+    "in the home folder, only what tools need can be read; masked files cannot (mounts)",
     "other processes are invisible; those of a command end with it (process namespace)",
     "no sockets except on the command's own loopback (network namespace, filter)",
     "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)",
     "separate environment; no input, no terminal; limits on memory, files and core dumps",
 )
 _OPEN: Final = (
-    "other files of this system can be read",
+    "files outside the home folder can be read",
     "file systems mounted while a command runs may be visible and writable to it",
     "named pipes of other programs can be written, if the user may",
     "a command can cause an empty file or folder outside while another command starts",
@@ -119,8 +121,8 @@ class BubblewrapTier:
         self._bridge = _make_bridge(setup, network) if network else None
         self.hosts = self._bridge.hosts if self._bridge else ()
         self.protected = list_protected_names(setup.opened)
-        self._packed_options: dict[ProtectedPaths, bytes] = {}
-        self._last: tuple[ProtectedPaths, bytes, MountCheck] | None = None
+        self._packed_options: dict[tuple[ProtectedPaths, HomeView], bytes] = {}
+        self._last: tuple[ProtectedPaths, HomeView, bytes, MountCheck] | None = None
 
     def report(self) -> Report:
         """Return what namespaces, mounts and the filter enforce."""
@@ -137,15 +139,15 @@ class BubblewrapTier:
 
         mount_points = MountPoints(self._setup.root)
         try:
-            protected = self._setup.find_protected()
+            protected, home = self._setup.find_protected(), self._view_home()
             mount_points.note(protected.missing)
             spec = LaunchSpec(
                 self._setup,
                 self._program,
                 self._filter,
-                self._arguments(protected, cwd, variables),
+                self._arguments(protected, home, cwd, variables),
                 self._bridge,
-                lambda: self._mount_check(protected, read_host_mounts()),
+                lambda: self._mount_check(protected, home, read_host_mounts()),
             )
             release = functools.partial(self._release, mount_points)
             return start_command(command, spec, release, notes=notes)
@@ -157,46 +159,64 @@ class BubblewrapTier:
         """Release the lock. The reference keeps the sandbox and its private folders alive."""
         mount_points.release()
 
+    def _view_home(self) -> HomeView:
+        """Return what to mount of the home folder: nothing if /tmp hides it already."""
+        view = self._setup.home.view()
+        hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
+        return HomeView(hidden, tuple(pair for pair in view.shown if _is_in(pair[0], hidden)))
+
     def _arguments(
-        self, protected: ProtectedPaths, cwd: str, variables: Mapping[str, str]
+        self, protected: ProtectedPaths, home: HomeView, cwd: str, variables: Mapping[str, str]
     ) -> bytes:
         """Return the options for bubblewrap, without the command."""
-        if protected not in self._packed_options:
-            self._packed_options[protected] = _pack(self._common_options(protected))
+        key = protected, home
+        if key not in self._packed_options:
+            self._packed_options[key] = _pack(self._common_options(protected, home))
         own_options = [*_setenv_options(variables), "--chdir", cwd]
-        return self._packed_options[protected] + _pack(own_options)
+        return self._packed_options[key] + _pack(own_options)
 
-    def _mount_check(self, protected: ProtectedPaths, mounts: bytes) -> MountCheck:
-        if self._last is None or self._last[:2] != (protected, mounts):
-            check = MountCheck(self._mount_plan(protected), self._view, mounts)
-            self._last = protected, mounts, check
-        return self._last[2]
+    def _mount_check(self, protected: ProtectedPaths, home: HomeView, mounts: bytes) -> MountCheck:
+        if self._last is None or self._last[:3] != (protected, home, mounts):
+            check = MountCheck(self._mount_plan(protected, home), self._view, mounts)
+            self._last = protected, home, mounts, check
+        return self._last[3]
 
-    def _mount_plan(self, protected: ProtectedPaths) -> MountPlan:
+    def _mount_plan(self, protected: ProtectedPaths, home: HomeView) -> MountPlan:
         """Return the mounts that the options must produce."""
         setup = self._setup
         missing = (f"{setup.root}/{name}" for name in protected.missing)
         bridge_mounts = self._bridge.mounts if self._bridge else {}
+        secret = self._visible_secrets(protected, home)
         return MountPlan(
             written=setup.written,
             kept=protected.kept,
-            covers=(*_TEMPORARY, *missing, *self._visible_secrets(protected), *bridge_mounts),
+            covers=(*_TEMPORARY, *missing, *secret, *bridge_mounts, *home.hidden),
             stand_ins=(*self._private, self._empty, *bridge_mounts.values()),
+            shown=home.shown,
         )
 
-    def _visible_secrets(self, protected: ProtectedPaths) -> list[str]:
+    def _visible_secrets(self, protected: ProtectedPaths, home: HomeView) -> list[str]:
         """Return the secrets that other mounts do not hide already."""
-        return [path for path in protected.secret if not _is_hidden(path, self._setup.written)]
+        written = self._setup.written
+        shown = [*written, *(path for path, _ in home.shown)]
+        return [
+            path
+            for path in protected.secret
+            if not _is_hidden(path, written)
+            and (_is_in(path, shown) or not _is_in(path, home.hidden))
+        ]
 
-    def _common_options(self, protected: ProtectedPaths) -> list[str]:
+    def _common_options(self, protected: ProtectedPaths, home: HomeView) -> list[str]:
         """Return the options that all commands share while the workspace has the same paths."""
         setup = self._setup
         missing = [f"{setup.root}/{name}" for name in protected.missing]
-        secret = self._visible_secrets(protected)
+        secret = self._visible_secrets(protected, home)
+        _require_single_names(secret)
         variables = setup.visible_variables(TMP)
         words = [*_ALONE, *_setenv_options(variables), *_view_options()]
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)
+        words += _home_options(home)
         between = _folders_between((*protected.kept, *missing, *secret), setup.written)
         for path in (*setup.written, *between):
             words += ("--bind", path, path)
@@ -206,7 +226,25 @@ class BubblewrapTier:
             words += ("--perms", "0555", "--tmpfs", path, "--remount-ro", path)
         for path in (path for path in secret if not Path(path).is_dir()):
             words += ("--ro-bind", self._empty, path)
+        words += [word for path in home.hidden for word in ("--remount-ro", path)]
         return words + (self._bridge.options() if self._bridge else [])
+
+
+def _home_options(home: HomeView) -> list[str]:
+    """Return the options that mount a home folder. It is writable until it has all mount points."""
+    empty = [word for path in home.hidden for word in ("--perms", "0755", "--tmpfs", path)]
+    return empty + [word for path, real in home.shown for word in ("--ro-bind", real, path)]
+
+
+def _require_single_names(secret: Iterable[str]) -> None:
+    """Raise SandboxUnavailable for a file with another name: a mount would hide only one."""
+    for path in secret:
+        about = os.lstat(path)
+        if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
+            raise SandboxUnavailable(
+                f"{path} cannot be hidden from commands: it has another name (a hard link). "
+                "Replace it by a copy: `cp -p FILE NEW && mv NEW FILE`."
+            )
 
 
 def _folders_between(paths: Iterable[str], written: Sequence[str]) -> list[str]:
@@ -219,16 +257,18 @@ def _folders_between(paths: Iterable[str], written: Sequence[str]) -> list[str]:
             str(folder)
             for path in paths
             for folder in Path(path).parents
-            if str(folder) not in written and any(is_beneath(str(folder), top) for top in written)
+            if str(folder) not in written and _is_in(str(folder), written)
         }
     )
 
 
 def _is_hidden(path: str, written: Sequence[str]) -> bool:
     """Return whether the private temporary folders hide a path already."""
-    return any(is_beneath(path, top) for top in _TEMPORARY) and not any(
-        is_beneath(path, top) for top in written
-    )
+    return _is_in(path, _TEMPORARY) and not _is_in(path, written)
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(is_beneath(path, folder) for folder in folders)
 
 
 def _setenv_options(variables: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import platform
 import resource
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,8 @@ class Architecture:
     refused: dict[str, int]
     shared: dict[str, int]
     """Memory and queues that processes share by a number."""
+    scheduling: dict[str, int]
+    """Calls that can change the priority, processors or memory nodes of another process."""
     clone: int
     clone3: int
     ioctl: int
@@ -69,6 +71,14 @@ _SHARED: Final = """
 """.split()
 _SHARED_X86: Final = "240 241 71 68 70 69 66 64 65 220 30 31 29".split()
 _SHARED_ARM: Final = "180 181 187 186 188 189 191 190 193 192 196 195 194".split()
+_SCHEDULING: Final = """
+    migrate_pages move_pages sched_setaffinity sched_setattr sched_setparam sched_setscheduler
+    setpriority ioprio_set
+""".split()
+_SCHEDULING_X86: Final = "256 279 203 314 142 144 141 251".split()
+_SCHEDULING_ARM: Final = "238 239 122 274 118 119 140 30".split()
+_WHO: Final = {"setpriority": 0, "ioprio_set": 1}
+"""Their first argument says what the second is a number of. These values mean a process."""
 
 ARCHITECTURES: Final = {
     "Linux x86_64": Architecture(
@@ -76,6 +86,7 @@ ARCHITECTURES: Final = {
         refused={n: int(k) for n, k in zip(_REFUSED, _X86, strict=True)}
         | {"ioperm": 173, "iopl": 172},
         shared={n: int(k) for n, k in zip(_SHARED, _SHARED_X86, strict=True)},
+        scheduling={n: int(k) for n, k in zip(_SCHEDULING, _SCHEDULING_X86, strict=True)},
         clone=56,
         clone3=435,
         ioctl=16,
@@ -90,6 +101,7 @@ ARCHITECTURES: Final = {
         audit=0xC00000B7,
         refused={n: int(k) for n, k in zip(_REFUSED, _ARM, strict=True)},
         shared={n: int(k) for n, k in zip(_SHARED, _SHARED_ARM, strict=True)},
+        scheduling={n: int(k) for n, k in zip(_SCHEDULING, _SCHEDULING_ARM, strict=True)},
         clone=220,
         clone3=435,
         ioctl=29,
@@ -107,7 +119,8 @@ def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
 
     A refused call fails with EPERM, as if the user lacked the right. ``clone3`` hides its flags
     from the filter, so it fails as unknown, and libraries fall back to ``clone``. Without families
-    there are no separate namespaces, so memory and queues of other processes are refused, too.
+    there are no separate namespaces, so memory, queues and scheduling of other processes are
+    refused, too.
     """
     machine = machine or f"{platform.system()} {platform.machine()}"
     if machine not in ARCHITECTURES:
@@ -125,15 +138,7 @@ def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
     for number in sorted(refused.values()):
         code.jump_if_equal(number, "refuse")
     code.jump_if_equal(here.clone3, "missing")
-    for number, label in (
-        (here.clone, "namespaces"),
-        (here.unshare, "namespaces"),
-        (here.ioctl, "terminal"),
-        (here.prlimit, "prlimit"),
-        (here.setrlimit, "setrlimit"),
-        (here.socket, "family"),
-        (here.socketpair, "pair"),
-    ):
+    for number, label in _checked_calls(here, alone=bool(families)):
         code.jump_if_equal(number, label)
     code.answer(bpf.ALLOW)
     _check_arguments(code, families)
@@ -147,6 +152,20 @@ def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
     return code.assemble()
 
 
+def _checked_calls(here: Architecture, *, alone: bool) -> Iterator[tuple[int, str]]:
+    """Yield the calls that are refused by their arguments, and the label of the check."""
+    yield here.clone, "namespaces"
+    yield here.unshare, "namespaces"
+    yield here.ioctl, "terminal"
+    yield here.prlimit, "prlimit"
+    yield here.setrlimit, "setrlimit"
+    yield here.socket, "family"
+    yield here.socketpair, "pair"
+    if not alone:
+        for name, number in here.scheduling.items():
+            yield number, name if name in _WHO else "own process"
+
+
 def _check_arguments(code: bpf.Program, families: Collection[int]) -> None:
     """Refuse calls by their arguments. Jumps only go forward, so each check has its own result."""
     code.label("namespaces")
@@ -157,6 +176,7 @@ def _check_arguments(code: bpf.Program, families: Collection[int]) -> None:
     code.jump_if_equal(_TIOCSTI, "refuse")
     code.jump_if_equal(_TIOCLINUX, "refuse", "fine")
     _check_limits(code)
+    _check_scheduling(code)
     code.label("pair")
     code.load(bpf.argument_offset(0))
     code.jump_if_equal(UNIX, otherwise="refuse")
@@ -188,3 +208,16 @@ def _check_limits(code: bpf.Program) -> None:
     code.label("setrlimit")
     code.load(bpf.argument_offset(0))
     code.jump_if_equal(TAG, "refuse", "fine")
+
+
+def _check_scheduling(code: bpf.Program) -> None:
+    """Keep scheduling to the calling process: changes to others stay after the command."""
+    for name, process in _WHO.items():
+        code.label(name)
+        code.load(bpf.argument_offset(0))
+        code.jump_if_equal(process, otherwise="refuse")
+        code.load(bpf.argument_offset(1))
+        code.jump_if_equal(0, "fine", "refuse")
+    code.label("own process")
+    code.load(bpf.argument_offset(0))
+    code.jump_if_equal(0, "fine", "refuse")

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
-from handrail import READ, WRITE, Access, Context, Effect, Refused, ToolFailed
+from handrail import READ, WRITE, Access, Context, Effect, HandrailError, Refused, ToolFailed
+from handrail.sandbox import contains_home
 from handrail.tools._descriptions import join_words
 from handrail.tools._files.openat import NAMES, Opener, best_opener, descriptor_path
 from handrail.tools._files.paths import is_beneath, make_relative
@@ -41,7 +42,10 @@ class Workspace:
 
     ``hides`` returns, for a path relative to the root, whether searches must omit it; usually it
     asks the policy about reading it. A workspace remembers which content of a file was read last,
-    and how to undo changes.
+    and how to undo changes. ``whole_home`` allows a root that is or contains the home folder.
+
+    Raises HandrailError for such a root otherwise: what tools write there can run at the next
+    login.
     """
 
     def __init__(
@@ -50,9 +54,15 @@ class Workspace:
         *,
         hides: Callable[[str], bool] | None = None,
         opener: Opener | None = None,
+        whole_home: bool = False,
     ) -> None:
         spelled = os.path.abspath(root)  # noqa: PTH100  pathlib would not fold ".."
         self.root = os.path.realpath(spelled)
+        if not whole_home and contains_home(self.root):
+            raise HandrailError(
+                f"{self.root} is your home folder or contains it: tools could change what runs "
+                "when you log in. Use a folder inside it, or pass whole_home=True to allow that."
+            )
         self._spellings = (self.root, spelled)
         self._hides = hides
         self._open = opener or best_opener()
