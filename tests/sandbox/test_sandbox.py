@@ -99,22 +99,33 @@ async def test_the_environment_is_built_anew(
             "CI": "1",
             "DEBIAN_FRONTEND": "noninteractive",
             "EDITOR": "true",
+            "NPM_CONFIG_UPDATE_NOTIFIER": "false",
             "GIT_ASKPASS": "false",
             "GIT_EDITOR": "true",
             "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
+            "NPM_CONFIG_AUDIT": "false",
             "HOME": "/nowhere",
+            "YARN_HTTP_RETRY": "0",
             "KEPT": "2",
             "LANG": "C.UTF-8",
             "LC_ALL": "C",
+            "CARGO_NET_RETRY": "0",
             "MANPAGER": "cat",
             "MINE": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_RETRIES": "0",
+            "NPM_CONFIG_FETCH_RETRIES": "0",
             "NO_COLOR": "1",
             "NPM_CONFIG_YES": "true",
             "PAGER": "cat",
             "PATH": "/usr/bin:/bin",
+            "NPM_CONFIG_FUND": "false",
             "PIP_NO_INPUT": "1",
+            "UV_HTTP_RETRIES": "0",
             "SSH_ASKPASS": "false",
+            "BUNDLE_RETRY": "0",
+            "COMPOSER_DISABLE_NETWORK": "1",
             "SSH_ASKPASS_REQUIRE": "never",
             "TERM": "dumb",
             "TZ": "Europe/Amsterdam",
@@ -543,7 +554,7 @@ sandbox: bubblewrap
   enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
   enforced: secrets in the home folder and masked files cannot be read (mounts)
   enforced: other processes are invisible; those of a command end with it (process namespace)
-  enforced: no sockets except on the command's own loopback (network namespace, filter)
+  enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
   enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
   enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
   not enforced: other files of this system can be read

@@ -118,7 +118,7 @@ ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
                           enforced: secrets in the home folder and masked files cannot be read (mounts)
                           enforced: other processes are invisible; those of a command end with it (process namespace)
-                          enforced: no sockets except on the command's own loopback (network namespace, filter)
+                          enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
                           enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
                           enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
                           not enforced: other files of this system can be read

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from handrail.sandbox import _environment as environment
+from handrail.sandbox._bubblewrap.loopback import ALONE, Loopback
 from handrail.sandbox._bubblewrap.mount_check import (
     MountCheck,
     MountPlan,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from handrail.sandbox._process.running import Process
 
 _ALONE: Final = """
-    --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
+    --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try
     --disable-userns --die-with-parent --new-session --cap-drop ALL --clearenv
 """.split()
 _VIEW: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -48,7 +49,7 @@ _ON: Final = (
     "files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)",
     "secrets in the home folder and masked files cannot be read (mounts)",
     "other processes are invisible; those of a command end with it (process namespace)",
-    "no sockets except on the command's own loopback (network namespace, filter)",
+    "no sockets except on a loopback that only commands here have (network namespace, filter)",
     "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)",
     "separate environment; no input, no terminal; limits on memory, files and core dumps",
 )
@@ -78,7 +79,7 @@ def probe(program: str) -> Counter[bytes]:
         The mount points that it adds to those of this process.
     """
     process = subprocess.run(  # noqa: S603  an absolute path outside the workspace
-        [program, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
+        [program, *ALONE, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={},
@@ -118,9 +119,20 @@ class BubblewrapTier:
         Path(self._empty).touch(0o444)
         self._bridge = _make_bridge(setup, network) if network else None
         self.hosts = self._bridge.hosts if self._bridge else ()
+        self._loopback = None if self._bridge else Loopback(setup, self._program)
         self.protected = list_protected_names(setup.opened)
-        self._packed_options: dict[ProtectedPaths, bytes] = {}
+        self._packed_options: dict[tuple[ProtectedPaths, tuple[str, ...]], bytes] = {}
         self._last: tuple[ProtectedPaths, bytes, MountCheck] | None = None
+
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The program folders of the workspace that come first in PATH, as of now."""
+        return tuple(self._setup.find_own_folders())
+
+    @property
+    def shares_loopback(self) -> bool:
+        """Whether a command can reach a server that another one started."""
+        return self._loopback is not None and self._loopback.shared
 
     def report(self) -> Report:
         """Return what namespaces, mounts and the filter enforce."""
@@ -137,13 +149,14 @@ class BubblewrapTier:
 
         mount_points = MountPoints(self._setup.root)
         try:
-            protected = self._setup.find_protected()
+            own = self.own_folders
+            protected = self._setup.find_protected(own)
             mount_points.note(protected.missing)
             spec = LaunchSpec(
                 self._setup,
-                self._program,
+                self._loopback.start_words() if self._loopback else [self._program, *ALONE],
                 self._filter,
-                self._arguments(protected, cwd, variables),
+                self._arguments(protected, own, cwd, variables),
                 self._bridge,
                 lambda: self._mount_check(protected, read_host_mounts()),
             )
@@ -158,13 +171,18 @@ class BubblewrapTier:
         mount_points.release()
 
     def _arguments(
-        self, protected: ProtectedPaths, cwd: str, variables: Mapping[str, str]
+        self,
+        protected: ProtectedPaths,
+        own: tuple[str, ...],
+        cwd: str,
+        variables: Mapping[str, str],
     ) -> bytes:
         """Return the options for bubblewrap, without the command."""
-        if protected not in self._packed_options:
-            self._packed_options[protected] = _pack(self._common_options(protected))
+        key = protected, own
+        if key not in self._packed_options:
+            self._packed_options[key] = _pack(self._common_options(protected, own))
         own_options = [*_setenv_options(variables), "--chdir", cwd]
-        return self._packed_options[protected] + _pack(own_options)
+        return self._packed_options[key] + _pack(own_options)
 
     def _mount_check(self, protected: ProtectedPaths, mounts: bytes) -> MountCheck:
         if self._last is None or self._last[:2] != (protected, mounts):
@@ -188,12 +206,12 @@ class BubblewrapTier:
         """Return the secrets that other mounts do not hide already."""
         return [path for path in protected.secret if not _is_hidden(path, self._setup.written)]
 
-    def _common_options(self, protected: ProtectedPaths) -> list[str]:
+    def _common_options(self, protected: ProtectedPaths, own: Sequence[str]) -> list[str]:
         """Return the options that all commands share while the workspace has the same paths."""
         setup = self._setup
         missing = [f"{setup.root}/{name}" for name in protected.missing]
         secret = self._visible_secrets(protected)
-        variables = setup.visible_variables(TMP)
+        variables = setup.visible_variables(TMP, offline=not self.hosts, own=own)
         words = [*_ALONE, *_setenv_options(variables), *_view_options()]
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)
