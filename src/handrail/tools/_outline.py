@@ -46,7 +46,9 @@ def outline(*, without: Iterable[str] = (), network: Sequence[str] = ()) -> tupl
         omitted |= {"read_job", "stop_job"}
     if any(find_spec(package) is None for package in ("httpcore2", "html_to_markdown")):
         omitted.add("web_fetch")
-    bash = ToolSummary("bash", DESTROY, describe_bash(CommandFacts(network=network)))
+    bash = ToolSummary(
+        "bash", DESTROY, describe_bash(CommandFacts(network=network, shares_loopback=not network))
+    )
     return tuple(summary for summary in (bash, *_OTHERS) if summary.name not in omitted)
 
 
