@@ -139,7 +139,7 @@ def _listed_folders() -> list[str]:
 
 @lru_cache
 def _replaces_programs(folder: str, _changed_at: int) -> bool:
-    """Return whether a folder that nobody activated has programs of the system, such as `ls`.
+    """Return whether a folder that is not in PATH has programs of the system, such as `ls`.
 
     Rules allow those by name. Python's own programs, and scripts, are what it is there for.
     """

@@ -19,7 +19,7 @@ from handrail.sandbox import _environment as environment
 from handrail.sandbox._setup import Setup
 
 ALONE: Final = ("--unshare-net",)
-"""The option for a loopback of its own."""
+"""The option for a separate loopback."""
 _KINDS: Final = ("user", "net")
 _TIMEOUT_SECONDS: Final = 20.0
 _SCRIPT: Final = "echo $$; read -r"

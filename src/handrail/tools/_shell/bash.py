@@ -185,7 +185,7 @@ def bash(
     Args:
         sandbox: The sandbox that confines the commands to the workspace.
         shell: Keeps the folder and exported variables from one command to the next, for your
-            application to read and reset; by default one of the tool's own.
+            application to read and reset; by default a separate one.
         jobs: The background jobs. Without it, no command can run in the background.
         scan: The scan of the workspace after each command; by default one with the usual limits.
         found: Receives each report that names a suspicious file or is incomplete.
