@@ -253,6 +253,17 @@ def put(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
+def test_a_tool_that_is_left_out_is_named(
+    handrail: Handrail, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handrail("doctor")
+    remove(site, "html_to_markdown")
+    monkeypatch.setitem(sys.modules, "html_to_markdown", None)
+    ran = looked(handrail)
+
+    assert settled(handrail, str(check(ran, "extra-web"))) == snapshot('{\'status\': \'warn\', \'found\': \'html-to-markdown missing, httpcore2 N\', \'remedy\': "pip install \'handrail[web]\'", \'details\': [\'the tool web_fetch is not available\']}')
+
+
 def test_programs_that_are_missing_are_told_and_what_is_done_without_them(
     handrail: Handrail, programs: Path
 ) -> None:
