@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from handrail import Call, Executor
 from handrail.net import Guard
 from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
@@ -56,6 +57,18 @@ def test_no_description_breaks_a_line_within_a_sentence(tmp_path: Path) -> None:
     for spec in coding_tools(Workspace(tmp_path)).specs:
         first, blank, rest = spec.description.split("\n")
         assert (first[-1], blank, rest[-1]) == (".", "", "."), spec.name
+
+
+@pytest.mark.anyio
+async def test_the_folder_lasts_from_one_turn_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    async with Executor(coding_tools(Workspace(tmp_path))) as executor:
+        texts = [
+            (await executor.run(Call("bash", {"command": command}, "c1"))).text.splitlines()[0]
+            for command in ("cd web", "pwd", "cd ..", "pwd")
+        ]
+
+    assert texts == ["(no output)", f"{tmp_path}/web", "(no output)", str(tmp_path)]
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -261,7 +261,9 @@ def test_a_tool_that_is_left_out_is_named(
     monkeypatch.setitem(sys.modules, "html_to_markdown", None)
     ran = looked(handrail)
 
-    assert settled(handrail, str(check(ran, "extra-web"))) == snapshot('{\'status\': \'warn\', \'found\': \'html-to-markdown missing, httpcore2 N\', \'remedy\': "pip install \'handrail[web]\'", \'details\': [\'the tool web_fetch is not available\']}')
+    assert settled(handrail, str(check(ran, "extra-web"))) == snapshot(
+        "{'status': 'warn', 'found': 'html-to-markdown missing, httpcore2 N', 'remedy': \"pip install 'handrail[web]'\", 'details': ['the tool web_fetch is not available']}"
+    )
 
 
 def test_programs_that_are_missing_are_told_and_what_is_done_without_them(

@@ -71,6 +71,11 @@ def _describe_network(_output: str, facts: CommandFacts) -> str:
     return f"Only {hosts} can be reached. Tell the user if you need another host."
 
 
+def _describe_unfound(output: str, facts: CommandFacts) -> str:
+    """Explain why pip finds nothing: without retries, it does not mention the network."""
+    return "" if facts.network else _describe_network(output, facts)
+
+
 def _describe_refused(_output: str, facts: CommandFacts) -> str:
     """Explain why a server of another command cannot be reached."""
     if facts.shares_loopback or not facts.has_loopback:
@@ -109,6 +114,7 @@ _HINTS = {
         r"[Cc]ould not resolve host|failure in name resolution|Name or service not known"
         r"|[Nn]etwork is unreachable|ENOTFOUND|EAI_AGAIN|ENETUNREACH|failed to lookup address"
         r"|dial tcp: lookup": _describe_network,
+        r"No matching distribution found": _describe_unfound,
         r"(?:127\.0\.0\.1|localhost|::1)[^\n]{0,99}(?:refused|t connect)"
         r"|ECONNREFUSED (?:127|::1)": _describe_refused,
         r"Read-only file system|EROFS": _describe_read_only,
