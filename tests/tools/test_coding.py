@@ -14,6 +14,7 @@ from handrail.net import Guard
 from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
 from handrail.tools import Jobs, Workspace, bash, coding_tools, web_fetch
+from handrail.tools._descriptions import CommandFacts, describe_bash
 
 MAX_BLOCK_TOKENS = 2_500
 """What the tools may cost in every request, at four characters per token."""
@@ -90,13 +91,9 @@ def test_the_description_of_bash_says_what_the_sandbox_allows(tmp_path: Path) ->
         name: [part for part in parts if part not in usual] for name, parts in described.items()
     } == snapshot(
         {
-            "hosts": [
-                "Network access only to a.org and *.b.org",
-                "Each command has its own localhost: start a server and call it in one command",
-            ],
+            "hosts": ["Network access only to localhost, a.org and *.b.org"],
             "many hosts": [
-                "Network access only to h0.org, h1.org, h2.org, h3.org, h4.org, h5.org, h6.org, h7.org, h8.org, h9.org and 2 more",
-                "Each command has its own localhost: start a server and call it in one command",
+                "Network access only to localhost, h0.org, h1.org, h2.org, h3.org, h4.org, h5.org, h6.org, h7.org, h8.org and 3 more"
             ],
             "writable": ["Only the workspace, /var/cache and $TMPDIR are writable"],
             "landlock": [
@@ -112,6 +109,32 @@ def test_the_description_of_bash_says_what_can_run_on(tmp_path: Path) -> None:
 
     assert "background" not in bash(sandbox).spec.description
     assert "use background to keep one running" in bash(sandbox, jobs=Jobs()).spec.description
+
+
+def test_the_description_of_bash_says_where_servers_can_be_reached() -> None:
+    each = [
+        CommandFacts(),
+        CommandFacts(network=["a.org"]),
+        CommandFacts(shares_loopback=False),
+        CommandFacts(shares_loopback=False, network=["a.org"]),
+    ]
+
+    assert [
+        [part for part in describe_bash(facts).split(". ") if "localhost" in part] for facts in each
+    ] == snapshot(
+        [
+            [
+                "No network access, except to localhost",
+                "Commands reach the servers of jobs at localhost",
+            ],
+            [
+                "Network access only to localhost and a.org",
+                "Commands reach the servers of jobs at localhost",
+            ],
+            ["Each command has its own localhost: start a server and call it in one command"],
+            ["Each command has its own localhost: start a server and call it in one command"],
+        ]
+    )
 
 
 def test_the_description_of_bash_says_which_python_it_is(tmp_path: Path) -> None:

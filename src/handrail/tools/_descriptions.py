@@ -116,10 +116,11 @@ def _describe_network(facts: CommandFacts) -> str:
     if not facts.has_loopback:
         return "No network, not even localhost."
     hosts = describe_hosts(facts.network)
-    access = f"Network access only to {hosts}" if hosts else "No network access"
     if facts.shares_loopback:
-        jobs = ", where commands reach the servers of jobs" * facts.has_jobs
-        return f"{access}, except to localhost{jobs}."
+        only = f"Network access only to {describe_hosts(('localhost', *facts.network))}."
+        access = only if hosts else "No network access, except to localhost."
+        return access + " Commands reach the servers of jobs at localhost." * facts.has_jobs
+    access = f"Network access only to {hosts}" if hosts else "No network access"
     return (
         f"{access}. Each command has its own localhost: start a server and call it in one command."
     )

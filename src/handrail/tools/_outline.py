@@ -55,9 +55,7 @@ def outline(*, without: Iterable[str] = (), network: Sequence[str] = ()) -> tupl
     if "bash" in omitted:
         omitted |= {"read_job", "stop_job"}
     omitted |= list_missing_tools().keys()
-    bash = ToolSummary(
-        "bash", DESTROY, describe_bash(CommandFacts(network=network, shares_loopback=not network))
-    )
+    bash = ToolSummary("bash", DESTROY, describe_bash(CommandFacts(network=network)))
     return tuple(summary for summary in (bash, *_OTHERS) if summary.name not in omitted)
 
 

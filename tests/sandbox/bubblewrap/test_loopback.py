@@ -16,9 +16,9 @@ pytestmark = pytest.mark.anyio
 
 PYTHON = os.path.realpath(sys.executable)
 SERVER = """\
-import socket
+import os, socket
 server = socket.create_server(("127.0.0.1", 8000))
-print("ready")
+os.write(1, b"ready\\n")
 while True:
     server.accept()[0].sendall(b"served")
 """
@@ -40,7 +40,7 @@ def workspace(path: Path) -> Path:
 
 async def asked(server: Sandbox, *clients: Sandbox) -> list[str]:
     """What clients hear while a server runs."""
-    running = server.start(f"exec {PYTHON} -I -S -u server.py")
+    running = server.start(f"exec {PYTHON} -I -S server.py")
     try:
         assert await running.read() == b"ready\n"
         return [(await run(one, f"{PYTHON} -I -S client.py")).text.strip() for one in clients]
@@ -56,6 +56,24 @@ async def test_a_command_reaches_the_server_of_another_and_no_other_sandbox_does
 
     assert ours.shares_loopback
     assert await asked(ours, ours, others) == ["served", "Connection refused"]
+
+
+async def test_it_is_shared_where_hosts_are_allowed_too(tmp_path: Path) -> None:
+    """Each command has its own way to them: the second one at another port."""
+    root = workspace(tmp_path / "ws")
+    sandbox = Sandbox(root, tier="bubblewrap", network=["example.org"])
+    line = (
+        f"{PYTHON} -I -S client.py; exec 9<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; "
+        r"printf 'CONNECT other.org:443 HTTP/1.1\r\n\r\n' >&9; head -n 1 <&9"
+    )
+    running = sandbox.start(f"exec {PYTHON} -I -S server.py")
+    try:
+        assert await running.read() == b"ready\n"
+        made = await run(sandbox, line)
+    finally:
+        await running.kill()
+
+    assert made.text == "served\nHTTP/1.1 403 Forbidden\r\n"
 
 
 async def test_the_loopback_is_not_that_of_this_machine(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class BubblewrapTier:
         Path(self._empty).touch(0o444)
         self._bridge = _make_bridge(setup, network) if network else None
         self.hosts = self._bridge.hosts if self._bridge else ()
-        self._loopback = None if self._bridge else Loopback(setup, self._program)
+        self._loopback = Loopback(setup, self._program)
         self.protected = list_protected_names(setup.opened)
         self._packed_options: dict[tuple[ProtectedPaths, tuple[str, ...]], bytes] = {}
         self._last: tuple[ProtectedPaths, bytes, MountCheck] | None = None
@@ -132,7 +132,7 @@ class BubblewrapTier:
     @property
     def shares_loopback(self) -> bool:
         """Whether a command can reach a server that another one started."""
-        return self._loopback is not None and self._loopback.shared
+        return self._loopback.shared
 
     def report(self) -> Report:
         """Return what namespaces, mounts and the filter enforce."""
@@ -154,7 +154,7 @@ class BubblewrapTier:
             mount_points.note(protected.missing)
             spec = LaunchSpec(
                 self._setup,
-                self._loopback.start_words() if self._loopback else [self._program, *ALONE],
+                self._loopback.start_words(),
                 self._filter,
                 self._arguments(protected, own, cwd, variables),
                 self._bridge,
