@@ -188,6 +188,15 @@ four
     )
 
 
+async def test_a_text_that_came_before_the_first_read_is_not_awaited(tmp_path: Path) -> None:
+    async with agent(tmp_path) as call:
+        await call.start("echo ready; sleep 300")
+        with anyio.fail_after(30):
+            text = await call("read_job", job=1, wait_ms=60_000, until="ready")
+
+    assert text.splitlines()[0] in ("(no new output)", "ready")
+
+
 async def test_a_build_that_prints_all_the_time_is_read_with_one_call(tmp_path: Path) -> None:
     async with agent(tmp_path) as call:
         await call.start("sleep 1; for i in {1..50}; do echo module $i; sleep 0.02; done")
@@ -204,7 +213,7 @@ async def test_a_command_reaches_the_server_of_a_job(tmp_path: Path) -> None:
     server = "import http.server as s; s.test(s.SimpleHTTPRequestHandler, port=8765)"
     async with agent(tmp_path, sandbox=Sandbox(tmp_path, tier="bubblewrap")) as call:
         await call.start(f"python3 -u -c '{server}'")
-        await call("read_job", job=1, wait_ms=60_000, until="Serving")
+        await call("read_job", job=1, wait_ms=60_000, until="Serving")  # shown already, or not
         text = await call("bash", command="curl -sS http://127.0.0.1:8765/page")
 
     assert text == snapshot("""\

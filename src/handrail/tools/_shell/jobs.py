@@ -54,6 +54,8 @@ class Job:
         """The note of the scan after its end."""
         self.cursor = 0
         """The byte offset after what was read."""
+        self.awaited = 0
+        """The same, without what was read when it started: a text is often awaited right then."""
         self._changed = threading.Condition()
         """Signals new output or the end, and guards this state."""
         self._max_output_bytes = max_output_bytes
@@ -123,8 +125,8 @@ class Job:
         self.wait(None)
 
     def wait(self, seconds: float | None, *, until: str = "") -> None:
-        """Wait for its end, or for output with this text after what was read. Blocks."""
-        text, start = until.encode(errors="replace"), self.cursor
+        """Wait for its end, or for output with this text after what was awaited. Blocks."""
+        text, start = until.encode(errors="replace"), self.awaited
 
         def found() -> bool:
             nonlocal start
@@ -297,7 +299,9 @@ def read_job(jobs: Jobs) -> Tool[..., Any]:
         if wait_ms > 0:
             wait = partial(background_job.wait, min(wait_ms, _MAX_WAIT_MS) / 1000, until=until)
             await to_thread.run_sync(wait, abandon_on_cancel=True)
-        return format_output(background_job, since)
+        text = format_output(background_job, since)
+        background_job.awaited = background_job.cursor
+        return text
 
     return read_job
 
