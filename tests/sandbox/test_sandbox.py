@@ -169,6 +169,20 @@ def test_what_a_command_hands_on_is_harmless() -> None:
     assert safe_variables(given) == {"NAME": "value", "NODE_ENV": "test", "VIRTUAL_ENV": "/x"}
 
 
+STEERING = """
+    GNUMAKEFLAGS _JAVA_OPTIONS RUSTFLAGS RUSTUP_TOOLCHAIN GOROOT GOCACHEPROG PYTEST_ADDOPTS
+    PYTEST_PLUGINS UV_PYTHON UV_INDEX_URL BUNDLE_GEMFILE GEM_HOME DOTNET_STARTUP_HOOKS ERL_FLAGS
+    ZDOTDIR GNUPGHOME MAGIC CFLAGS AR CMAKE_C_COMPILER_LAUNCHER COVERAGE_PROCESS_START
+    RUFF_OUTPUT_FILE YARN_YARN_PATH HGRCPATH
+""".split()
+
+
+def test_what_steers_a_tool_of_developers_is_not_handed_on() -> None:
+    assert safe_variables(dict.fromkeys([*STEERING, "API_URL", "PORT", "DEBUG"], "x")) == (
+        dict.fromkeys(["API_URL", "PORT", "DEBUG"], "x")
+    )
+
+
 @both
 async def test_temporary_files_are_private_and_last_as_long_as_the_sandbox(
     tmp_path: Path, tier: Any
