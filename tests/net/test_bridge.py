@@ -121,7 +121,11 @@ def test_where_the_port_is_taken_a_free_one_is_used_and_named(
         line += r"printf 'GET http://pub.test/ HTTP/1.1\r\n\r\n' >&9; tail -n 1 <&9"
         words = [*(sys.executable, "-I", "-S", "-c", bridge(), proxy.path), str(port), "-1"]
         made = subprocess.run([*words, "/bin/bash", "-c", line], capture_output=True, check=False)  # noqa: S603
+        with _bridge.listen(port) as free:
+            named = os.environ["http_proxy"], os.environ["OTHER"]
+            taken = free.getsockname()[1]
 
+    assert named == (f"http://127.0.0.1:{taken}", f"http://127.0.0.1:{port}0")
     assert (made.stdout.decode(), made.stderr) == (f"http://127.0.0.1:{port}0\nhello", b"")
 
 
