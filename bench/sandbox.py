@@ -38,15 +38,16 @@ async def ours(sandbox: Sandbox) -> None:
 
 @contextmanager
 def bubblewrap(sandbox: Any) -> Iterator[Callable[[], None]]:
-    """The same arguments, and nothing around them."""
+    """The same arguments with a network of its own, and nothing around them."""
     tier = sandbox._tier  # noqa: SLF001  what it would do is what it is compared with
     protected, home = tier._setup.find_protected(), tier._view_home()  # noqa: SLF001
-    packed = tier._arguments(protected, home, sandbox.root, {})  # noqa: SLF001
+    packed = tier._arguments((protected, home, ()), sandbox.root, {})  # noqa: SLF001
     words = [os.fsdecode(word) for word in packed.split(b"\0")[:-1]]
     program = os.memfd_create("filter")
     os.write(program, tier._filter)  # noqa: SLF001
     os.lseek(program, 0, os.SEEK_SET)
-    argv = [tier._program, *words, "--seccomp", str(program), "--", *BASH]  # noqa: SLF001
+    alone = [tier._program, "--unshare-net"]  # noqa: SLF001
+    argv = [*alone, *words, "--seccomp", str(program), "--", *BASH]
     try:
         yield lambda: bare(argv, [program])
     finally:

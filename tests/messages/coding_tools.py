@@ -12,12 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from handrail import Call, Executor, Hook, Result, Tool, Toolset
+from handrail import Call, Executor, Result, Tool, Toolset
 from handrail.net import Guard
 from handrail.sandbox import Sandbox
 from handrail.tools import (
     Jobs,
-    Shell,
     Workspace,
     bash,
     coding_tools,
@@ -288,6 +287,7 @@ BASH: Final = [
     _bash("a program needs a remote host", "ssh a@host.invalid ls || exit 1"),
     _bash("git needs an editor", "echo no tag message?; exit 1"),
     _bash("a program prompts", "python3 -c 'input()'"),
+    _bash("a variable does not last", "export PATH=/opt/bin:$PATH"),
     _bash("there is no network", "curl -sS http://host.invalid/ || exit 1"),
     _bash("a file outside is read-only", "echo x > /etc/handrail-test"),
     _bash("a protected file is read-only", "mkdir -p .vscode/x"),
@@ -311,7 +311,7 @@ BASH: Final = [
     _job("a job has already ended", "stop_job", job=3),
     _bash("", "seq 100000", background=True),
     _job("", "read_job", job=4, since=1_000_000, wait_ms=30_000),
-    _job("early output was dropped", "read_job", job=4),
+    _job("early output was dropped", "read_job", job=4, since=0),
     _bash("the variables are reset", "", restart=True),
 ]
 """Cases without a name are run, and give no row."""
@@ -432,9 +432,7 @@ async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
             row = await _run(executor, case)
             if case.when:
                 yield row
-    shell = Shell()
-    tools = Toolset(bash(sandbox, shell=shell))
-    async with Executor(tools, hooks=[Hook(before=shell.before)]) as executor:
+    async with Executor(Toolset(bash(sandbox))) as executor:
         yield await _run(executor, _bash("the folder changes", "cd sub"))
         calls = [Call("bash", {"command": command}, command) for command in ("cd ..", "pwd")]
         _, second = await executor.run_all(calls)

@@ -110,6 +110,25 @@ def test_a_command_that_a_signal_ends_has_the_code_of_a_shell(proxy: Proxy) -> N
     assert (made.returncode, made.stdout, made.stderr) == (137, b"y\n141\n", b"")
 
 
+def test_where_the_port_is_taken_a_free_one_is_used_and_named(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("OTHER", f"http://127.0.0.1:{port}0")
+        line = "echo $OTHER; exec 9<>/dev/tcp/127.0.0.1/${http_proxy##*:}; "
+        line += r"printf 'GET http://pub.test/ HTTP/1.1\r\n\r\n' >&9; tail -n 1 <&9"
+        words = [*(sys.executable, "-I", "-S", "-c", bridge(), proxy.path), str(port), "-1"]
+        made = subprocess.run([*words, "/bin/bash", "-c", line], capture_output=True, check=False)  # noqa: S603
+        with _bridge.listen(port) as free:
+            named = os.environ["http_proxy"], os.environ["OTHER"]
+            taken = free.getsockname()[1]
+
+    assert named == (f"http://127.0.0.1:{taken}", f"http://127.0.0.1:{port}0")
+    assert (made.stdout.decode(), made.stderr) == (f"http://127.0.0.1:{port}0\nhello", b"")
+
+
 def test_what_is_carried_ends_with_either_side(proxy: Proxy) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     carrying = threading.Thread(target=_bridge.forward, args=(listener, proxy.path))

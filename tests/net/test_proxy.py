@@ -427,7 +427,8 @@ def test_programs_are_told_where_it_is() -> None:
             "HTTPS_PROXY": "http://127.0.0.1:8080",
             "all_proxy": "http://127.0.0.1:8080",
             "ALL_PROXY": "http://127.0.0.1:8080",
-            "no_proxy": "",
+            "no_proxy": "localhost,127.0.0.1,::1",
+            "NO_PROXY": "localhost,127.0.0.1,::1",
         }
     )
 

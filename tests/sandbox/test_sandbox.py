@@ -114,6 +114,7 @@ async def test_the_environment_is_built_anew(
             "CI": "1",
             "DEBIAN_FRONTEND": "noninteractive",
             "EDITOR": "true",
+            "NPM_CONFIG_UPDATE_NOTIFIER": "false",
             "GIT_ASKPASS": "false",
             "GIT_CONFIG_COUNT": "6",
             "GIT_CONFIG_KEY_0": "core.fsmonitor",
@@ -131,18 +132,28 @@ async def test_the_environment_is_built_anew(
             "GIT_EDITOR": "true",
             "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
+            "NPM_CONFIG_AUDIT": "false",
             "HOME": "/nowhere",
+            "YARN_HTTP_RETRY": "0",
             "KEPT": "2",
             "LANG": "C.UTF-8",
             "LC_ALL": "C",
+            "CARGO_NET_RETRY": "0",
             "MANPAGER": "cat",
             "MINE": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_RETRIES": "0",
+            "NPM_CONFIG_FETCH_RETRIES": "0",
             "NO_COLOR": "1",
             "NPM_CONFIG_YES": "true",
             "PAGER": "cat",
             "PATH": "/usr/bin:/bin",
+            "NPM_CONFIG_FUND": "false",
             "PIP_NO_INPUT": "1",
+            "UV_HTTP_RETRIES": "0",
             "SSH_ASKPASS": "false",
+            "BUNDLE_RETRY": "0",
+            "COMPOSER_DISABLE_NETWORK": "1",
             "SSH_ASKPASS_REQUIRE": "never",
             "TERM": "dumb",
             "TZ": "Europe/Amsterdam",
@@ -184,6 +195,20 @@ def test_what_a_command_hands_on_is_harmless() -> None:
     }
 
     assert safe_variables(given) == {"NAME": "value", "NODE_ENV": "test", "VIRTUAL_ENV": "/x"}
+
+
+STEERING = """
+    GNUMAKEFLAGS _JAVA_OPTIONS RUSTFLAGS RUSTUP_TOOLCHAIN GOROOT GOCACHEPROG PYTEST_ADDOPTS
+    PYTEST_PLUGINS UV_PYTHON UV_INDEX_URL BUNDLE_GEMFILE GEM_HOME DOTNET_STARTUP_HOOKS ERL_FLAGS
+    ZDOTDIR GNUPGHOME MAGIC CFLAGS AR CMAKE_C_COMPILER_LAUNCHER COVERAGE_PROCESS_START
+    RUFF_OUTPUT_FILE YARN_YARN_PATH HGRCPATH
+""".split()
+
+
+def test_what_steers_a_tool_of_developers_is_not_handed_on() -> None:
+    assert safe_variables(dict.fromkeys([*STEERING, "API_URL", "PORT", "DEBUG"], "x")) == (
+        dict.fromkeys(["API_URL", "PORT", "DEBUG"], "x")
+    )
 
 
 @both
@@ -883,7 +908,7 @@ sandbox: bubblewrap
   enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
   enforced: in the home folder, only what tools need can be read; masked files cannot (mounts)
   enforced: other processes are invisible; those of a command end with it (process namespace)
-  enforced: no sockets except on the command's own loopback (network namespace, filter)
+  enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
   enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
   enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
   not enforced: files outside the home folder can be read

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from handrail import Call, Executor
 from handrail.net import Guard
 from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
-from handrail.tools import Jobs, Shell, Workspace, bash, coding_tools, web_fetch
+from handrail.tools import Jobs, Workspace, bash, coding_tools, web_fetch
+from handrail.tools._descriptions import CommandFacts, describe_bash
 
 MAX_BLOCK_TOKENS = 2_500
 """What the tools may cost in every request, at four characters per token."""
@@ -58,6 +60,18 @@ def test_no_description_breaks_a_line_within_a_sentence(tmp_path: Path) -> None:
         assert (first[-1], blank, rest[-1]) == (".", "", "."), spec.name
 
 
+@pytest.mark.anyio
+async def test_the_folder_lasts_from_one_turn_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    async with Executor(coding_tools(Workspace(tmp_path))) as executor:
+        texts = [
+            (await executor.run(Call("bash", {"command": command}, "c1"))).text.splitlines()[0]
+            for command in ("cd web", "pwd", "cd ..", "pwd")
+        ]
+
+    assert texts == ["(no output)", f"{tmp_path}/web", "(no output)", str(tmp_path)]
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "hosts": {"network": ["a.org", "*.b.org"]},
     "many hosts": {"network": [f"h{n}.org" for n in range(12)]},
@@ -77,9 +91,9 @@ def test_the_description_of_bash_says_what_the_sandbox_allows(tmp_path: Path) ->
         name: [part for part in parts if part not in usual] for name, parts in described.items()
     } == snapshot(
         {
-            "hosts": ["Network access only to a.org and *.b.org"],
+            "hosts": ["Network access only to localhost, a.org and *.b.org"],
             "many hosts": [
-                "Network access only to h0.org, h1.org, h2.org, h3.org, h4.org, h5.org, h6.org, h7.org, h8.org, h9.org and 2 more"
+                "Network access only to localhost, h0.org, h1.org, h2.org, h3.org, h4.org, h5.org, h6.org, h7.org, h8.org and 3 more"
             ],
             "writable": ["Only the workspace, /var/cache and $TMPDIR are writable"],
             "landlock": [
@@ -90,14 +104,52 @@ def test_the_description_of_bash_says_what_the_sandbox_allows(tmp_path: Path) ->
     )
 
 
-def test_the_description_of_bash_says_what_lasts_and_what_can_run_on(tmp_path: Path) -> None:
+def test_the_description_of_bash_says_what_can_run_on(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path)
-    usual = bash(sandbox).spec.description
 
-    assert "cd does not last" in usual
-    assert "cd does not last" not in bash(sandbox, shell=Shell()).spec.description
-    assert "background" not in usual
+    assert "background" not in bash(sandbox).spec.description
     assert "use background to keep one running" in bash(sandbox, jobs=Jobs()).spec.description
+
+
+def test_the_description_of_bash_says_where_servers_can_be_reached() -> None:
+    each = [
+        CommandFacts(),
+        CommandFacts(network=["a.org"]),
+        CommandFacts(shares_loopback=False),
+        CommandFacts(shares_loopback=False, network=["a.org"]),
+    ]
+
+    assert [
+        [part for part in describe_bash(facts).split(". ") if "localhost" in part] for facts in each
+    ] == snapshot(
+        [
+            [
+                "No network access, except to localhost",
+                "Commands reach the servers of jobs at localhost",
+            ],
+            [
+                "Network access only to localhost and a.org",
+                "Commands reach the servers of jobs at localhost",
+            ],
+            ["Each command has its own localhost: start a server and call it in one command"],
+            ["Each command has its own localhost: start a server and call it in one command"],
+        ]
+    )
+
+
+def test_the_description_of_bash_says_which_python_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").touch(0o755)
+    described = [
+        bash(Sandbox(tmp_path, tier=tier)).spec.description.split(". ")
+        for tier in ("bubblewrap", "landlock")
+    ]
+
+    assert [
+        [part for part in parts if "PATH:" in part or "in PATH" in part] for parts in described
+    ] == snapshot(
+        [[".venv/bin is first in PATH"], [".venv/bin is not in PATH: use .venv/bin/python"]]
+    )
 
 
 def test_the_description_of_web_fetch_says_what_the_guard_allows() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.tools import ToolSummary, Workspace, coding_tools, outline
+from handrail.tools import ToolSummary, Workspace, coding_tools, list_missing_tools, outline
 
 
 @pytest.mark.parametrize("without", [[], ["bash"], ["web_fetch", "read"], ["stop_job"], ["none"]])
@@ -21,11 +21,20 @@ def test_the_outline_is_what_the_tools_are(tmp_path: Path, without: list[str]) -
 
 @pytest.mark.parametrize("missing", ["httpcore2", "html_to_markdown"])
 def test_web_fetch_is_left_out_where_its_extra_is_not_there(
-    missing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    assert list_missing_tools() == {}
     monkeypatch.setitem(sys.modules, missing, None)
 
+    coding_tools(Workspace(tmp_path), without=["bash", "web_fetch"])
+    assert caplog.messages == []
     made = coding_tools(Workspace(tmp_path), without=["bash"])
+
+    assert list_missing_tools() == {"web_fetch": "web"}
+    assert caplog.messages == ["the tool 'web_fetch' is omitted: install handrail[web]"]
 
     assert [one.name for one in outline()] == [
         "bash",

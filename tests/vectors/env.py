@@ -266,6 +266,34 @@ def _first_process() -> bool:
     return not _leaks(held) and _leaks(bare)
 
 
+FORGE = r"""
+import os
+for fd in range(3, 300):
+    try:
+        os.write(fd, b"\0" + os.getcwd().encode() + b"\0GNUMAKEFLAGS=--eval=$(shell touch pwned)\0")
+    except OSError:
+        pass
+"""
+
+
+def _handed_on() -> bool:
+    """A child cannot name a variable for the next command; the line itself can, as the control."""
+    own = "export GNUMAKEFLAGS='--eval=$(shell touch pwned)'"
+
+    async def ask(*lines: str) -> bool:
+        with tempfile.TemporaryDirectory() as ws:
+            Path(ws, "Makefile").write_text("all:\n\t@echo made\n", encoding="utf-8")  # noqa: ASYNC240
+            Path(ws, "forge.py").write_text(FORGE, encoding="utf-8")  # noqa: ASYNC240
+            async with Executor(Toolset(bash(Sandbox(ws)))) as executor:
+                for line in lines:
+                    made = await executor.run(Call("bash", {"command": line}, "1"))
+            assert "made" in made.text
+            return "pwned" in os.listdir(ws)  # noqa: PTH208
+
+    forged = f"{PYTHON} -I -S forge.py; kill -9 $$"
+    return not anyio.run(ask, forged, "make") and anyio.run(ask, f"{own}; make")
+
+
 HOST: dict[str, Callable[[], bool]] = {
     "env-010": _dotenv,
     "env-012": _argument,
@@ -277,6 +305,7 @@ HOST: dict[str, Callable[[], bool]] = {
     "env-018": _error,
     "env-019": _home_is_masked,
     "env-020": _first_process,
+    "env-021": _handed_on,
 }
 
 

@@ -2,10 +2,11 @@
 
 A separate program that needs only the standard library: ``python3 -I -S -c SOURCE PATH PORT FILTER
 COMMAND...``. It listens on a port, starts the command, forwards, and ends with the command's exit
-code. The command runs under the system call filter from the descriptor FILTER (-1 for none). It
-cannot open UNIX sockets, so it cannot forward itself. The bridge is not under the filter, so it
-prevents other processes from writing to its memory. In a sandbox it is process 1: every other
-process there is under the filter.
+code. If another command has the port, it takes a free one, and changes the proxy variables. The
+command runs under the system call filter from the descriptor FILTER (-1 for none). It cannot open
+UNIX sockets, so it cannot forward itself. The bridge is not under the filter, so it prevents other
+processes from writing to its memory. In a sandbox it is process 1: every other process there is
+under the filter.
 """
 
 from __future__ import annotations
@@ -86,6 +87,19 @@ def exec_command(command: tuple[str, ...], program: bytes, listener: socket.sock
     os.execvp(command[0], command)  # noqa: S606  the command is what it is for
 
 
+def listen(port: int) -> socket.socket:
+    """Listen on a port, or on a free one. Then the variables that name the port are changed."""
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=64)
+    except OSError:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    place = "http://127.0.0.1:{}".format
+    for name, value in os.environ.items():
+        if value == place(port):
+            os.environ[name] = place(listener.getsockname()[1])
+    return listener
+
+
 def close_all_but(kept: int) -> None:
     """Close every other descriptor: the output of the command ends only when all are closed."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -110,7 +124,7 @@ def main(path: str, port: str, descriptor: str, *command: str) -> None:
     if int(descriptor) >= 0:
         with os.fdopen(int(descriptor), "rb") as file:
             program = file.read(_MAX_FILTER_BYTES)
-    listener = socket.create_server(("127.0.0.1", int(port)), backlog=64)
+    listener = listen(int(port))
     child = os.fork() or exec_command(command, program, listener)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # process 1 ignores the other signals already
     close_all_but(listener.fileno())

@@ -235,8 +235,11 @@ def bridge() -> str:
 
 
 def proxy_variables(port: int) -> dict[str, str]:
-    """Return the variables that make programs in a sandbox use the bridge at a port."""
+    """Return the variables that make programs in a sandbox use the bridge at a port.
+
+    They reach each other directly: the proxy allows no local host.
+    """
     place = f"http://127.0.0.1:{port}"
     names = ("http_proxy", "https_proxy", "all_proxy")
     lower, upper = dict.fromkeys(names, place), dict.fromkeys(map(str.upper, names), place)
-    return lower | upper | {"no_proxy": ""}
+    return lower | upper | dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Final
 
 from handrail import HandrailError
@@ -42,8 +43,23 @@ QUIET: Final = {
     **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
 """Commands are non-interactive: no pager, no editor, no prompt, no color."""
+OFFLINE: Final = {
+    "BUNDLE_RETRY": "0",
+    "CARGO_NET_RETRY": "0",
+    "COMPOSER_DISABLE_NETWORK": "1",
+    "NPM_CONFIG_AUDIT": "false",
+    "NPM_CONFIG_FETCH_RETRIES": "0",
+    "NPM_CONFIG_FUND": "false",
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "YARN_HTTP_RETRY": "0",
+}
+"""Without a network, package managers fail at once: they do not try again, for a minute or more."""
 _FOLDERS: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """The PATH of a command if no folder of the application's PATH can be trusted."""
+_PYTHONS: Final = re.compile(r"python|pip|pydoc|[Aa]ctivate")
 _INHERITED: Final = ("HOME", "LANG", "LOGNAME", "TZ", "USER")
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _STEERS: Final = (
@@ -53,6 +69,10 @@ _STEERS: Final = (
     r"|WGETRC|BROWSER|CC|CDPATH|CI|CXX|EDITOR|ENV|GLOBIGNORE|HOME|IFS|JAVA_TOOL_OPTIONS"
     r"|JDK_JAVA_OPTIONS|MAKEFLAGS|MANPAGER|NODE_OPTIONS|NODE_PATH|PAGER|PATH|PROMPT_COMMAND|PS[0-4]"
     r"|RIPGREP_CONFIG_PATH|SHELL|SHELLOPTS|TERM|TMPDIR|VISUAL"
+    r"|(ANSIBLE|BUN|BUNDLE|CCACHE|CMAKE|COMPOSER|CONDA|COVERAGE|DENO|DOTNET|ERL|GEM|HG|JAVA|JUPYTER|MESON|MYPY"
+    r"|NUGET|PDM|POETRY|PNPM|PYTEST|RUBYGEMS|RUFF|RUSTUP|SCCACHE|TOX|UV|VIRTUALENV|YARN)_.*"
+    r"|.*(FLAGS|OPTIONS|OPTS|_LAUNCHER|_HOOKS?|_PLUGINS?|_STARTUP|_WRAPPER)|AR|AS|GNUPGHOME|GOBIN|GOCACHEPROG"
+    r"|GOPATH|GOROOT|GOWORK|HGRCPATH|MAGIC|NM|ZDOTDIR"
 )
 """Variables that make some program run or load something else."""
 _OPENS: Final = (
@@ -72,33 +92,88 @@ def _compile(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def base_variables(root: str, *, temporary: str, shell: str) -> dict[str, str]:
-    """Return the variables of every command, with the few safe ones of your application."""
+def base_variables(
+    root: str, *, temporary: str, shell: str, offline: bool, own: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the variables of every command, with the few safe ones of your application.
+
+    ``own`` has the program folders of the workspace that come first in PATH.
+    """
     token = _compile(_OPENS)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     inherited |= {
         name: value for name, value in os.environ.items() if re.fullmatch(r"LC_[A-Z]+", name)
     }
+    python = next((folder for folder in own if folder.endswith("/bin")), "")
     return {
         "HOME": "/",
         "LANG": "C.UTF-8",
         **{name: value for name, value in inherited.items() if not token.search(value)},
-        "PATH": os.pathsep.join(program_folders(root)),
+        "PATH": os.pathsep.join([*own, *program_folders(root)]),
         "SHELL": shell,
         "TMPDIR": temporary,
+        **({"VIRTUAL_ENV": python.removesuffix("/bin")} if python else {}),
         **QUIET,
+        **(OFFLINE if offline else {}),
     }
 
 
 def program_folders(root: str) -> list[str]:
     """Return the folders of PATH that no command can write: absolute, outside the workspace."""
-    listed = dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))
     trusted = [
         folder
-        for folder in listed
+        for folder in _listed_folders()
         if folder.startswith("/") and not is_beneath(os.path.realpath(folder), root)
     ]
     return trusted or list(_FOLDERS)
+
+
+def find_own_folders(root: str) -> list[str]:
+    """Return the program folders of the workspace that commands use if they cannot write them.
+
+    These are `.venv/bin`, and from the application's PATH those of its `VIRTUAL_ENV` and of
+    `node_modules`. A folder that a link leads to is not used: a command could replace the link.
+    """
+    listed = _listed_folders()
+    active = os.environ.get("VIRTUAL_ENV", "").rstrip("/")
+    wanted = [f"{active}/bin"] if active and f"{active}/bin" in listed else []
+    wanted += [f"{root}/.venv/bin"]
+    wanted += [folder for folder in listed if folder.endswith("/node_modules/.bin")]
+    return [
+        folder
+        for folder in dict.fromkeys(wanted)
+        if is_beneath(folder, root)
+        and os.path.realpath(folder) == folder
+        and os.path.isdir(folder)  # noqa: PTH112  before every command
+        and (folder in listed or not _replaces_programs(folder, Path(folder).stat().st_mtime_ns))
+    ]
+
+
+def _listed_folders() -> list[str]:
+    return list(dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)))
+
+
+@lru_cache
+def _replaces_programs(folder: str, _changed_at: int) -> bool:
+    """Return whether a folder that is not in PATH has programs of the system, such as `ls`.
+
+    Rules allow those by name. Python's own programs, and scripts, are what it is there for.
+    """
+    return any(
+        _is_compiled(f"{system}/{entry.name}")
+        for entry in Path(folder).iterdir()
+        if not _PYTHONS.match(entry.name)
+        for system in _FOLDERS
+    )
+
+
+def _is_compiled(path: str) -> bool:
+    """Return whether a file is a compiled program."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  there are many
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def check_variables(variables: Mapping[str, str]) -> dict[str, str]:

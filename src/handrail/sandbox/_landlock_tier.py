@@ -50,6 +50,9 @@ class LandlockTier:
 
     hosts: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
+    own_folders: tuple[str, ...] = ()
+    """None of the workspace: commands can write all of them."""
+    shares_loopback = False
 
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         if network:
@@ -62,7 +65,7 @@ class LandlockTier:
         require_markable()
         self._setup = setup
         self._temporary = setup.make_folder("tmp")
-        self._variables = setup.visible_variables(self._temporary)
+        self._variables = setup.visible_variables(self._temporary, offline=True)
         self._ruleset: _Ruleset | None = None
 
     def report(self) -> Report:
@@ -79,7 +82,8 @@ class LandlockTier:
             opening = script.wait_for_line(gate.theirs) + (
                 script.open_notes(notes_pipe.theirs) if notes_pipe else ""
             )
-            words = script.argv(self._setup.shell, command, self._setup.limits, opening=opening)
+            text = script.encode(command, self._setup.limits, opening=opening)
+            words = script.argv(self._setup.shell, pipes.file(text))
             environment = {**self._git_variables(), **self._variables, **variables}
             process = self._spawn(
                 lambda: popen(

@@ -81,6 +81,16 @@ class Sandbox:
         self.writable = setup.written[1:]
         self.protected = self._tier.protected
 
+    @property
+    def own_programs(self) -> tuple[str, ...]:
+        """The folders of the workspace that come first in PATH, as of now, such as `.venv/bin`."""
+        return tuple(folder[len(self.root) + 1 :] for folder in self._tier.own_folders)
+
+    @property
+    def shares_loopback(self) -> bool:
+        """Whether a command can reach a server that another one started."""
+        return self._tier.shares_loopback
+
     def report(self) -> Report:
         """Return what the sandbox enforces, and what it does not."""
         return self._tier.report()

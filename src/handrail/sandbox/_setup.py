@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,18 +85,36 @@ class Setup:
         """Return the real paths that no command can read, as of now."""
         return find_secrets(self._named, self.written)
 
-    def find_protected(self) -> ProtectedPaths:
-        """Return what to protect in the workspace, as of now."""
-        return find_protected(self.root, self.opened, self.find_secrets(), self.paths_to_keep())
+    def find_protected(self, own: Iterable[str] = ()) -> ProtectedPaths:
+        """Return what to protect in the workspace, as of now, with its program folders."""
+        kept = {*self.paths_to_keep(), *(folder.removesuffix("/bin") for folder in own)}
+        kept.discard(f"{self.root}/.venv")  # protected by its name
+        return find_protected(self.root, self.opened, self.find_secrets(), sorted(kept))
+
+    def find_own_folders(self) -> list[str]:
+        """Return the program folders of the workspace that commands use, as of now.
+
+        They must be read-only for commands, and so must the environment around a `bin`.
+        """
+        opened = [f"{self.root}/{path}" for path in self.opened]
+        return [
+            folder
+            for folder in environment.find_own_folders(self.root)
+            if not any(is_beneath(folder, path) or is_beneath(path, folder) for path in opened)
+        ]
 
     def paths_to_keep(self) -> list[str]:
         """Return the real paths in the workspace that must stay unchanged, as of now."""
         return find_kept(self.root, self._kept)
 
-    def visible_variables(self, temporary: str) -> dict[str, str]:
+    def visible_variables(
+        self, temporary: str, *, offline: bool, own: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Return the environment variables of every command."""
         return {
-            **environment.base_variables(self.root, temporary=temporary, shell=self.shell),
+            **environment.base_variables(
+                self.root, temporary=temporary, shell=self.shell, offline=offline, own=own
+            ),
             **self.variables,
         }
 

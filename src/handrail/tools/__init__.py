@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from handrail.tools._files.replace import undo
     from handrail.tools._files.workspace import Workspace
     from handrail.tools._files.write import write
-    from handrail.tools._outline import ToolSummary, outline
+    from handrail.tools._outline import ToolSummary, list_missing_tools, outline
     from handrail.tools._search.glob import glob
     from handrail.tools._search.grep import grep
     from handrail.tools._shell.bash import bash
@@ -34,6 +34,7 @@ else:
         "glob": "_search.glob",
         "grep": "_search.grep",
         "hide_denied": "_coding",
+        "list_missing_tools": "_outline",
         "outline": "_outline",
         "read": "_files.read",
         "read_job": "_shell.jobs",
@@ -60,6 +61,7 @@ __all__ = [
     "glob",
     "grep",
     "hide_denied",
+    "list_missing_tools",
     "outline",
     "read",
     "read_job",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from handrail import READ, Access, Call, CheckedCall, Deny, Spec, Toolset
@@ -11,13 +12,14 @@ from handrail.tools._edit.edit import edit
 from handrail.tools._files.read import read
 from handrail.tools._files.workspace import Workspace
 from handrail.tools._files.write import write
-from handrail.tools._outline import outline
+from handrail.tools._outline import list_missing_tools, outline
 from handrail.tools._search.glob import glob
 from handrail.tools._search.grep import grep
 from handrail.tools._shell.bash import bash
 from handrail.tools._shell.jobs import Jobs, read_job, stop_job
 from handrail.tools._web.web_fetch import web_fetch
 
+log = logging.getLogger("handrail")
 _READ_SPEC = Spec(
     name="read",
     description="Read a file.",
@@ -33,9 +35,13 @@ def coding_tools(
 
     Commands run in ``sandbox``, by default a new one for the workspace. Raises SandboxUnavailable
     if no sandbox works; pass ``without=["bash"]`` to do without commands. web_fetch needs the
-    extra ``handrail[web]``, and is omitted without it.
+    extra ``handrail[web]``, and is omitted without it; the log and ``list_missing_tools`` say so.
     """
+    without = set(without)
     names = {entry.name for entry in outline(without=without)}
+    for name, extra in list_missing_tools().items():
+        if name not in without:
+            log.warning("the tool %r is omitted: install handrail[%s]", name, extra)
     tools = [read(workspace), write(workspace), edit(workspace), glob(workspace), grep(workspace)]
     if "bash" in names:
         jobs = Jobs()

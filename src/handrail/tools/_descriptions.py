@@ -49,7 +49,8 @@ READ_JOB_DESCRIPTION = """\
 Read the output of a background job, and whether it is still running.
 
 Use it for jobs that bash started with background; bash itself returns the output of other \
-commands. With wait_ms it returns at the first new output after since, or when the job ends."""
+commands. It returns what you have not read yet: at once, or with wait_ms when the job ends, when \
+a line has the text of until, or after that time."""
 
 STOP_JOB_DESCRIPTION = """\
 Stop a background job and every process it started.
@@ -73,8 +74,12 @@ class CommandFacts:
     """The names in the workspace that commands cannot write."""
     has_loopback: bool = True
     """Whether a command can open sockets on its own localhost."""
-    keeps_folder: bool = False
-    """Whether ``cd`` may last from one command to the next."""
+    shares_loopback: bool = True
+    """Whether a command can reach a server that another one started."""
+    own_programs: Sequence[str] = ()
+    """The folders of the workspace that come first in PATH."""
+    has_own_python: bool = False
+    """Whether the workspace has a Python environment, in PATH or not."""
     has_jobs: bool = True
     """Whether a command can run in the background."""
     root: str = ""
@@ -88,23 +93,33 @@ class CommandFacts:
 
 def describe_bash(facts: CommandFacts) -> str:
     """Return the description of ``bash`` with these facts."""
-    folder = "Each command starts in the workspace: cd does not last. " * (not facts.keeps_folder)
     jobs = "; use background to keep one running" * facts.has_jobs
     return (
         "Run a bash command in the workspace and return its output and exit code.\n\n"
         "Use it for builds, tests, git and other programs. To read, change or search files, use "
-        f"read, edit, write, glob and grep. {folder}Exported variables last, except PATH and "
-        "similar. Calls of one turn run in order. "
-        f"{_describe_network(facts)} {_describe_writable(facts)} No stdin: no prompts, editors or "
-        f"pagers. Processes started with & are killed when the command ends{jobs}. Output over "
-        "30,000 characters is truncated."
+        "read, edit, write, glob and grep. The folder (cd) and exported variables last, except "
+        "PATH and similar. Calls of one turn run in order and start in the same folder. "
+        f"{_describe_programs(facts)}{_describe_network(facts)} {_describe_writable(facts)} No "
+        f"stdin: no prompts, editors or pagers. Processes started with & are killed when the "
+        f"command ends{jobs}. Output over 30,000 characters is truncated."
     )
+
+
+def _describe_programs(facts: CommandFacts) -> str:
+    if facts.own_programs:
+        verb = "is" if len(facts.own_programs) == 1 else "are"
+        return f"{join_words(facts.own_programs)} {verb} first in PATH. "
+    return ".venv/bin is not in PATH: use .venv/bin/python. " * facts.has_own_python
 
 
 def _describe_network(facts: CommandFacts) -> str:
     if not facts.has_loopback:
         return "No network, not even localhost."
     hosts = describe_hosts(facts.network)
+    if facts.shares_loopback:
+        only = f"Network access only to {describe_hosts(('localhost', *facts.network))}."
+        access = only if hosts else "No network access, except to localhost."
+        return access + " Commands reach the servers of jobs at localhost." * facts.has_jobs
     access = f"Network access only to {hosts}" if hosts else "No network access"
     return (
         f"{access}. Each command has its own localhost: start a server and call it in one command."

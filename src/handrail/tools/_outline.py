@@ -36,6 +36,16 @@ class ToolSummary(NamedTuple):
     exposure: Exposure = Exposure.DIRECT
 
 
+def list_missing_tools() -> dict[str, str]:
+    """Return the coding tools that are left out, each with the extra that it needs."""
+    needs = {"web_fetch": ("web", ("httpcore2", "html_to_markdown"))}
+    return {
+        name: extra
+        for name, (extra, packages) in needs.items()
+        if any(find_spec(package) is None for package in packages)
+    }
+
+
 def outline(*, without: Iterable[str] = (), network: Sequence[str] = ()) -> tuple[ToolSummary, ...]:
     """Return a summary of what ``coding_tools`` makes, sorted by name, without making the tools.
 
@@ -44,8 +54,7 @@ def outline(*, without: Iterable[str] = (), network: Sequence[str] = ()) -> tupl
     omitted = set(without)
     if "bash" in omitted:
         omitted |= {"read_job", "stop_job"}
-    if any(find_spec(package) is None for package in ("httpcore2", "html_to_markdown")):
-        omitted.add("web_fetch")
+    omitted |= list_missing_tools().keys()
     bash = ToolSummary("bash", DESTROY, describe_bash(CommandFacts(network=network)))
     return tuple(summary for summary in (bash, *_OTHERS) if summary.name not in omitted)
 

@@ -394,6 +394,14 @@ def test_a_model_of_the_workspace_that_its_settings_name_must_be_trusted(
     assert handrail("run", "Go", *MODEL, env=env).exit == 0  # the command line is the user's word
 
 
+def test_a_command_starts_in_the_folder_that_the_last_one_left(handrail: Handrail) -> None:
+    (handrail.workspace / "web").mkdir()
+    steps = ("[bash('cd web', 'c1')]", "[bash('touch here', 'c2')]", "'Done.'")
+    ran = handrail("run", *scripted(handrail, *steps), "Go", "--mode", "open", "-q")
+
+    assert (ran.exit, (handrail.workspace / "web/here").exists()) == (0, True)
+
+
 DENIED = """[
     'Let me see.',
     write('a.txt', 'c1'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -414,3 +415,14 @@ def test_a_workspace_is_where_c_says(handrail: Handrail, tmp_path: Path) -> None
     assert handrail("tools", "list", "-C", str(there), "-t", "notes.py").exit == 0
     assert handrail("tools", "list", "-t", "notes.py").exit == 2
     assert os.listdir(handrail.workspace) == []  # noqa: PTH208  nothing was written
+
+
+@pytest.mark.parametrize("without", [[], ["--without", "web_fetch"]])
+def test_a_tool_that_needs_an_extra_is_named(
+    handrail: Handrail, monkeypatch: pytest.MonkeyPatch, without: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "html_to_markdown", None)
+    ran = handrail("tools", "call", "glob", "pattern=*", *without)
+    named = "the tool web_fetch is not available: pip install 'handrail[web]'\n"
+
+    assert (ran.exit, ran.err.count(named)) == (0, 0 if without else 1)

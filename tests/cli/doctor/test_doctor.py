@@ -119,7 +119,7 @@ ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
                           enforced: in the home folder, only what tools need can be read; masked files cannot (mounts)
                           enforced: other processes are invisible; those of a command end with it (process namespace)
-                          enforced: no sockets except on the command's own loopback (network namespace, filter)
+                          enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
                           enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
                           enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
                           not enforced: files outside the home folder can be read
@@ -252,6 +252,19 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def put(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
     (folder / name).chmod(0o755)
+
+
+def test_a_tool_that_is_left_out_is_named(
+    handrail: Handrail, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handrail("doctor")
+    remove(site, "html_to_markdown")
+    monkeypatch.setitem(sys.modules, "html_to_markdown", None)
+    ran = looked(handrail)
+
+    assert settled(handrail, str(check(ran, "extra-web"))) == snapshot(
+        "{'status': 'warn', 'found': 'html-to-markdown missing, httpcore2 N', 'remedy': \"pip install 'handrail[web]'\", 'details': ['the tool web_fetch is not available']}"
+    )
 
 
 def test_programs_that_are_missing_are_told_and_what_is_done_without_them(

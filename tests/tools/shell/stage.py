@@ -7,16 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from handrail import Call, Executor, Hook, Result, Toolset
+import anyio
+
+from handrail import Call, Executor, Result, Toolset
 from handrail.sandbox import Sandbox
-from handrail.tools import Shell, bash
+from handrail.tools import bash
 
 
 def executor(root: Path, **options: Any) -> Executor:
-    """An executor with bash alone; what a shell keeps is kept, if there is one."""
-    shell: Shell | None = options.get("shell")
-    tools = Toolset(bash(Sandbox(root), **options))
-    return Executor(tools, hooks=[Hook(before=shell.before)] if shell else [])
+    """An executor with bash alone."""
+    return Executor(Toolset(bash(Sandbox(root), **options)))
 
 
 async def run(one: Executor, command: str, **args: Any) -> Result:
@@ -46,3 +46,9 @@ def alive(tag: str) -> list[int]:
             if tag.encode() in line:
                 found.append(int(entry.name))
     return found
+
+
+async def begun(tag: str, many: int = 1) -> None:
+    """Waits until so many processes have a text in their command line."""
+    while len(alive(tag)) < many:  # noqa: ASYNC110  nobody tells
+        await anyio.sleep(0.01)

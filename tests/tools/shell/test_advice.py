@@ -247,3 +247,57 @@ def test_no_line_is_dear_to_read(unit: str) -> None:
     assert isinstance(
         find_advice(line[:4_000], line[:20_000], 1) + describe_wait(line[:4_000]), str
     )
+
+
+UNREACHED = {
+    "curl -s https://a.org": (6, ""),
+    "curl -s https://a.org/x": (22, ""),
+    "wget -q https://a.org": (4, ""),
+    "cd x; pip install y": (1, "ERROR: No matching distribution found for y\n"),
+    "curl http://localhost:8000": (
+        7,
+        "curl: (7) Failed to connect to localhost port 8000 after 0 ms: Couldn't connect to server",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", UNREACHED)
+def test_a_host_that_cannot_be_reached_has_a_reason(command: str) -> None:
+    code, output = UNREACHED[command]
+    none, some = CommandFacts(), CommandFacts(network=["b.org"], shares_loopback=False)
+    without = CommandFacts(has_loopback=False, shares_loopback=False)
+    expected = {
+        "curl -s https://a.org": snapshot(
+            [
+                "No network access. Work offline, or tell the user which host you need.",
+                "Only b.org can be reached. Tell the user if you need another host.",
+                "No network access. Work offline, or tell the user which host you need.",
+            ]
+        ),
+        "curl -s https://a.org/x": snapshot(["", "", ""]),
+        "wget -q https://a.org": snapshot(
+            [
+                "No network access. Work offline, or tell the user which host you need.",
+                "Only b.org can be reached. Tell the user if you need another host.",
+                "No network access. Work offline, or tell the user which host you need.",
+            ]
+        ),
+        "cd x; pip install y": snapshot(
+            [
+                "No network access. Work offline, or tell the user which host you need.",
+                "",
+                "No network access. Work offline, or tell the user which host you need.",
+            ]
+        ),
+        "curl http://localhost:8000": snapshot(
+            [
+                "",
+                "Each command has its own localhost: start the server and call it in one command.",
+                "",
+            ]
+        ),
+    }
+
+    assert [
+        find_advice(command, output, code, facts) for facts in (none, some, without)
+    ] == expected[command]

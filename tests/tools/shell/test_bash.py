@@ -18,7 +18,7 @@ from handrail import Call, Executor, FailureKind, Toolset
 from handrail.events import Finished, Progressed
 from handrail.sandbox import Sandbox
 from handrail.tools import Jobs, Shell, bash
-from tools.shell.stage import alive, executor, run, timeless, told
+from tools.shell.stage import alive, begun, executor, run, timeless, told
 
 pytestmark = pytest.mark.anyio
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
@@ -32,7 +32,7 @@ async def test_a_model_is_told_how_to_use_it(tmp_path: Path) -> None:
             """\
 Run a bash command in the workspace and return its output and exit code.
 
-Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. Each command starts in the workspace: cd does not last. Exported variables last, except PATH and similar. Calls of one turn run in order. No network access. Each command has its own localhost: start a server and call it in one command. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends. Output over 30,000 characters is truncated.\
+Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends. Output over 30,000 characters is truncated.\
 """,
             {
                 "type": "object",
@@ -44,7 +44,7 @@ Use it for builds, tests, git and other programs. To read, change or search file
                     },
                     "restart": {
                         "type": "boolean",
-                        "description": "Reset what earlier commands left, such as exported variables.",
+                        "description": "Reset the folder and variables that earlier commands left.",
                         "default": False,
                     },
                     "timeout_ms": {
@@ -67,7 +67,7 @@ async def test_with_jobs_a_command_may_run_in_the_background(tmp_path: Path) -> 
     assert spec.description == snapshot("""\
 Run a bash command in the workspace and return its output and exit code.
 
-Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. Each command starts in the workspace: cd does not last. Exported variables last, except PATH and similar. Calls of one turn run in order. No network access. Each command has its own localhost: start a server and call it in one command. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends; use background to keep one running. Output over 30,000 characters is truncated.\
+Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Commands reach the servers of jobs at localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends; use background to keep one running. Output over 30,000 characters is truncated.\
 """)
     assert spec.input_schema["properties"]["background"] == snapshot(
         {
@@ -128,7 +128,7 @@ two
 [exit code 0, N s]\
 """),
     "set -euxo pipefail; echo traced": snapshot("""\
-++ echo traced
++++ echo traced
 traced
 [exit code 0, N s]\
 """),
@@ -218,7 +218,7 @@ async def test_a_cancelled_call_leaves_nothing_behind(tmp_path: Path, by: str) -
             async for event in events:
                 if isinstance(event, Progressed):
                     break
-            assert alive(tag)
+            await begun(tag)
             if by == "the executor":
                 one.cancel()
             else:
@@ -314,22 +314,44 @@ async def test_a_hundred_commands_run_side_by_side(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 100  # noqa: PTH208
 
 
-async def test_without_a_shell_variables_last_and_the_folder_does_not(tmp_path: Path) -> None:
+async def test_the_folder_and_variables_last_until_a_restart(tmp_path: Path) -> None:
     async with executor(tmp_path) as one:
         await run(one, "mkdir a; cd a; export KEPT=1")
-        text = timeless((await run(one, "echo ${KEPT-gone}; [ -d a ] && echo root")).text)
+        text = timeless((await run(one, "echo ${KEPT-gone}; basename $PWD")).text)
         forgotten = (await one.run(Call("bash", {"restart": True}, "c2"))).text
+        after = timeless((await run(one, "echo ${KEPT-gone}; [ -d a ] && echo root")).text)
 
-    assert [text, forgotten] == snapshot(
+    assert [text, forgotten, after] == snapshot(
         [
             """\
 1
+a
+[exit code 0, N s, folder a]\
+""",
+            "The folder and variables of earlier commands were reset.",
+            """\
+gone
 root
 [exit code 0, N s]\
 """,
-            "The folder and variables of earlier commands were reset.",
         ]
     )
+
+
+async def test_a_program_list_shows_programs_and_not_how_they_are_started(tmp_path: Path) -> None:
+    async with executor(tmp_path) as one:
+        text = (await run(one, "ps -eo args= | grep -v 'ps -eo'; : a-word-of-the-line")).text
+
+    assert "a-word-of-the-line" not in text
+    assert max(map(len, text.splitlines())) < 200
+
+
+async def test_lines_of_a_command_are_counted_from_one(tmp_path: Path) -> None:
+    assert await told(tmp_path, "nope\nsecond") == snapshot("""\
+bash: line 1: nope: command not found
+bash: line 2: second: command not found
+[exit code 127, N s]\
+""")
 
 
 FLOOD = """

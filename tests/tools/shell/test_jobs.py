@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 from handrail import Call, Executor, Toolset
 from handrail.sandbox import Sandbox
 from handrail.tools import Jobs, ScanReport, SuspiciousFile, bash, read_job, stop_job
-from tools.shell.stage import alive, timeless
+from tools.shell.stage import alive, begun, timeless
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def test_a_model_is_told_how_to_read_and_to_stop_jobs() -> None:
                 """\
 Read the output of a background job, and whether it is still running.
 
-Use it for jobs that bash started with background; bash itself returns the output of other commands. With wait_ms it returns at the first new output after since, or when the job ends.\
+Use it for jobs that bash started with background; bash itself returns the output of other commands. It returns what you have not read yet: at once, or with wait_ms when the job ends, when a line has the text of until, or after that time.\
 """,
                 {
                     "type": "object",
@@ -67,12 +67,17 @@ Use it for jobs that bash started with background; bash itself returns the outpu
                         "job": {"type": "integer", "description": "Number of the job."},
                         "since": {
                             "type": "integer",
-                            "description": "Byte offset to start at, from the last result; 0 for the beginning.",
-                            "default": 0,
+                            "description": "Byte offset to start at; -1 for what you have not read yet.",
+                            "default": -1,
+                        },
+                        "until": {
+                            "type": "string",
+                            "description": 'Text that ends the wait, such as "Listening on".',
+                            "default": "",
                         },
                         "wait_ms": {
                             "type": "integer",
-                            "description": "Milliseconds to wait for new output or the end, at most 30000.",
+                            "description": "Milliseconds to wait for the end of the job, at most 600000.",
                             "default": 0,
                         },
                     },
@@ -102,7 +107,7 @@ async def test_a_job_is_started_read_and_stopped(tmp_path: Path) -> None:
     async with agent(tmp_path) as call:
         started = await call.start(f"echo ready; sleep {tag}")
         read = await call("read_job", job=1, since=6)
-        assert alive(tag)
+        await begun(tag)
         stopped = await call("stop_job", job=1)
         assert not alive(tag)
         after = [await call("read_job", job=1), await call("stop_job", job=1)]
@@ -120,7 +125,7 @@ ready
 """,
             "Job 1 was stopped, with every process it started.",
             """\
-ready
+(no new output)
 [job 1, stopped after N s. Next: since=6.]\
 """,
             "Job 1 had already ended: stopped after N s.",
@@ -137,37 +142,84 @@ bash: line 1: no-such-server: command not found
 """)
 
 
-async def test_a_read_waits_for_more_or_for_the_end(tmp_path: Path) -> None:
-    command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two; until [ -e end ]; do sleep 0.01; done; exit 3"
+async def test_a_read_waits_for_the_end_or_a_text_or_the_time(tmp_path: Path) -> None:
+    command = (
+        "echo one; until [ -e go ]; do sleep 0.01; done; echo two; printf 'thr'; sleep 0.1; "
+        "echo ee; until [ -e end ]; do sleep 0.01; done; echo four; exit 3"
+    )
     async with agent(tmp_path) as call:
         await call.start(command)
+        while "one" not in await call("read_job", job=1, since=0):
+            pass
+        nothing = await call("read_job", job=1, wait_ms=50, until="one")
         (tmp_path / "go").touch()
-        more = await call("read_job", job=1, since=4, wait_ms=20_000)
-        nothing = await call("read_job", job=1, since=8, wait_ms=50)
+        text = await call("read_job", job=1, wait_ms=60_000, until="three")
         (tmp_path / "end").touch()
-        end = await call("read_job", job=1, since=8, wait_ms=20_000)
-        late = await call("read_job", job=1, since=8, wait_ms=20_000)
+        end = await call("read_job", job=1, wait_ms=60_000, until="one")
+        late = await call("read_job", job=1, wait_ms=60_000)
+        again = await call("read_job", job=1, since=4)
 
-    assert [more, nothing, end, late] == snapshot(
+    assert [nothing, text, end, late, again] == snapshot(
         [
             """\
+(no new output)
+[job 1, running for N s. Next: since=4.]\
+""",
+            """\
 two
-[job 1, running for N s. Next: since=8.]\
+three
+[job 1, running for N s. Next: since=14.]\
+""",
+            """\
+four
+[job 1, exit code 3 after N s. Next: since=19.]\
 """,
             """\
 (no new output)
-[job 1, running for N s. Next: since=8.]\
+[job 1, exit code 3 after N s. Next: since=19.]\
 """,
             """\
-(no new output)
-[job 1, exit code 3 after N s. Next: since=8.]\
-""",
-            """\
-(no new output)
-[job 1, exit code 3 after N s. Next: since=8.]\
+two
+three
+four
+[job 1, exit code 3 after N s. Next: since=19.]\
 """,
         ]
     )
+
+
+async def test_a_text_that_came_before_the_first_read_is_not_awaited(tmp_path: Path) -> None:
+    async with agent(tmp_path) as call:
+        await call.start("echo ready; sleep 300")
+        with anyio.fail_after(30):
+            text = await call("read_job", job=1, wait_ms=60_000, until="ready")
+
+    assert text.splitlines()[0] in ("(no new output)", "ready")
+
+
+async def test_a_build_that_prints_all_the_time_is_read_with_one_call(tmp_path: Path) -> None:
+    async with agent(tmp_path) as call:
+        await call.start("sleep 1; for i in {1..50}; do echo module $i; sleep 0.02; done")
+        text = await call("read_job", job=1, wait_ms=120_000)
+
+    assert text.splitlines() == [
+        *(f"module {number}" for number in range(1, 51)),
+        "[job 1, exit code 0 after N s. Next: since=491.]",
+    ]
+
+
+async def test_a_command_reaches_the_server_of_a_job(tmp_path: Path) -> None:
+    (tmp_path / "page").write_text("served\n", encoding="utf-8")
+    server = "import http.server as s; s.test(s.SimpleHTTPRequestHandler, port=8765)"
+    async with agent(tmp_path, sandbox=Sandbox(tmp_path, tier="bubblewrap")) as call:
+        await call.start(f"python3 -u -c '{server}'")
+        await call("read_job", job=1, wait_ms=60_000, until="Serving")  # shown already, or not
+        text = await call("bash", command="curl -sS http://127.0.0.1:8765/page")
+
+    assert text == snapshot("""\
+served
+[exit code 0, N s]\
+""")
 
 
 async def test_other_calls_run_beside_a_job(tmp_path: Path) -> None:
@@ -181,10 +233,8 @@ async def test_other_calls_run_beside_a_job(tmp_path: Path) -> None:
 async def test_output_comes_in_pages_and_the_oldest_is_dropped(tmp_path: Path) -> None:
     async with agent(tmp_path, Jobs(max_output_bytes=30_000)) as call:
         await call.start("seq 30000")
-        first = await call("read_job", job=1, wait_ms=20_000)
-        while "running" in first:
-            first = await call("read_job", job=1, wait_ms=20_000, since=10**9)
-        pages = [await call("read_job", job=1, since=-5)]
+        await call("read_job", job=1, wait_ms=60_000)
+        pages = [await call("read_job", job=1, since=0)]
         while "There is more" in pages[-1]:
             since = int(pages[-1].rpartition("since=")[2].partition(".")[0])
             pages.append(await call("read_job", job=1, since=since))
@@ -207,21 +257,19 @@ async def test_a_page_ends_with_a_line_or_at_least_with_a_character(tmp_path: Pa
         ]
         texts.append(await call("read_job", job=1, since=2))
         (tmp_path / "go").touch()
-        texts.append(await call("read_job", job=1, since=3, wait_ms=1))
-        while "running" in texts[-1]:
-            texts[-1] = await call("read_job", job=1, since=100, wait_ms=20_000)
-        texts[-1] = await call("read_job", job=1, since=2)
+        texts.append(await call("read_job", job=1, wait_ms=60_000))
 
     assert texts == snapshot(
         [
             """\
 Job 1 is running. Output so far:
 a
+b
 [job 1, running for N s. Next: since=2.]\
 """,
             """\
 b
-[job 1, running for N s. Next: since=3.]\
+[job 1, running for N s. Next: since=2.]\
 """,
             """\
 bé
@@ -268,7 +316,7 @@ async def test_no_job_is_left_when_all_ends(tmp_path: Path) -> None:
     tag = f"3{uuid4().int % 10**8}"
     async with agent(tmp_path) as call:
         await call.start(f"trap '' TERM; setsid nohup sleep {tag} & sleep {tag}")
-        assert len(alive(tag)) > 1
+        await begun(tag, 2)
 
     assert alive(tag) == []
 
@@ -290,7 +338,7 @@ async def test_a_job_ends_with_whatever_ends_first(tmp_path: Path, way: str) -> 
     jobs = Jobs()
     async with Executor(Toolset(bash(Sandbox(tmp_path), jobs=jobs))) as executor:
         await Agent(executor).start(f"setsid sleep {tag} & sleep {tag}")
-        assert alive(tag)
+        await begun(tag)
         if way == "the jobs":
             await jobs.end()
             assert not alive(tag)
@@ -310,8 +358,10 @@ async def test_jobs_of_another_executor_go_on(tmp_path: Path) -> None:
             await Agent(first).start(f"sleep {tags[0]}")
             async with Executor(tools) as second:
                 await Agent(second).start(f"sleep {tags[1]}")
+                await begun(tags[1])
 
-            assert [bool(alive(tag)) for tag in tags] == [True, False]
+            await begun(tags[0])
+            assert not alive(tags[1])
 
 
 def test_a_job_goes_on_where_calls_are_made_one_by_one(tmp_path: Path) -> None:

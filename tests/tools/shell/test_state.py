@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from handrail import Call, CheckedCall, Executor, FailureKind, Hook, Result, Spec, Toolset
+from handrail import Call, Executor, FailureKind, Result, Toolset
 from handrail.policy import Rulebook
 from handrail.sandbox import Sandbox
 from handrail.tools import Shell, bash
@@ -34,11 +34,6 @@ def standing(folder: str) -> Shell:
     shell = Shell()
     shell._folder = folder  # noqa: SLF001
     return shell
-
-
-def checked(name: str, args: dict[str, Any]) -> CheckedCall:
-    spec = Spec(name=name, description="", input_schema={})
-    return CheckedCall.recorded(Call(name, args, "c1"), spec, ())
 
 
 async def test_the_folder_and_variables_are_kept_until_a_restart(tmp_path: Path) -> None:
@@ -117,8 +112,8 @@ STAYS = {
     "cd a; kill -9 $$": "no time to note it",
     "cd a; trap - EXIT": "nobody notes it",
     "cd a; exec true": "another program",
-    r"printf '\0/etc\0X=1\0' >&199; trap - EXIT": "a lie about a folder outside",
-    r"printf 'junk' >&199; trap - EXIT": "junk",
+    r"printf '\0/etc\0X=1\0' >&$handrail_fd; trap - EXIT": "a lie about a folder outside",
+    r"printf 'junk' >&$handrail_fd; trap - EXIT": "junk",
 }
 
 
@@ -162,7 +157,7 @@ async def test_forged_notes_break_nothing_and_take_no_time(tmp_path: Path, which
     shell = Shell()
     repeat = 'repeat() { yes "$2" | head -n $1 | tr -d "\\n" | tr @ "\\0"; }'
     [text] = await said(
-        tmp_path, f"{repeat}; {{ {FORGED[which]}; }} >&199; kill -9 $$", shell=shell
+        tmp_path, f"{repeat}; {{ {FORGED[which]}; }} >&$handrail_fd; kill -9 $$", shell=shell
     )
 
     assert text.endswith("[exit code 137 (SIGKILL), N s]")
@@ -197,9 +192,74 @@ async def test_variables_that_steer_programs_are_not_kept(tmp_path: Path) -> Non
     assert dict(shell.variables) == {"FINE": "1"}
 
 
+async def test_a_model_reads_which_of_its_variables_do_not_last(tmp_path: Path) -> None:
+    texts = await said(
+        tmp_path, "export A=1 PATH=$PWD/bin:$PATH", "export TZ=UTC PS1=x; B=2", "true"
+    )
+
+    assert texts == snapshot(
+        [
+            """\
+(no output)
+[PATH does not last: set it in each command where you need it.]
+[exit code 0, N s]\
+""",
+            """\
+(no output)
+[PS1 and TZ do not last: set them in each command where you need them.]
+[exit code 0, N s]\
+""",
+            """\
+(no output)
+[exit code 0, N s]\
+""",
+        ]
+    )
+
+
+async def test_a_program_cannot_write_where_the_shell_notes_what_it_leaves(tmp_path: Path) -> None:
+    """The control is the shell itself, which has the descriptor."""
+    program = (
+        "import os\n"
+        "for fd in range(3, 300):\n"
+        "    try:\n"
+        "        os.write(fd, b'\\0' + os.getcwd().encode() + b'/a\\0GNUMAKEFLAGS=x\\0')\n"
+        "    except OSError:\n"
+        "        pass\n"
+    )
+    (tmp_path / "a").mkdir()
+    (tmp_path / "forge.py").write_text(program, encoding="utf-8")
+    shells = [Shell(), Shell()]
+    await said(tmp_path, "python3 forge.py; kill -9 $$", shell=shells[0])
+    forged = "printf '\\0%s/a\\0NAME=x\\0' $PWD >&$handrail_fd; kill -9 $$  # export NAME"
+    await said(tmp_path, forged, shell=shells[1])
+
+    assert [(one.folder, dict(one.variables)) for one in shells] == [
+        ("", {}),
+        ("a", {"NAME": "x"}),
+    ]
+
+
+async def test_only_variables_that_a_line_exports_by_name_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "settings.sh").write_text(
+        "export GNUMAKEFLAGS=-n FINE=2 ALSO=3\n", encoding="utf-8"
+    )
+    shell = Shell()
+    await said(
+        tmp_path,
+        "export FINE=1; declare -x DECLARED=1",
+        "source ./settings.sh",
+        "set -a; PLAIN=1",
+        "unset DECLARED",
+        shell=shell,
+    )
+
+    assert dict(shell.variables) == {"FINE": "2"}
+
+
 async def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
     shell = Shell()
-    many = "for i in $(seq 1000); do export V$i=$i; done"
+    many = f"export {' '.join(f'V{number}={number}' for number in range(1_000))}"
     big = "export HUGE=$(head -c 100000 /dev/zero | tr '\\0' a) LONG=$(printf 'a%.0s' $(seq 5000))"
     bad = "export BAD=$'\\xff'; env 'A B=1' true"
     await said(tmp_path, f"{bad}; {big}; {many}", shell=shell)
@@ -263,40 +323,34 @@ here
     )
 
 
-async def test_without_the_hook_no_folder_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    shell = Shell()
-    async with Executor(Toolset(bash(Sandbox(tmp_path), shell=shell))) as one:
-        await run(one, "cd a; export KEPT=1")
-
-    assert [shell.folder, dict(shell.variables)] == ["", {"KEPT": "1"}]
-
-
 @pytest.mark.parametrize("args", ['{"command": ', "[1]", '"x"', {"command": 5}])
-async def test_the_hook_never_sees_what_cannot_be_read(tmp_path: Path, args: Any) -> None:
+async def test_arguments_that_cannot_be_read_are_refused_in_any_folder(
+    tmp_path: Path, args: Any
+) -> None:
     shell = standing("a")
-    tools = Toolset(bash(Sandbox(tmp_path), shell=shell))
-    async with Executor(tools, hooks=[Hook(before=shell.before)]) as one:
+    async with executor(tmp_path, shell=shell) as one:
         result = await one.run(Call("bash", args, "c1"))
 
     assert result.failure is not None
     assert (result.failure.kind, shell.folder) == (FailureKind.BAD_ARGS, "a")
 
 
-@pytest.mark.parametrize("args", [{"command": 5}, {}, {"command": ""}])
-async def test_the_hook_leaves_a_call_alone_that_has_no_line(args: Any) -> None:
-    """The first may come to somebody's own tool of that name."""
+async def test_a_call_without_a_line_is_left_alone_in_any_folder(tmp_path: Path) -> None:
     shell = standing("a")
-    call = checked("bash", args)
+    async with executor(tmp_path, shell=shell) as one:
+        texts = [(await one.run(Call("bash", args, "c1"))).text for args in ({}, {"command": " "})]
 
-    assert await shell.before(call) is call
+    assert texts == ["Not run: command is empty."] * 2
 
 
-async def test_the_hook_leaves_other_tools_alone() -> None:
-    shell = standing("a")
-    call = checked("grep", {"command": "x"})
+async def test_a_call_that_was_checked_before_keeps_its_folder(tmp_path: Path) -> None:
+    """One that waited for a yes is checked again: the folder is not put before it twice."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    async with executor(tmp_path, shell=standing("b")) as one:
+        text = (await run(one, "cd  ./a; basename $PWD")).text
 
-    assert await shell.before(call) is call
+    assert text.splitlines()[0] == "a"
 
 
 RULES = """
@@ -318,9 +372,8 @@ async def test_rules_see_where_a_line_really_runs(tmp_path: Path) -> None:
     policy = Rulebook.from_toml(RULES, sandboxed=True)
 
     async def cat(folder: str) -> Result:
-        shell = standing(folder)
-        tools = Toolset(bash(Sandbox(tmp_path), shell=shell))
-        async with Executor(tools, policy=policy, hooks=[Hook(before=shell.before)]) as one:
+        tools = Toolset(bash(Sandbox(tmp_path), shell=standing(folder)))
+        async with Executor(tools, policy=policy) as one:
             return await run(one, "cat notes")
 
     results = [await cat(folder) for folder in ("public", "private")]
@@ -333,10 +386,9 @@ async def test_rules_see_where_a_line_really_runs(tmp_path: Path) -> None:
 
 
 async def test_a_protected_folder_is_asked_about_wherever_the_shell_stands(tmp_path: Path) -> None:
-    shell = standing(".git")
     policy = Rulebook(mode="open", sandboxed=True)
-    tools = Toolset(bash(Sandbox(tmp_path), shell=shell))
-    async with Executor(tools, policy=policy, hooks=[Hook(before=shell.before)]) as one:
+    tools = Toolset(bash(Sandbox(tmp_path), shell=standing(".git")))
+    async with Executor(tools, policy=policy) as one:
         result = await run(one, "echo x > config")
 
     assert result.text == snapshot(

@@ -25,6 +25,7 @@ import anyio
 import handrail
 from handrail.cli._base.columns import is_utf8
 from handrail.sandbox import Report, Sandbox, SandboxUnavailable, contains_home
+from handrail.tools import list_missing_tools
 
 Status: TypeAlias = Literal["ok", "warn", "fail"]
 OLDEST_PYTHON = (3, 11)
@@ -110,7 +111,9 @@ def extras() -> Iterator[DoctorCheck]:
             yield DoctorCheck(f"extra-{extra}", "ok", found, wanted)
         else:
             remedy = f"pip install 'handrail[{extra}]'"
-            yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy)
+            tools = [name for name, needed in list_missing_tools().items() if needed == extra]
+            details = tuple(f"the tool {name} is not available" for name in tools)
+            yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy, details)
 
 
 def _requirements() -> list[str]:

@@ -185,8 +185,20 @@ class Kit:
 
     def _excluded(self) -> set[str]:
         """Return the coding tools that are excluded or not available."""
-        without = set(self.app.settings["without"])
+        without = {*self.app.settings["without"], *self._missing}
         return without | ({"bash"} if self.sandbox is None else set())
+
+    @cached_property
+    def _missing(self) -> Sequence[str]:
+        """The coding tools whose packages are not installed. They are reported, once."""
+        from handrail.tools import list_missing_tools
+
+        missing = list_missing_tools()
+        for name in missing.keys() - set(self.app.settings["without"]):
+            self.app.say(
+                f"the tool {name} is not available: pip install 'handrail[{missing[name]}]'"
+            )
+        return tuple(missing)
 
     def _warn_unknown(self, names: Iterable[str]) -> None:
         """Warn about a misspelled name in ``without``, which excludes no tool."""

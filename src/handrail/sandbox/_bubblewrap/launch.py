@@ -21,7 +21,8 @@ class LaunchSpec(NamedTuple):
     """The surroundings of a command."""
 
     setup: Setup
-    program: str
+    program: list[str]
+    """The words that start bubblewrap."""
     filter: bytes
     arguments: bytes
     """Options that bubblewrap reads from a file, because every user can see its command line."""
@@ -39,11 +40,12 @@ def start_command(
         notes_pipe = pipes.extra_output() if notes else None
         opening = script.report_ready(ready.theirs) + script.wait_for_line(gate.theirs)
         opening += script.open_notes(notes_pipe.theirs) if notes_pipe else ""
-        words = script.argv(spec.setup.shell, command, spec.setup.limits, opening=opening)
+        text = script.encode(command, spec.setup.limits, opening=opening)
+        words = script.argv(spec.setup.shell, pipes.file(text))
         filtered = pipes.file(spec.filter)
         arguments = pipes.file(spec.arguments)
         argv = [
-            spec.program,
+            *spec.program,
             *("--args", str(arguments), "--json-status-fd", str(status.theirs)),
             *(
                 spec.bridge.wrap_command(filtered, words)

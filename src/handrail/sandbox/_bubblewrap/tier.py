@@ -10,9 +10,10 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from handrail.sandbox import _environment as environment
+from handrail.sandbox._bubblewrap.loopback import ALONE, Loopback
 from handrail.sandbox._bubblewrap.mount_check import (
     MountCheck,
     MountPlan,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from handrail.sandbox._process.running import Process
 
 _ALONE: Final = """
-    --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --unshare-net
+    --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try
     --disable-userns --die-with-parent --new-session --cap-drop ALL --clearenv
 """.split()
 _VIEW: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -50,7 +51,7 @@ _ON: Final = (
     "files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)",
     "in the home folder, only what tools need can be read; masked files cannot (mounts)",
     "other processes are invisible; those of a command end with it (process namespace)",
-    "no sockets except on the command's own loopback (network namespace, filter)",
+    "no sockets except on a loopback that only commands here have (network namespace, filter)",
     "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)",
     "separate environment; no input, no terminal; limits on memory, files and core dumps",
 )
@@ -80,7 +81,7 @@ def probe(program: str) -> Counter[bytes]:
         The mount points that it adds to those of this process.
     """
     process = subprocess.run(  # noqa: S603  an absolute path outside the workspace
-        [program, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
+        [program, *ALONE, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={},
@@ -107,6 +108,10 @@ def _make_bridge(setup: Setup, network: Sequence[str] | Proxy) -> NetworkBridge:
     return NetworkBridge(setup, network)
 
 
+_OptionsKey: TypeAlias = tuple[ProtectedPaths, HomeView, tuple[str, ...]]
+"""What the options depend on: protected paths, the home folder, own program folders."""
+
+
 class BubblewrapTier:
     """Runs commands in bubblewrap."""
 
@@ -120,9 +125,20 @@ class BubblewrapTier:
         Path(self._empty).touch(0o444)
         self._bridge = _make_bridge(setup, network) if network else None
         self.hosts = self._bridge.hosts if self._bridge else ()
+        self._loopback = Loopback(setup, self._program)
         self.protected = list_protected_names(setup.opened)
-        self._packed_options: dict[tuple[ProtectedPaths, HomeView], bytes] = {}
+        self._packed_options: dict[_OptionsKey, bytes] = {}
         self._last: tuple[ProtectedPaths, HomeView, bytes, MountCheck] | None = None
+
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The program folders of the workspace that come first in PATH, as of now."""
+        return tuple(self._setup.find_own_folders())
+
+    @property
+    def shares_loopback(self) -> bool:
+        """Whether a command can reach a server that another one started."""
+        return self._loopback.shared
 
     def report(self) -> Report:
         """Return what namespaces, mounts and the filter enforce."""
@@ -139,13 +155,14 @@ class BubblewrapTier:
 
         mount_points = MountPoints(self._setup.root)
         try:
-            protected, home = self._setup.find_protected(), self._view_home()
+            own = self.own_folders
+            protected, home = self._setup.find_protected(own), self._view_home()
             mount_points.note(protected.missing)
             spec = LaunchSpec(
                 self._setup,
-                self._program,
+                self._loopback.start_words(),
                 self._filter,
-                self._arguments(protected, home, cwd, variables),
+                self._arguments((protected, home, own), cwd, variables),
                 self._bridge,
                 lambda: self._mount_check(protected, home, read_host_mounts()),
             )
@@ -165,13 +182,10 @@ class BubblewrapTier:
         hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
         return HomeView(hidden, tuple(pair for pair in view.shown if _is_in(pair[0], hidden)))
 
-    def _arguments(
-        self, protected: ProtectedPaths, home: HomeView, cwd: str, variables: Mapping[str, str]
-    ) -> bytes:
+    def _arguments(self, key: _OptionsKey, cwd: str, variables: Mapping[str, str]) -> bytes:
         """Return the options for bubblewrap, without the command."""
-        key = protected, home
         if key not in self._packed_options:
-            self._packed_options[key] = _pack(self._common_options(protected, home))
+            self._packed_options[key] = _pack(self._common_options(*key))
         own_options = [*_setenv_options(variables), "--chdir", cwd]
         return self._packed_options[key] + _pack(own_options)
 
@@ -206,13 +220,15 @@ class BubblewrapTier:
             and (_is_in(path, shown) or not _is_in(path, home.hidden))
         ]
 
-    def _common_options(self, protected: ProtectedPaths, home: HomeView) -> list[str]:
+    def _common_options(
+        self, protected: ProtectedPaths, home: HomeView, own: Sequence[str]
+    ) -> list[str]:
         """Return the options that all commands share while the workspace has the same paths."""
         setup = self._setup
         missing = [f"{setup.root}/{name}" for name in protected.missing]
         secret = self._visible_secrets(protected, home)
         _require_single_names(secret)
-        variables = setup.visible_variables(TMP)
+        variables = setup.visible_variables(TMP, offline=not self.hosts, own=own)
         words = [*_ALONE, *_setenv_options(variables), *_view_options()]
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import resource
 from typing import Final
 
@@ -10,12 +11,21 @@ from handrail import ToolFailed
 from handrail.sandbox._values import ResourceLimits
 
 _MAX_COMMAND_BYTES: Final = 120_000
-"""A little below the kernel's limit for one argument."""
+"""More than that is a file, not a command: the shell reads it byte by byte."""
 _KIB: Final = 1024
 
 
-def argv(shell: str, command: str, limits: ResourceLimits, *, opening: str = "") -> list[str]:
-    """Return the arguments that run a command without startup files or an inherited shell."""
+def argv(shell: str, script: int) -> list[str]:
+    """Return the arguments of a shell without startup files that runs the script in a descriptor.
+
+    As an argument, the script would be in every list of processes, and `pkill -f` would find it.
+    """
+    read = f"read -rd '' -u {script};exec {script}<&-;eval \"$REPLY\""
+    return [shell, "--noprofile", "--norc", "-c", read, "bash"]
+
+
+def encode(command: str, limits: ResourceLimits, *, opening: str = "") -> bytes:
+    """Return the script that runs a command. Raises ToolFailed for a command that cannot run."""
     if "\0" in command:
         raise ToolFailed("Not run: the command contains a NUL character. Remove it.")
     if len(command.encode(errors="surrogatepass")) > _MAX_COMMAND_BYTES:
@@ -23,8 +33,8 @@ def argv(shell: str, command: str, limits: ResourceLimits, *, opening: str = "")
             f"Not run: the command is longer than {_MAX_COMMAND_BYTES:,} bytes. Write it to a file "
             "and run that."
         )
-    text = f"{opening}{_ulimit_command(limits)}; {command}"
-    return [shell, "--noprofile", "--norc", "-c", text, "bash"]
+    text = f"unset REPLY; {opening}{_ulimit_command(limits)}; {command}\0"
+    return os.fsencode(text)
 
 
 def open_notes(fd: int) -> str:

@@ -55,6 +55,8 @@ _FAILED = (
     | {"read": _NO_INPUT, "select": _NO_INPUT}
 )
 """Hints for commands that failed."""
+_UNREACHED = {"curl": (5, 6), "wget": (4,)}
+"""Exit codes of programs that could not reach a host; with -q or -s, they do not say so."""
 _FEEDABLE = ("read", "select", "less", "more")
 _WAITING = frozenset("vi vim view nvim rvim vimdiff".split())
 """Editors that wait for keys and print nothing."""
@@ -67,6 +69,18 @@ def _describe_network(_output: str, facts: CommandFacts) -> str:
         return "No network access. Work offline, or tell the user which host you need."
     hosts = describe_hosts(facts.network)
     return f"Only {hosts} can be reached. Tell the user if you need another host."
+
+
+def _describe_unfound(output: str, facts: CommandFacts) -> str:
+    """Explain why pip finds nothing: without retries, it does not mention the network."""
+    return "" if facts.network else _describe_network(output, facts)
+
+
+def _describe_refused(_output: str, facts: CommandFacts) -> str:
+    """Explain why a server of another command cannot be reached."""
+    if facts.shares_loopback or not facts.has_loopback:
+        return ""
+    return "Each command has its own localhost: start the server and call it in one command."
 
 
 def _describe_read_only(output: str, facts: CommandFacts) -> str:
@@ -98,7 +112,11 @@ _HINTS = {
             "Commands have no stdin. Pass the input with options, files or variables."
         ),
         r"[Cc]ould not resolve host|failure in name resolution|Name or service not known"
-        r"|[Nn]etwork is unreachable|ENOTFOUND|EAI_AGAIN|ENETUNREACH": _describe_network,
+        r"|[Nn]etwork is unreachable|ENOTFOUND|EAI_AGAIN|ENETUNREACH|failed to lookup address"
+        r"|dial tcp: lookup": _describe_network,
+        r"No matching distribution found": _describe_unfound,
+        r"(?:127\.0\.0\.1|localhost|::1)[^\n]{0,99}(?:refused|t connect)"
+        r"|ECONNREFUSED (?:127|::1)": _describe_refused,
         r"Read-only file system|EROFS": _describe_read_only,
         r"Cannot allocate memory|MemoryError|std::bad_alloc|memory exhausted|ENOMEM": _always(
             "Memory is limited. Process less at a time."
@@ -151,9 +169,11 @@ def _iterate_advice(command: str, output: str, code: int, facts: CommandFacts) -
             yield _FAILED[name].format(name=name)
         elif not output.strip() and simple.idle and name in _EMPTY_INPUT:
             yield _EMPTY_INPUT[name].format(name=name)
+        elif code in _UNREACHED.get(name, ()):
+            yield _describe_network(output, facts)
     if code:
         hints = (hint for pattern, hint in _HINTS.items() if pattern.search(output))
-        yield from (hint(output, facts) for hint in hints)
+        yield from filter(None, (hint(output, facts) for hint in hints))
 
 
 def split_commands(line: str) -> list[RoughCommand]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from anyio import to_thread
 
 from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
 from handrail.sandbox import Sandbox, SandboxUnavailable
-from handrail.tools._descriptions import CommandFacts, describe_bash
+from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
 from handrail.tools._shell.advice import describe_wait, find_advice
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
@@ -73,8 +74,9 @@ class _CommandRunner:
             return Result.fail(
                 context.call_id, FailureKind.TIMEOUT, self._format_timeout(ended, timeout_ms, note)
             )
-        self.shell.take(ended.left, self.sandbox.root, start)
-        return self._format_result(command, ended, _describe_start(start, place) + note)
+        dropped = self.shell.take(command, ended.left, self.sandbox.root)
+        note = _describe_dropped(dropped) + _describe_start(start, place) + note
+        return self._format_result(command, ended, note)
 
     async def start(self, command: str, jobs: Jobs, context: Context) -> str:
         """Start a command in the background, and check whether it fails at once."""
@@ -97,7 +99,7 @@ class _CommandRunner:
             raise
         await to_thread.run_sync(job.wait, _WATCH_SECONDS, abandon_on_cancel=True)
         state = "has ended" if job.over else "is running"
-        return f"Job {job.number} {state}. Output so far:\n{format_output(job, 0)}"
+        return f"Job {job.number} {state}. Output so far:\n{format_output(job)}"
 
     async def _scan(self) -> str:
         """Scan the workspace, report suspicious files, and return a note for the model."""
@@ -152,6 +154,14 @@ class _CommandRunner:
         return f"\n[{which} killed when the command ended.{hint}]"
 
 
+def _describe_dropped(names: Sequence[str]) -> str:
+    """Explain that exported variables are not kept."""
+    if not names:
+        return ""
+    do, it = ("does", "it") if len(names) == 1 else ("do", "them")
+    return f"\n[{join_words(names)} {do} not last: set {it} in each command where you need {it}.]"
+
+
 def _describe_start(start: str, place: str) -> str:
     """Explain that the calls of one turn start in the same folder: they were checked together."""
     if start == place:
@@ -174,7 +184,8 @@ def bash(
 
     Args:
         sandbox: The sandbox that confines the commands to the workspace.
-        shell: Keeps the folder and exported variables from one command to the next.
+        shell: Keeps the folder and exported variables from one command to the next, for your
+            application to read and reset; by default a separate one.
         jobs: The background jobs. Without it, no command can run in the background.
         scan: The scan of the workspace after each command; by default one with the usual limits.
         found: Receives each report that names a suspicious file or is incomplete.
@@ -184,12 +195,14 @@ def bash(
         writable=sandbox.writable,
         protected=sandbox.protected,
         has_loopback=sandbox.report().tier != "landlock",
-        keeps_folder=shell is not None,
+        shares_loopback=sandbox.shares_loopback,
+        own_programs=sandbox.own_programs,
+        has_own_python=Path(sandbox.root, ".venv/bin/python").exists(),
         has_jobs=jobs is not None,
         root=sandbox.root,
     )
     runner = _CommandRunner(sandbox, shell or Shell(), scan or Scan(sandbox.root), found, facts)
-    return _without_jobs(runner) if jobs is None else _with_jobs(runner, jobs)
+    return runner.shell.follow(_without_jobs(runner) if jobs is None else _with_jobs(runner, jobs))
 
 
 def _headline(command: str, *, restart: bool, background: bool = False, **_: object) -> str:
@@ -219,7 +232,7 @@ def _without_jobs(runner: _CommandRunner) -> Tool[..., Any]:
 
         Args:
             command: The command for bash.
-            restart: Reset what earlier commands left, such as exported variables.
+            restart: Reset the folder and variables that earlier commands left.
             timeout_ms: Milliseconds that the command may run, at most 600000.
             context: The context of the call.
         """
@@ -249,7 +262,7 @@ def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
 
         Args:
             command: The command for bash.
-            restart: Reset what earlier commands left, such as exported variables.
+            restart: Reset the folder and variables that earlier commands left.
             timeout_ms: Milliseconds that the command may run, at most 600000.
             background: Start the command as a job and return at once. Its number is for read_job
                 and stop_job.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import anyio
 from anyio import to_thread
@@ -22,11 +21,22 @@ from handrail.tools._descriptions import READ_JOB_DESCRIPTION, STOP_JOB_DESCRIPT
 from handrail.tools._shell.head_and_tail import drop_partial_character
 from handrail.tools._shell.terminal_text import clean_output
 
-_MAX_WAIT_MS = 30_000
+_MAX_WAIT_MS = 600_000
 _MAX_PAGE_BYTES = 20_000
 """Bytes of a job's output in one result."""
 _MAX_COMMAND_CHARS = 60
 _SIGNALS = {int(number): number.name for number in signal.Signals}
+
+
+class JobOutput(NamedTuple):
+    """A page of the output of a job."""
+
+    page: bytes
+    dropped: int
+    """Bytes before it that were not kept."""
+    cursor: int
+    """Where the next page starts."""
+    more: bool
 
 
 class Job:
@@ -42,6 +52,10 @@ class Job:
         """Negative for a signal; None while it runs, and if it was stopped."""
         self.note = ""
         """The note of the scan after its end."""
+        self.cursor = 0
+        """The byte offset after what was read."""
+        self.awaited = 0
+        """The same, without what was read when it started: a text is often awaited right then."""
         self._changed = threading.Condition()
         """Signals new output or the end, and guards this state."""
         self._max_output_bytes = max_output_bytes
@@ -110,10 +124,18 @@ class Job:
                 os.eventfd_write(self._stop_fd, 1)
         self.wait(None)
 
-    def wait(self, seconds: float | None, *, since: float = math.inf) -> None:
-        """Wait for its end, or for output after a byte offset. Blocks."""
+    def wait(self, seconds: float | None, *, until: str = "") -> None:
+        """Wait for its end, or for output with this text after what was awaited. Blocks."""
+        text, start = until.encode(errors="replace"), self.awaited
+
+        def found() -> bool:
+            nonlocal start
+            has = self._output.find(text, max(0, start - self._dropped)) >= 0
+            start = max(start, self.total - len(text))  # the text may come in two pieces
+            return has
+
         with self._changed:
-            self._changed.wait_for(lambda: self.over or self.total > since, seconds)
+            self._changed.wait_for(lambda: self.over or (bool(text) and found()), seconds)
 
     @property
     def over(self) -> bool:
@@ -125,16 +147,21 @@ class Job:
         """The number of bytes it has printed."""
         return self._dropped + len(self._output)
 
-    def since(self, cursor: int) -> tuple[int, bytes, bool]:
-        """Return the offset of the output after a cursor, a page of it, and if there is more."""
+    def read(self, since: int) -> JobOutput:
+        """Return a page of the output: after a byte offset; below 0, what was not read yet."""
         with self._changed:
-            start = min(max(cursor, self._dropped), self.total)
+            wanted = self.cursor if since < 0 else since
+            start = min(max(wanted, self._dropped), self.total)
             page = bytes(self._output[start - self._dropped :][:_MAX_PAGE_BYTES])
             more = self.total - start > _MAX_PAGE_BYTES
-        if self.over and not more:
-            return start, page, more
-        cut = page.rfind(b"\n") + 1
-        return start, page[:cut] if cut else drop_partial_character(page), more
+            whole = page.rfind(b"\n") + 1
+            if more:
+                page = page[:whole] if whole else drop_partial_character(page)
+            elif not self.over:  # the beginning of a line is shown, and again when it is complete
+                page = drop_partial_character(page)
+            ends = len(page) if more or self.over else whole
+            self.cursor = start + ends
+            return JobOutput(page, start - min(wanted, start), self.cursor, more)
 
     @property
     def state(self) -> str:
@@ -235,14 +262,14 @@ def _shorten_command(job: Job) -> str:
     return line if len(line) <= _MAX_COMMAND_CHARS else f"{line[:_MAX_COMMAND_CHARS]}..."
 
 
-def format_output(job: Job, since: int) -> str:
-    """Return the output of a job after a cursor, its state, and the next cursor."""
-    since = max(0, since)
-    start, output, rest = job.since(since)
-    dropped = f"[{start - since:,} earlier bytes were dropped.]\n" if start > since else ""
-    text = clean_output(output).rstrip("\n") or ("(no new output)" if since else "(no output)")
-    more = " There is more." if rest else ""
-    state = f"[job {job.number}, {job.state}. Next: since={start + len(output)}.{more}]"
+def format_output(job: Job, since: int = -1) -> str:
+    """Return the output of a job that was not read yet, its state, and the next offset."""
+    first = (job.cursor if since < 0 else since) == 0
+    output = job.read(since)
+    dropped = f"[{output.dropped:,} earlier bytes were dropped.]\n" if output.dropped else ""
+    text = clean_output(output.page).rstrip("\n") or ("(no output)" if first else "(no new output)")
+    more = " There is more." if output.more else ""
+    state = f"[job {job.number}, {job.state}. Next: since={output.cursor}.{more}]"
     return f"{dropped}{text}{job.note}\n{state}"
 
 
@@ -259,19 +286,22 @@ def read_job(jobs: Jobs) -> Tool[..., Any]:
         timeout=_MAX_WAIT_MS / 1000 + 10,
         max_chars=30_000,
     )
-    async def read_job(job: int, since: int = 0, wait_ms: int = 0) -> str:
+    async def read_job(job: int, wait_ms: int = 0, until: str = "", since: int = -1) -> str:
         """Read the output of a job.
 
         Args:
             job: Number of the job.
-            since: Byte offset to start at, from the last result; 0 for the beginning.
-            wait_ms: Milliseconds to wait for new output or the end, at most 30000.
+            wait_ms: Milliseconds to wait for the end of the job, at most 600000.
+            until: Text that ends the wait, such as "Listening on".
+            since: Byte offset to start at; -1 for what you have not read yet.
         """
         background_job = jobs.get(job)
         if wait_ms > 0:
-            wait = partial(background_job.wait, min(wait_ms, _MAX_WAIT_MS) / 1000, since=since)
+            wait = partial(background_job.wait, min(wait_ms, _MAX_WAIT_MS) / 1000, until=until)
             await to_thread.run_sync(wait, abandon_on_cancel=True)
-        return format_output(background_job, since)
+        text = format_output(background_job, since)
+        background_job.awaited = background_job.cursor
+        return text
 
     return read_job
 

@@ -1,25 +1,29 @@
 """Keeps the folder and variables of a shell between commands, as plain data.
 
 No process survives between two calls. The shell writes its state when a command ends; the state is
-checked and passed to the next command. A hook adds the folder as text, ``cd src; ...``, before the
-permission check. So rules, people and records see where the command really runs.
+checked and passed to the next command. The folder becomes part of the next command's text,
+``cd  ./src; ...``, before the permission check. So rules, people and records see where the command
+really runs.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from handrail import Call, CheckedCall
+from handrail import Args, Failure, Tool
 from handrail.sandbox import safe_variables
 from handrail.tools._files.links import resolve_existing
 from handrail.tools._files.paths import is_beneath
 
+_Parse: TypeAlias = Callable[[Mapping[str, Any] | str], Args | Failure]
 _MAX_VARIABLES = 100
 _MAX_NOTED_VARIABLES = 256
 """Variables that are read from the notes, kept or not: more than the shell itself writes."""
@@ -29,25 +33,38 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _GIVEN = re.compile(r"PWD|OLDPWD|SHLVL|_|LANG|LC_.*|TZ|CI|NO_COLOR|DEBIAN_FRONTEND|LOGNAME|USER")
 """Variables that every shell has."""
 _STEP = re.compile(r"cd  (\./[\w@%+=:,./-]+|'[^']*(?:'\"'\"'[^']*)*'); ", re.ASCII)
-"""The folder as the hook writes it: only the hook puts two spaces there."""
+"""The folder as `Shell` writes it: with two spaces, so that it is not added a second time."""
+_EXPORT = re.compile(r"\b(?:export|declare|typeset)\s([^\n]*)")
+"""A command that exports variables, and the rest of its line."""
+_WORD = re.compile(r"(?<![^\s;&|(])([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_$])")
 _LEAVE = (
     "handrail_leave() { builtin local n v IFS=$'\\n' left=24000; builtin jobs -rp; "
     "builtin printf '\\0'; builtin pwd -P; builtin printf '\\0'; "
     "for n in $(builtin compgen -e); do v=${!n}; ((${#v} > left - 200)) && continue; "
     '((left -= ${#v} + 100)); builtin printf \'%s=%s\\0\' "$n" "$v"; done; }; '
-    "exec 199>&3 3>&-; trap '{ set +exu; handrail_leave >&199; } 2>/dev/null' EXIT; "
+    "trap '{ set +exu; [[ -p /proc/$$/fd/199 ]] && handrail_fd=199; "
+    "[[ -p /proc/$$/fd/$handrail_fd ]] && handrail_leave >&$handrail_fd; } 2>/dev/null' EXIT; "
+    "exec 199>&3; { for handrail_fd in {10..30}; do "
+    "[[ /proc/$$/fd/$handrail_fd -ef /proc/$$/fd/3 ]] && break; done; exec 3>&-; "
 )
-"""Written by the shell when it ends: running jobs, the folder, exported variables."""
+"""Written by the shell when it ends: running jobs, the folder, exported variables.
+
+The command is a group that closes descriptor 199. The shell keeps a copy to restore it, which no
+program inherits. If the command exits, the copy may not have been restored, so its number is kept.
+"""
 
 
 def quote_command(command: str) -> str:
-    """Quote a command as one argument of eval, so that syntax errors are only about it."""
-    return f"eval {shlex.quote(command)}"
+    """Quote a command as one argument of eval, so that syntax errors are only about it.
+
+    The argument is on one line, so that the shell counts the lines of the command from 1.
+    """
+    return "eval " + shlex.quote(command).replace("\n", "'$'\\n''")
 
 
 def add_notes(command: str) -> str:
     """Return a command that writes its state to descriptor 3 when it ends."""
-    return f"{_LEAVE}{quote_command(command)}"
+    return f"{_LEAVE}{quote_command(command)}; }} 199>&-"
 
 
 class ShellNotes(NamedTuple):
@@ -75,14 +92,12 @@ def read_notes(notes: bytes) -> ShellNotes:
 class Shell:
     """The folder and variables that last from one command of an agent to the next.
 
-    Pass it to ``bash``, and ``Hook(before=shell.before)`` to the executor. Without the hook the
-    folder is not kept, because the permission check would not see it.
+    Pass it to ``bash`` to read and reset them. Use a separate one for each agent.
     """
 
     def __init__(self) -> None:
         self._folder = ""
         self._variables: dict[str, str] = {}
-        self._hooked = False
 
     @property
     def folder(self) -> str:
@@ -98,33 +113,63 @@ class Shell:
         """Return to the workspace and drop all variables."""
         self._folder, self._variables = "", {}
 
-    async def before(self, call: CheckedCall) -> CheckedCall | Call:
-        """Hook: put the folder before the command, so that both are checked together."""
-        if call.name != "bash":
-            return call
-        self._hooked = True
-        args = call.args
-        command = args.get("command")
-        if not isinstance(command, str) or not command or not self._folder or args.get("restart"):
-            return call
-        return call.with_args(command=self._step() + command)
+    def follow(self, bash: Tool[..., Any]) -> Tool[..., Any]:
+        """Return a tool whose commands start in the folder of this shell."""
+        return replace(bash, parse=self._follow(bash.parse))
+
+    def _follow(self, parse: _Parse) -> _Parse:
+        """Return a function that parses arguments, and adds the folder to the command."""
+
+        def parse_and_step(given: Mapping[str, Any] | str) -> Args | Failure:
+            args = parse(given)
+            if not self._folder or not isinstance(args, Args):
+                return args
+            command = args.values.get("command", "")
+            if not command.strip() or args.values.get("restart") or _STEP.match(command):
+                return args
+            changed = {"command": self._step() + command}
+            text = json.dumps({**json.loads(args.text), **changed})
+            return args._replace(values={**args.values, **changed}, text=text)
+
+        return parse_and_step
 
     def _step(self) -> str:
         """Return the ``cd`` command, as simple as possible because rules parse it, too."""
         return f"cd  {shlex.quote(f'./{self._folder}')}; "
 
-    def take(self, notes: ShellNotes, root: str, start: str) -> None:
-        """Keep the state that a command left, as far as it is safe."""
-        self._variables = filter_variables(notes.variables)
+    def take(self, command: str, notes: ShellNotes, root: str) -> tuple[str, ...]:
+        """Keep the state that a command left, as far as it is safe.
+
+        Returns the variables that it exported and that are not kept.
+        """
+        named = find_exported(command) | self._variables.keys()
+        wanted = {name: value for name, value in notes.variables.items() if name in named}
+        if notes.folder:  # otherwise the command wrote no state
+            self._variables = filter_variables(wanted)
         folder = relative_folder(notes.folder, root)
-        if self._hooked and folder is not None and folder != start:
+        if folder is not None and folder != start_folder(command):
             self._folder = folder
+        dropped = find_exported(command, assigned=True) & wanted.keys() - self._variables.keys()
+        return tuple(sorted(dropped))
 
 
 def start_folder(command: str) -> str:
-    """Return where a command starts: the folder that the hook put before it; empty by default."""
+    """Return where a command starts: the folder that was put before it; empty by default."""
     step = _STEP.match(command)
     return shlex.split(step[1])[0].removeprefix("./") if step else ""
+
+
+def find_exported(command: str, *, assigned: bool = False) -> set[str]:
+    """Return the names after an `export` in a command; with ``assigned``, those with a value.
+
+    It may return too many, never one that the command does not mention.
+    """
+    names = set[str]()
+    for line in _EXPORT.findall(command):
+        for word in _WORD.finditer(line.split(";")[0] if assigned else line):
+            if not assigned or line[word.end() : word.end() + 1] == "=":
+                names.add(word[1])
+    return names
 
 
 def relative_folder(folder: str, root: str) -> str | None:
