@@ -102,6 +102,16 @@ def test_the_result_has_a_note_and_the_call_its_own_names() -> None:
     )
 
 
+def test_null_for_an_omitted_field_needs_no_note() -> None:
+    executor = Executor(Toolset(look))
+    calls = [{"file_path": "a", "limit": None}, {"path": "a", "limit": None}]
+
+    assert [executor.run_sync(Call("look", args, "c1")).text for args in calls] == [
+        "a 10 0",
+        "a 10 0\n[Note: path: was read as file_path.]",
+    ]
+
+
 def test_a_tool_without_synonyms_reads_none() -> None:
     @tool
     def plain(file_path: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.tools._ask_user import ask_user
     from handrail.tools._coding import coding_tools, hide_denied
     from handrail.tools._edit.apply_patch import apply_patch
     from handrail.tools._edit.edit import edit
@@ -31,6 +32,7 @@ else:
         "ToolSummary": "_outline",
         "Workspace": "_files.workspace",
         "apply_patch": "_edit.apply_patch",
+        "ask_user": "_ask_user",
         "bash": "_shell.bash",
         "coding_tools": "_coding",
         "edit": "_edit.edit",
@@ -59,6 +61,7 @@ __all__ = [
     "ToolSummary",
     "Workspace",
     "apply_patch",
+    "ask_user",
     "bash",
     "coding_tools",
     "edit",

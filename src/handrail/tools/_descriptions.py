@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 READ_DESCRIPTION = """\
-Read a text file as numbered lines, list a folder, or show an image or PDF.
+Read a text file, list a folder, or show an image or PDF.
 
-The line number and the tab before each line are not part of the file. Long files come in pages \
-of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. \
-To find files by name, use glob; to search files, use grep."""
+Each line is shown with its number and a tab, which are not part of the file. Long files come in \
+pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are \
+clipped. To find files by name, use glob; to search files, use grep."""
 
 WRITE_DESCRIPTION = """\
 Create or overwrite a file and report its number of lines. Parent folders are created.
@@ -45,6 +45,13 @@ Replace your plan for this task and return it, so that you and the user see what
 
 Use it for tasks of three steps or more. Send the whole list each time; mark one step as \
 in_progress while you work on it, and completed when it is done."""
+
+ASK_USER_DESCRIPTION = """\
+Ask the user a question and return the answer.
+
+Use it if you cannot continue without a decision that only the user can make. Ask one question at \
+a time, and offer choices if there are a few. Do not use it to ask for permission: calls that need \
+approval are shown to the user anyway."""
 
 GLOB_DESCRIPTION = """\
 Find files by name or path and return their paths, newest first.

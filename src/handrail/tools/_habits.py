@@ -154,6 +154,9 @@ WEB_FETCH_INSTEAD_OF = _each(
     "websearch web_search google_web_search webfetch fetch browser url_context",
     "fetch a web page by its URL",
 )
+ASK_USER_INSTEAD_OF = _each(
+    "askuserquestion ask_user_question ask_followup_question request_user_input", "ask the user"
+)
 TODO_INSTEAD_OF = _each(
     "todowrite todo_write write_todos update_plan todoread todo_read", "keep a plan"
 )

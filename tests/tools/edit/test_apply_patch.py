@@ -188,6 +188,17 @@ def test_what_was_written_is_taken_back_if_a_later_file_fails(tmp_path: Path) ->
     assert tree(tmp_path) == before
 
 
+def test_one_file_under_two_names_is_noticed_and_nothing_is_changed(tmp_path: Path) -> None:
+    workspace = start(tmp_path)
+    before = tree(tmp_path)
+    text = patch("*** Update File: old.txt", "-two", "+2", "*** Delete File: ./old.txt")
+
+    assert run(workspace, text).text == (
+        "Not patched: './old.txt' changed at this moment. Read it, then retry."
+    )
+    assert tree(tmp_path) == before
+
+
 def test_deleting_and_moving_need_more_than_writing(tmp_path: Path) -> None:
     tool = apply_patch(start(tmp_path))
     args = [tool.parse({"input": text}) for text in (WHOLE, patch("*** Delete File: old.txt"))]

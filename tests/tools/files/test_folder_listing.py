@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import Call, Executor, Result, Toolset
-from handrail.tools import Workspace, read
+from handrail.policy import Level, Rulebook, parse
+from handrail.tools import Workspace, hide_denied, read
 from handrail.tools._files.ignore_rules import IgnoreRules
 from handrail.tools._search.ripgrep import Ripgrep
 
@@ -34,7 +35,7 @@ def test_a_folder_is_listed_one_level_deep(tmp_path: Path) -> None:
         tmp_path, "src/app.py", "src/old.pyc", "src/deep/x.py", "build/out", ".env", "b.log", "a.py"
     )
     (tmp_path / ".gitignore").write_text(
-        "# built\n/build/\n*.pyc\n*.log\n!b.log\n", encoding="utf-8"
+        "# built\n../x\n/build/\n*.pyc\n*.log\n!b.log\n", encoding="utf-8"
     )
     (tmp_path / "link").symlink_to("a.py")
 
@@ -70,6 +71,28 @@ def test_what_rules_hide_is_not_listed(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, hides=lambda path: path in {"secret", "keys"})
 
     assert listed(workspace).text == "a\n[0 folders and 1 file.]"
+
+
+def test_a_folder_with_a_denied_file_is_listed_without_it(tmp_path: Path) -> None:
+    make(tmp_path, "a", ".env")
+    text = '[[rule]]\ndecide = "deny"\naccess = "read file:**/.env"\n'
+    policy = Rulebook(parse(text, file="r.toml", level=Level.USER).rules, mode="edits")
+    told = [
+        Executor(Toolset(read(workspace)), policy=policy)
+        .run_sync(Call("read", {"file_path": "."}, "c1"))
+        .text
+        for workspace in (Workspace(tmp_path, hides=hide_denied(policy)), Workspace(tmp_path))
+    ]
+
+    assert told == snapshot(
+        [
+            """\
+a
+[0 folders and 1 file.]\
+""",
+            "Not run: this needs the user's approval, and no one is available to give it. Do what you can without it, and report it at the end. Request: Allow `read` to read the workspace? (reading the workspace may include what rule 'deny read file:**/.env' denies)",
+        ]
+    )
 
 
 def test_of_many_entries_the_first_are_listed(tmp_path: Path) -> None:

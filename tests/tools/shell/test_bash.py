@@ -40,7 +40,6 @@ Use it for builds, tests, git and other programs. To read, change or search file
                     "command": {
                         "type": "string",
                         "description": "The command for bash.",
-                        "default": "",
                     },
                     "restart": {
                         "type": "boolean",
@@ -53,6 +52,7 @@ Use it for builds, tests, git and other programs. To read, change or search file
                         "default": 120000,
                     },
                 },
+                "required": ["command"],
                 "additionalProperties": False,
             },
             "3",
@@ -327,7 +327,10 @@ async def test_without_a_shell_variables_last_and_the_folder_does_not(tmp_path: 
 root
 [exit code 0, N s]\
 """,
-            "The folder and variables of earlier commands were reset.",
+            """\
+The folder and variables of earlier commands were reset.
+[Note: restart: was read as restart, command.]\
+""",
         ]
     )
 

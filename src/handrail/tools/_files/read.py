@@ -12,7 +12,7 @@ from handrail._support.visible import describe_unseen, spell_out
 from handrail.tools._descriptions import READ_DESCRIPTION
 from handrail.tools._files.encoding import DecodedText, decode_text, media
 from handrail.tools._files.folder_listing import list_folder
-from handrail.tools._files.workspace import OpenPath, Workspace
+from handrail.tools._files.workspace import FolderFound, OpenPath, Workspace
 from handrail.tools._habits import READ_INSTEAD_OF, READ_SYNONYMS
 
 _DEFAULT_LINES = 2_000
@@ -69,10 +69,11 @@ def read(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         first, count = _line_range(offset, limit, view_range)
-        if workspace.is_folder(file_path):
+        try:
+            with workspace.file(file_path, context) as found:
+                data = _read_beginning(found)
+        except FolderFound:
             return list_folder(workspace, file_path, context)
-        with workspace.file(file_path, context) as found:
-            data = _read_beginning(found)
         cut = found.stat.st_size > MAX_FILE_BYTES
         if not cut:
             workspace.seen.note(found.real, data)

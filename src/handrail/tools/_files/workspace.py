@@ -36,6 +36,10 @@ class OpenPath(NamedTuple):
     stat: os.stat_result
 
 
+class FolderFound(ToolFailed):
+    """A path is a folder where a file was expected."""
+
+
 class Workspace:
     """A directory that tools may touch. Every path that a model sends is resolved here.
 
@@ -121,7 +125,7 @@ class Workspace:
         """
         with self._open_place(path, context) as place:
             if stat.S_ISDIR(place.stat.st_mode):
-                raise ToolFailed(f"{path!r} is a folder. To list it, use read.")
+                raise FolderFound(f"{path!r} is a folder. To list it, use read.")
             if not stat.S_ISREG(place.stat.st_mode):
                 raise ToolFailed(f"{path!r} is not a regular file but a device, pipe or socket.")
             with _reopen(place, os.O_RDONLY, path) as found:
