@@ -71,6 +71,7 @@ def _count(count: int, noun: str) -> str:
 def read_rules(workspace: Workspace, path: str) -> str:
     """Return the text of a file with ignore rules; empty if there is none."""
     try:
+        os.close(workspace.open(path))  # most are missing, and ``file`` would suggest others
         with workspace.file(path) as found:
             return os.read(found.fd, _MAX_RULES_BYTES).decode("utf-8", "replace")
     except (OSError, Refused, ToolFailed):

@@ -37,7 +37,9 @@ def _matching_folders(workspace: Workspace, above: str, selection: FileSelection
     read_text = cache(partial(read_rules, workspace))
     while todo and left > 0:
         folder, level = todo.popleft()
-        entries = workspace.list_folder(folder) if level <= depth else []
+        if level > depth:
+            return
+        entries = workspace.list_folder(folder)
         left -= len(entries) + 1
         base = f"{folder}/" if folder else ""
         inner = [f"{base}{entry.name}" for entry in entries if entry.is_folder]
