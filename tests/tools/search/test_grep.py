@@ -710,3 +710,14 @@ async def test_on_both_loops(tmp_path: Path) -> None:
     assert {result.text.splitlines()[-1] for result in results} == {
         "[4 matching lines in 3 files (1, 6 and 1 lines).]"
     }
+
+
+def test_a_binary_file_that_matches_is_named_wherever_its_first_nul_is(tmp_path: Path) -> None:
+    made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b.dat": b"\0other\n"})
+
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+a.dat
+(binary file matches)
+[1 matching line in 1 file.]\
+""")
+    assert text(tmp_path, "grep", pattern="price", output_mode="files") == "a.dat\n[1 file.]"
