@@ -2,12 +2,14 @@
 
 import gc
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import anyio
 import pydantic
 import pytest
+from inline_snapshot import snapshot
 
 from handrail import (
     READ,
@@ -466,7 +468,7 @@ async def test_a_long_result_is_cut_at_line_ends_and_says_how_to_read_the_rest()
     tail = "".join(f"line {n:04}\n" for n in range(991, 1000))
     assert outcomes[0].text == (
         f"{head}\n[9,710 of 10,000 characters omitted. To read on: "
-        f'read_result(call_id="d", start=200), up to 220 characters per call.]\n{tail}'
+        f'read_result(call_id="d", start=200), up to 220 characters per call. To search: search="text".]\n{tail}'
     )
     assert outcomes == outcomes[:1] * 3
 
@@ -620,3 +622,117 @@ async def test_a_stream_that_never_waits_does_not_hold_up_the_others_and_meets_i
     assert [kind(one) for one in outcomes] == [FailureKind.TIMEOUT, None]
     assert "Output so far:\nbla bla " in outcomes[0].text
     assert len(outcomes[0].text) < 21_000
+
+
+async def test_a_truncated_result_can_be_searched() -> None:
+    @tool(max_chars=300)
+    async def build() -> str:
+        """Build."""
+        lines = [f"{number:04} ok" for number in range(1_000)]
+        lines[500] = "x" * 200 + " Fatal ERROR: disk full " + "y" * 900
+        lines[600] = "error again"
+        return "\n".join(lines)
+
+    searches: list[dict[str, Any]] = [
+        {"search": "error"},
+        {"search": "error", "start": 4_300},
+        {"search": "error", "end": 4_000},
+        {"search": "Error: (disk"},
+        {"search": "ok", "start": 7_900},
+        {"search": ""},
+    ]
+    async with Executor(Toolset(build), long_results=LongResults(max_result_chars=700)) as executor:
+        first = await executor.run(Call("build", {}, "b"))
+        found = [
+            (await executor.run(Call("read_result", {"call_id": "b", **args}, "r"))).text
+            for args in searches
+        ]
+        many = await executor.run(Call("read_result", {"call_id": "b", "search": "ok"}, "r"))
+        rest = re.search(r"pass start=(\d+)", many.text)
+        assert rest is not None
+        args = {"call_id": "b", "search": "ok", "start": int(rest[1])}
+        after = await executor.run(Call("read_result", args, "r"))
+
+    assert 'search="text"' in first.text
+    assert [text[:300] for text in found] == snapshot(
+        [
+            """\
+[2 matching lines, each after its position.]
+4107: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx Fatal ERROR: disk full yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\
+""",
+            """\
+[1 matching line, each after its position.]
+5917: error again\
+""",
+            "[No line from start on contains this text.]",
+            "[No line from start on contains this text.]",
+            """\
+[44 matching lines, each after its position. For more, pass start=8248.]
+7897: 0847 ok
+7905: 0848 ok
+7913: 0849 ok
+7921: 0850 ok
+7929: 0851 ok
+7937: 0852 ok
+7945: 0853 ok
+7953: 0854 ok
+7961: 0855 ok
+7969: 0856 ok
+7977: 0857 ok
+7985: 0858 ok
+7993: 0859 ok
+8001: 0860 ok
+8009: 0861 ok
+8017: 0862 ok
+802\
+""",
+            """\
+[characters 0 to 620 of 9120]
+0000 ok
+0001 ok
+0002 ok
+0003 ok
+0004 ok
+0005 ok
+0006 ok
+0007 ok
+0008 ok
+0009 ok
+0010 ok
+0011 ok
+0012 ok
+0013 ok
+0014 ok
+0015 ok
+0016 ok
+0017 ok
+0018 ok
+0019 ok
+0020 ok
+0021 ok
+0022 ok
+0023 ok
+0024 ok
+0025 ok
+0026 ok
+0027 ok
+0028 ok
+0029 ok
+0030 ok
+0031 ok
+0032 ok
+0033 o\
+""",
+        ]
+    )
+    assert (many.text.split("\n")[:2], many.text.split("\n")[-1]) == snapshot(
+        (
+            [
+                "[48 matching lines, each after its position. For more, pass start=383.]",
+                "0: 0000 ok",
+            ],
+            "376: 0047 ok",
+        )
+    )
+    assert after.text.split("\n")[1] == snapshot("384: 0048 ok")
+    assert len(many.text) <= 700

@@ -18,6 +18,7 @@ from handrail.sandbox import Sandbox
 from handrail.tools import (
     Jobs,
     Workspace,
+    apply_patch,
     bash,
     coding_tools,
     glob,
@@ -170,6 +171,32 @@ def _edit(when: str, path: str, old: str, new: str, **others: Any) -> Case:
     return Case(when, "edit", args)
 
 
+def _patch(when: str, *lines: str) -> Case:
+    text = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+    return Case(when, "apply_patch", {"input": text})
+
+
+HABITS: Final = [
+    Case("an argument has another name", "read", {"path": "empty.txt"}),
+    Case("an argument with two readings", "grep", {"pattern": "x", "-n": False}),
+    Case("the tool has another name", "ls", {}),
+    Case("the name of the tool differs in case", "Read", {}),
+    Case("there is no similar tool", "Task", {}),
+]
+PATCH: Final = [
+    Case("it is not a patch", "apply_patch", {"input": "diff --git a b"}),
+    _patch("the first line names no file", "+x"),
+    _patch("a line has no mark", "*** Update File: a.py", "x"),
+    _patch("a new file has a line without its mark", "*** Add File: new.py", "x"),
+    _patch("an update has no changes", "*** Update File: a.py"),
+    _patch("lines follow a delete", "*** Delete File: a.py", "-x"),
+    _patch("a file occurs twice", "*** Delete File: a.py", "*** Delete File: a.py"),
+    _patch("a new file exists", "*** Add File: empty.txt", "+x"),
+    _patch("a hunk has no context", "*** Update File: long.txt", "+x"),
+    _patch("an anchor is not in the file", "*** Update File: long.txt", "@@ zzz", "-x"),
+    _patch("a hunk does not match", "*** Update File: long.txt", "-zzz", "+x"),
+    _patch("a patch is applied", "*** Add File: patched.py", "+x"),
+]
 _TWO: Final = [
     {"old_string": "def area", "new_string": "def size"},
     {"old_string": "no such text here", "new_string": "x"},
@@ -397,13 +424,14 @@ def _make_files(folder: str) -> Path:
 
 
 async def _file_rows(root: Path) -> AsyncIterator[Row]:
-    tools = coding_tools(Workspace(root), without=["bash", "web_fetch"])
+    workspace = Workspace(root)
+    tools = coding_tools(workspace, without=["bash", "web_fetch"]) | Toolset(apply_patch(workspace))
     async with Executor(tools) as executor:
         for name in ("read.py", "stale.py", "drifted.py", "crlf.txt", "latin.txt", "utf16.txt"):
             await executor.run(Call("read", {"file_path": name}, "c0"))
         (root / "stale.py").write_bytes(b"amount = 2\n")
         (root / "drifted.py").write_bytes(b"value = 1\nother = 3\n")
-        for case in [*READ, *WRITE, *EDIT]:
+        for case in [*READ, *WRITE, *EDIT, *PATCH, *HABITS]:
             yield await _run(executor, case)
 
 

@@ -170,7 +170,6 @@ REPAIRED: list[tuple[str, Given]] = [
         "A string is read as a number, another as a boolean",
         {"query": "a", "limit": "3", "deep": "true"},
     ),
-    ("A null is read as omitted", {"query": "a", "limit": None}),
     ("A whole number is read as an integer", '{"query": "a", "limit": 3.0}'),
     ("A single value is read as a list", {"query": "a", "tags": "x"}),
     ("A string is read as a JSON list", {"query": "a", "tags": '["x"]'}),

@@ -122,11 +122,11 @@ def test_a_file_is_shown_as_text_whatever_it_is_written_in(
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ({"file_path": "a", "old_string": "three"}, "old_string is not in the file, and nothing is similar. Read the file again."),
-        ({"file_path": "a", "old_string": "t", "edits": []}, "Not edited: pass either old_string and new_string, or edits."),
-        ({"file_path": "b", "old_string": "x"}, "'b' does not exist. Use glob to find it."),
-        ({"file_path": "../a", "old_string": "x"}, "Not run: '../a' is outside the workspace. Use a path inside it."),
-        ({"file_path": "out", "old_string": "x"}, "Not run: 'out' is or passes through a link out of the workspace."),
+        ({"file_path": "a", "old_string": "three", "new_string": "y"}, "old_string is not in the file, and nothing is similar. Read the file again."),
+        ({"file_path": "a", "old_string": "one", "new_string": "one"}, "old_string and new_string are the same: nothing would change."),
+        ({"file_path": "b", "old_string": "x", "new_string": "y"}, "'b' does not exist. Use glob to find it."),
+        ({"file_path": "../a", "old_string": "x", "new_string": "y"}, "Not run: '../a' is outside the workspace. Use a path inside it."),
+        ({"file_path": "out", "old_string": "x", "new_string": "y"}, "Not run: 'out' is or passes through a link out of the workspace."),
     ],
 )  # fmt: skip
 def test_an_edit_that_would_change_nothing_says_so(

@@ -69,6 +69,7 @@ CHANGES: list[dict[str, Any]] = [
     {"effect": READ, "retry": Retry()},
     {"max_chars": 10},
     {"search_hint": "disk"},
+    {"instead_of": {"cat": "read a file"}},
     {"examples": ({"path": "a"},)},
     {"strict": "on"},
     {"tags": frozenset({"files"})},

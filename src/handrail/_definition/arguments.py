@@ -12,6 +12,7 @@ from typing import Any
 
 from handrail._definition import argument_errors
 from handrail._definition.repairs import repair
+from handrail._definition.synonyms import Reread, Synonyms, read_synonyms
 from handrail._schema.cost import Excess
 from handrail._schema.json_reader import NotJson, check, count_values, read
 from handrail._schema.json_schema import lists_property
@@ -37,11 +38,14 @@ _new: Callable[..., Any] = vars(tuple)["__new__"]
 class Arguments:
     """Validates the arguments of one tool. Built on first use: most tools are never called."""
 
-    __slots__ = ("_build", "_checker", "_schema")
+    __slots__ = ("_build", "_checker", "_schema", "_synonyms")
 
-    def __init__(self, schema: Schema, build: Callable[[], Checker]) -> None:
+    def __init__(
+        self, schema: Schema, build: Callable[[], Checker], synonyms: Synonyms | None = None
+    ) -> None:
         self._schema = schema
         self._build = build
+        self._synonyms = synonyms or {}
         self._checker: Checker | None = None
 
     def parse(self, args: Mapping[str, Any] | str) -> Args | Failure:
@@ -72,6 +76,9 @@ class Arguments:
         self, text: str, value: Any, checker: Checker, error: ValidationError
     ) -> Args | Failure:
         value = read(text) if value is None else value
+        meant = read_synonyms(value, self._synonyms) if self._synonyms else None
+        if meant is not None:
+            return self._parse_again(meant)
         stopped = count_values(value) > MAX_THOROUGH_VALUES
         run = checker.run if stopped else checker.thorough()
 
@@ -103,6 +110,14 @@ class Arguments:
         check(after.value)  # a string that was parsed as JSON may have nested it too deeply
         values = after.value if checker.passes_on else after.values
         return Args(values, canonical(after.value).decode(), after.repairs)
+
+    def _parse_again(self, meant: Reread) -> Args | Failure:
+        plain = Arguments(self._schema, self._build)
+        plain._checker = self._checker
+        again = plain.parse(meant.value)
+        if isinstance(again, Failure):
+            return again
+        return again._replace(repairs=(*meant.notes, *again.repairs))
 
 
 def _problems_of(run: Run, value: Any) -> Problems:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
+from handrail._definition.synonyms import Synonyms
 from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches
 from handrail._values.content import Json
 from handrail._values.effect import Effect, Exposure
@@ -35,6 +36,11 @@ class Options(TypedDict, total=False):
     retry: Retry
     max_chars: int
     aliases: Iterable[str]
+    instead_of: Mapping[str, str]
+    """Tools that models know from elsewhere, and the purpose for which to use this one."""
+    synonyms: Synonyms
+    """Other names of parameters that are accepted: for each a parameter, or a function that gets
+    all arguments and returns the fields that this one means, or None if that is unclear."""
     exposure: Exposure
     search_hint: str
     examples: Iterable[Mapping[str, Json]]

@@ -20,6 +20,7 @@ from handrail._definition.signature import (
     underlying_function,
     unwrap,
 )
+from handrail._definition.synonyms import check_synonyms
 from handrail._definition.tool import AnyTool, Tool
 from handrail._schema.return_type import Promise, promise
 from handrail._schema.strictness import Unsupported
@@ -54,6 +55,9 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     beside = {name: given.pop(name) for name in _BESIDE if name in given}
     for option, companion in beside.items():
         check_beside(function, taken, option, companion)
+    synonyms = given.pop("synonyms", {})
+    if wrong := check_synonyms(synonyms, fields):
+        refuse(function, wrong)
     if "name" not in given:
         given["name"] = _name(function)
     try:
@@ -63,7 +67,7 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     made: AnyTool = Tool(
         spec=spec,
         fn=function,
-        parse=Arguments(schema, partial(_checker, fields)).parse,
+        parse=Arguments(schema, partial(_checker, fields), synonyms).parse,
         origin=origin(function),
         **beside,
         _signature=taken,
@@ -112,6 +116,8 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "effect": _instance_of(Effect),
     "exposure": _instance_of(Exposure),
     "aliases": _many(tuple),
+    "instead_of": _instance_of(Mapping),
+    "synonyms": _instance_of(Mapping),
     "idempotent": _instance_of(bool),
     "timeout": _instance_of(int, float),
     "retry": _instance_of(Retry),

@@ -30,6 +30,9 @@ _MAX_EXACT_FLOAT = 2**53
 _LISTS = frozenset(("list_type", "set_type", "frozen_set_type", "tuple_type"))
 _OBJECTS = frozenset(("dict_type", "model_type", "model_attributes_type", "dataclass_type"))
 
+OMITTED = "null was read as omitted"
+"""A repair that needs no note: some APIs have no other way to omit a field."""
+
 _ABSENT = object()
 """Means that the key is removed."""
 
@@ -100,7 +103,7 @@ def _readings(where: LocatedProblem, listed: ListsProperty) -> Iterator[_Reading
     kind, given = where.problem.kind, where.problem.given
     if given is None:
         if listed(where.path):
-            yield _Reading(_ABSENT, "null was read as omitted")
+            yield _Reading(_ABSENT, OMITTED)
     elif kind in _OBJECTS:
         yield from _decode(given, dict, "a JSON object")
     elif kind in _LISTS:

@@ -128,6 +128,8 @@ def _refuse_unknown(call: Call, turn: Turn[Any]) -> Result:
 
 def _suggest(name: str, tools: Toolset, reader_name: str) -> str:
     """Name the tool that was meant. Few tools are all listed: a close name may be a wrong guess."""
+    if known := _advise(name.strip().casefold(), tools):
+        return known
     shown = [spec.name for spec in tools.specs if spec.name != name]
     listed = ", ".join(tool for tool in shown if tool != reader_name)
     if len(listed) <= MAX_LISTED_CHARS:
@@ -137,6 +139,22 @@ def _suggest(name: str, tools: Toolset, reader_name: str) -> str:
     else:
         near = tuple(close for close in tools.closest(name) if close in shown)
     return f"Did you mean {join_or(near)}?" if near else "Use one of the tools you were given."
+
+
+def _advise(name: str, tools: Toolset) -> str:
+    """Name the tool whose name differs in case only, or the tools that declare to be used instead.
+
+    Returns nothing if there is none.
+    """
+    same = [spec.name for spec in tools.specs if spec.name.casefold() == name]
+    if len(same) == 1:
+        return f"Did you mean {same[0]}?"
+    return " ".join(
+        f"To {purpose}, use {spec.name}."
+        for spec in tools.specs
+        for foreign, purpose in spec.instead_of.items()
+        if foreign.casefold() == name
+    )
 
 
 _STALE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from handrail._definition.repairs import OMITTED
 from handrail._execution.output import truncate
 from handrail._execution.running import RunningCall
 from handrail._execution.view import View
@@ -50,7 +51,7 @@ def _cut(result: Result, most: int, view: View, stored: int) -> Result:
         limit = f" Only the first {stored:,} were stored." if stored < end else ""
         return (
             f'To read on: {view.reader_name}(call_id="{result.call_id}", start={start}), up to '
-            f"{view.max_read_chars:,} characters per call.{limit}"
+            f'{view.max_read_chars:,} characters per call. To search: search="text".{limit}'
         )
 
     text = truncate(result.text, most, how_to_read)
@@ -62,9 +63,11 @@ def _cut(result: Result, most: int, view: View, stored: int) -> Result:
 
 def _with_notes(result: Result, checked: CheckedCall) -> Result:
     """Return a result with a note on the repairs and the new name of its call."""
-    notes = checked.parsed.repairs
+    notes = tuple(note for note in checked.parsed.repairs if not note.endswith(OMITTED))
     if checked.call.name != checked.spec.name:
         notes = (f"{checked.call.name!r} is now called {checked.spec.name!r}", *notes)
+    if not notes:
+        return result
     note = f"[Note: {'; '.join(notes)}.]"
     parts = (*result.parts, Text(note)) if result.parts else ()
     return result._replace(text=f"{result.text}\n{note}", parts=parts)

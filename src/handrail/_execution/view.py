@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import OrderedDict
 from urllib.parse import quote, unquote
@@ -19,9 +20,14 @@ from handrail._values.context import Context
 from handrail._values.effect import READ
 from handrail._values.errors import ToolFailed
 from handrail._values.result import Result
+from handrail._values.strict_json import clip
 
 _MAX_READ_CHARS = 15_000
 """Characters that one call reads."""
+_MAX_LINE_CHARS = 500
+"""Characters of a line that a search shows."""
+_CHARS_BEFORE = 100
+"""Characters before the text that was searched for."""
 _MAX_HEADING_CHARS = 80
 """Characters that the reader adds before them."""
 
@@ -180,6 +186,27 @@ def reader_name(beside: Toolset) -> str:
     return name
 
 
+def _search_lines(text: str, wanted: str, start: int, most: int) -> str:
+    """Return the lines that contain a text, as many as fit, each after its position."""
+    lines, room, at = list[str](), most, start
+    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    while match := pattern.search(text, at):
+        first = text.rfind("\n", 0, match.start()) + 1
+        last = text.find("\n", match.end())
+        last = len(text) if last < 0 else last
+        begin = max(first, match.start() - _CHARS_BEFORE)
+        line = clip(f"{begin}: {text[begin:last]}", min(_MAX_LINE_CHARS, most))
+        room -= len(line) + 1
+        if room < 0 and lines:
+            break
+        lines.append(line)
+        at = last
+    more = f" For more, pass start={at}." if match else ""
+    count = f"{len(lines)} matching line{'s' * (len(lines) != 1)}, each after its position."
+    heading = f"{count}{more}" if lines else "No line from start on contains this text."
+    return "\n".join([f"[{heading}]", *lines])
+
+
 def _touch_nothing(**_: object) -> tuple[Access, ...]:
     return ()
 
@@ -190,20 +217,30 @@ def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
     Its own results are never truncated.
     """
 
-    def read_result(context: Context, call_id: str, start: int = 0, end: int | None = None) -> str:
-        """Read a part of an earlier result that was truncated.
+    def read_result(
+        context: Context,
+        call_id: str,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        search: str = "",
+    ) -> str:
+        """Read or search a part of an earlier result that was truncated.
 
         Args:
             context: Whose results may be read.
             call_id: The id in the truncated result.
             start: The first character to read, counted from 0.
             end: The character to stop before. By default, as many are read as one call can.
+            search: Return only the lines from start on that contain this text, ignoring case.
         """
         text = stored_texts.get(context.principal, call_id)
         if text is None:
             stored = ", ".join(stored_texts.ids(context.principal)[-5:])
             raise ToolFailed(f"No result is stored for {call_id!r}. Stored: {stored or 'none'}.")
         first = max(0, min(start, len(text)))
+        if search:
+            return _search_lines(text[:end], search, first, most)
         last = min(first + most, len(text))
         if end is not None:
             last = max(first, min(end, last))

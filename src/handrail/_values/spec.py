@@ -60,6 +60,8 @@ class Spec:
     """Characters of a result that a model receives. None means the executor's limit."""
     search_hint: str = ""
     """Other words that a model may search for."""
+    instead_of: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that models know from elsewhere, and the purpose for which to use this one."""
     examples: tuple[Mapping[str, Json], ...] = ()
     strict: Strict = "auto"
     tags: frozenset[str] = frozenset()

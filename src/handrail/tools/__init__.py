@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.tools._ask_user import ask_user
     from handrail.tools._coding import coding_tools, hide_denied
+    from handrail.tools._edit.apply_patch import apply_patch
     from handrail.tools._edit.edit import edit
     from handrail.tools._files.read import read
     from handrail.tools._files.replace import undo
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from handrail.tools._shell.jobs import Jobs, read_job, stop_job
     from handrail.tools._shell.leftovers import Scan, ScanReport, SuspiciousFile
     from handrail.tools._shell.state import Shell
+    from handrail.tools._todo import todo
     from handrail.tools._web.web_fetch import web_fetch
 else:
     _HOMES = {
@@ -28,6 +31,8 @@ else:
         "SuspiciousFile": "_shell.leftovers",
         "ToolSummary": "_outline",
         "Workspace": "_files.workspace",
+        "apply_patch": "_edit.apply_patch",
+        "ask_user": "_ask_user",
         "bash": "_shell.bash",
         "coding_tools": "_coding",
         "edit": "_edit.edit",
@@ -39,6 +44,7 @@ else:
         "read": "_files.read",
         "read_job": "_shell.jobs",
         "stop_job": "_shell.jobs",
+        "todo": "_todo",
         "undo": "_files.replace",
         "web_fetch": "_web.web_fetch",
         "write": "_files.write",
@@ -55,6 +61,8 @@ __all__ = [
     "SuspiciousFile",
     "ToolSummary",
     "Workspace",
+    "apply_patch",
+    "ask_user",
     "bash",
     "coding_tools",
     "edit",
@@ -66,6 +74,7 @@ __all__ = [
     "read",
     "read_job",
     "stop_job",
+    "todo",
     "undo",
     "web_fetch",
     "write",

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 READ_DESCRIPTION = """\
-Read a text file as numbered lines, or show an image or PDF.
+Read a text file, list a folder, or show an image or PDF.
 
-The line number and the tab before each line are not part of the file. Long files come in pages \
-of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. \
-To list files, use glob: a folder cannot be read. To search files, use grep."""
+Each line is shown with its number and a tab, which are not part of the file. Long files come in \
+pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are \
+clipped. To find files by name, use glob; to search files, use grep."""
 
 WRITE_DESCRIPTION = """\
 Create or overwrite a file and report its number of lines. Parent folders are created.
@@ -31,12 +31,35 @@ rewrite a file, use write. old_string must occur exactly once: add surrounding l
 replace_all. Whitespace, line endings and look-alike quotes may differ if the location is \
 unambiguous. If nothing matches, the result shows the closest text."""
 
+APPLY_PATCH_DESCRIPTION = """\
+Apply a patch that adds, changes, moves and deletes files; all of it or nothing.
+
+Use it to change several files at once. A patch is text between the lines "*** Begin Patch" and \
+"*** End Patch". Each file starts with "*** Add File: PATH", "*** Update File: PATH" (then \
+optionally "*** Move to: PATH") or "*** Delete File: PATH". Lines of an update start with a space \
+(context), "-" or "+"; "@@ LINE" names a line before them, such as a function. Three lines of \
+context make the place clear."""
+
+TODO_DESCRIPTION = """\
+Replace your plan for this task and return it, so that you and the user see what is left.
+
+Use it for tasks of three steps or more. Send the whole list each time; mark one step as \
+in_progress while you work on it, and completed when it is done."""
+
+ASK_USER_DESCRIPTION = """\
+Ask the user a question and return the answer.
+
+Use it if you cannot continue without a decision that only the user can make. Ask one question at \
+a time, and offer choices if there are a few. Do not use it to ask for permission: calls that need \
+approval are shown to the user anyway."""
+
 GLOB_DESCRIPTION = """\
 Find files by name or path and return their paths, newest first.
 
-Use it to see which files exist; to search file contents, use grep. Folders are not listed: \
-"src/**" lists every file in src. Files matched by .gitignore are skipped unless you set \
-include_ignored, and names with a leading dot unless you set hidden or write the dot."""
+Use it to see which files exist; to search file contents, use grep; to list one folder, use read. \
+"src/**" lists every file in src. Matching folders are named at the end. Files matched by \
+.gitignore are skipped unless you set include_ignored, and names with a leading dot unless you \
+set hidden or write the dot."""
 
 GREP_DESCRIPTION = """\
 Search file contents with a regular expression and return the matching lines.

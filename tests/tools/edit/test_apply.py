@@ -224,20 +224,53 @@ def test_everywhere_reaches_across_line_ends_of_any_kind() -> None:
     )
 
 
-def test_look_alikes_keep_the_characters_of_the_file() -> None:
-    data = "say(“hi”, ‘you’) — now…\nsay(“ho”)\n".encode()
-    edit = TextEdit("say(\"hi\", 'you') - now...", "say(\"hi\", 'me') - now...")
+def test_look_alikes_in_lines_that_do_not_change_keep_the_characters_of_the_file() -> None:
+    data = "say(“hi”, ‘you’) — now…\nsay(ho)\n".encode()
+    edit = TextEdit("say(\"hi\", 'you') - now...\nsay(ho)", "say(\"hi\", 'you') - now...\nsay(hu)")
 
-    assert after(data, edit) == data.replace(b"you", b"me")
+    assert after(data, edit) == data.replace(b"ho", b"hu")
     assert changed(data, edit) == snapshot(
         (
             AppliedEdit(
-                lines=((1, 1),),
+                lines=((1, 2),),
                 how=frozenset({"look-alikes"}),
-                note="old_string differed in look-alike characters; the file's were kept. To change them, copy them from the file into old_string.",
+                note="old_string differed in characters that look the same; unchanged text keeps the file's.",
             ),
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new"),
+    [
+        ("now… here", "now... here", "now... there"),
+        ("QUOTE = “oops”  # smart quotes\n", 'QUOTE = "oops"  # smart quotes', 'QUOTE = "oops"'),
+        ("\u200b say ‘it’ now \n", "say 'it' now \n", "say 'it' then \n"),
+        ("‘a’ = alpha\n‘b’ = beta\n", "'a' = alpha\n'b' = beta\n", "'a' = alpha\n'b' = gamma\n"),
+    ],
+)
+def test_an_edit_never_keeps_quotes_that_it_may_be_asked_to_replace(
+    data: str, old: str, new: str
+) -> None:
+    outcome = apply_edits(data.encode(), [TextEdit(old, new)])
+
+    assert isinstance(outcome, NoMatch)
+    assert outcome.reason == "unclear"
+
+
+def test_it_is_said_which_look_alikes_are_in_doubt() -> None:
+    data = "QUOTE = “oops”  # smart quotes\n".encode()
+    outcome = apply_edits(data, [TextEdit('QUOTE = "oops"  # smart quotes', 'QUOTE = "oops"')])
+    exact = TextEdit("QUOTE = “oops”  # smart quotes", 'QUOTE = "oops"')
+
+    assert isinstance(outcome, NoMatch)
+    assert outcome.message == snapshot("""\
+old_string matches line 1 apart from look-alikes, and whether to replace those is unclear. Line by line (· is a space, → a tab):
+yours        |QUOTE·=·"oops"··#·smart·quotes
+ file      1 |QUOTE·=·“<U+201C>oops”<U+201D>··#·smart·quotes
+Copy old_string from the file, and write the characters that you want in new_string.\
+""")
+    assert after(data, exact) == b'QUOTE = "oops"\n'
 
 
 @pytest.mark.parametrize(
@@ -247,13 +280,10 @@ def test_look_alikes_keep_the_characters_of_the_file() -> None:
         ("cafe\u0301 noir", "café noir", "cafè noir", "cafè noir"),
         ("caf\u00e9 noir", "cafe\u0301 noir", "cafe\u0300 noir", "cafe\u0300 noir"),
         ("wait… here", "wait... here", "wait.. here", "wait.. here"),
-        ("now… here", "now... here", "now... there", "now… there"),
-        ("\u00a0\u00a0x = ‘1’\u00a0\ny = 2\n", "  x = '1'\ny = 2", "  x = '2'\ny = 2", "  x = ‘2’\ny = 2\n"),
+        ("x\u00a0= 1\u00a0\ny = 2\n", "x = 1\ny = 2", "x = 2\ny = 2", "x\u00a0= 2\ny = 2\n"),
         ("the ‘one’\nthe two\n", "the 'one' \nthe two ", "the 'one' \nthe 'three'\nthe two ", "the ‘one’\nthe 'three'\nthe two\n"),
-        ("\u200b say ‘it’ now \n", "say 'it' now \n", "say 'it' then \n", "\u200b say ‘it’ then \n"),
         ("\u200b\tsay ‘it’ now\n", "  say 'it' now\n", "  say 'it' then\n", "\tsay 'it' then\n"),
         ("wo\u200brd one", "word one", "word two", "wo\u200brd two"),
-        ("‘a’ = alpha\n‘b’ = beta\n", "'a' = alpha\n'b' = beta\n", "'a' = alpha\n'b' = gamma\n", "‘a’ = alpha\n‘b’ = gamma\n"),
     ],
 )  # fmt: skip
 def test_a_changed_line_keeps_what_the_edit_leaves_alone(
@@ -549,7 +579,7 @@ def test_of_640_near_misses_none_is_misplaced_and_637_are_applied_or_answered_ri
     known = [*attempts()]
     verdicts = {attempt.id: verdict(attempt, _outcome(attempt)) for attempt in known}
 
-    assert Counter(verdicts.values()) == {"applied": 372, "answered": 265, "missed": 3}
+    assert Counter(verdicts.values()) == {"applied": 363, "answered": 274, "missed": 3}
     assert sum(attempt.after is not None for attempt in known) == 372
     assert {name for name, one in verdicts.items() if one == "missed"} == {
         "build.yml-56",  # a list in brackets, written with dashes

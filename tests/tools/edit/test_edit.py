@@ -58,13 +58,11 @@ Use it to change part of a file, without reading it first if you know the text; 
                     },
                     "old_string": {
                         "type": "string",
-                        "description": "Text to replace, exactly as in the file, without line numbers. Required unless edits is given.",
-                        "default": "",
+                        "description": "Text to replace, exactly as in the file, without line numbers.",
                     },
                     "new_string": {
                         "type": "string",
                         "description": "Replacement text; empty to delete old_string.",
-                        "default": "",
                     },
                     "replace_all": {
                         "type": "boolean",
@@ -72,7 +70,7 @@ Use it to change part of a file, without reading it first if you know the text; 
                         "default": False,
                     },
                     "edits": {
-                        "description": "Several replacements in this order, instead of the three above. If one fails, none is applied.",
+                        "description": "More replacements in the same file, applied after this one in their order. If one fails, none is applied.",
                         "anyOf": [
                             {
                                 "type": "array",
@@ -93,7 +91,7 @@ Use it to change part of a file, without reading it first if you know the text; 
                         "default": None,
                     },
                 },
-                "required": ["file_path"],
+                "required": ["file_path", "old_string", "new_string"],
                 "additionalProperties": False,
             },
             "WRITE",
@@ -105,16 +103,22 @@ def test_a_text_is_replaced_and_where_is_said(tmp_path: Path) -> None:
     cases = {
         "one line": ("a\nb\nc\n", {"old_string": "b", "new_string": "B"}),
         "lines": ("a\nb\nc\n", {"old_string": "b\nc", "new_string": "x\ny\nz"}),
-        "delete": ("a\nb\nc\n", {"old_string": "b\n"}),
+        "delete": ("a\nb\nc\n", {"old_string": "b\n", "new_string": ""}),
         "all": ("a\na\na\n", {"old_string": "a", "new_string": "b", "replace_all": True}),
         "many": ("a\n" * 9, {"old_string": "a", "new_string": "b", "replace_all": True}),
         "blanks differ": ("if x:\n\treturn\n", {"old_string": "if x:\n    return", "new_string": "pass"}),
         "several": (
             "a\nb\nc\n",
-            {"edits": [
-                {"old_string": "a", "new_string": "b"},
-                {"old_string": "b", "new_string": "c", "replace_all": True},
-            ]},
+            {
+                "old_string": "a",
+                "new_string": "b",
+                "edits": [{"old_string": "b", "new_string": "c", "replace_all": True}],
+            },
+        ),
+        "only a list": ("a\n", {"edits": [{"old_string": "a", "new_string": "b"}]}),
+        "empty, and a list": (
+            "a\n",
+            {"old_string": "", "new_string": "", "edits": [{"old_string": "a", "new_string": "b"}]},
         ),
     }  # fmt: skip
 
@@ -139,6 +143,11 @@ Edited 'f', 2 replacements:
 """,
                 b"c\nc\nc\n",
             ),
+            "only a list": (
+                "Edited 'f', line 1.\n[Note: edits: was read as old_string, new_string.]",
+                b"b\n",
+            ),
+            "empty, and a list": ("Edited 'f', line 1.", b"b\n"),
         }
     )
 
@@ -150,7 +159,11 @@ def test_what_cannot_be_replaced_is_said_and_nothing_is_changed(tmp_path: Path) 
         "twice": {"old_string": "dup", "new_string": "y"},
         "nothing to do": {"old_string": "dup\ndup", "new_string": "dup\ndup"},
         "nothing given": {},
-        "both": {"old_string": "a", "edits": [{"old_string": "dup", "new_string": "b"}]},
+        "without its first": {
+            "old_string": "zzz",
+            "new_string": "b",
+            "edits": [{"old_string": "dup\ndup", "new_string": "b"}],
+        },
         "none": {"edits": []},
         "too many": {"edits": [{"old_string": "dup", "new_string": "b"}] * 101},
         "one of them fails": {
@@ -175,11 +188,27 @@ Copy old_string exactly from the file.\
 """,
             "twice": "old_string is in the file 2 times, at lines 3, 4. Add lines around the one you mean, or set replace_all to change them all.",
             "nothing to do": "old_string and new_string are the same: nothing would change.",
-            "nothing given": "old_string is empty. To insert text, pass a line next to it as old_string and repeat that line in new_string. To write the whole file, use write.",
-            "both": "Not edited: pass either old_string and new_string, or edits.",
-            "none": "Not edited: pass between 1 and 100 edits.",
-            "too many": "Not edited: pass between 1 and 100 edits.",
-            "one of them fails": "Edit 2 of 2 failed, so none was applied. old_string is not in the file, and nothing is similar. Read the file again.",
+            "nothing given": """\
+Not run: invalid arguments.
+- old_string: required, missing
+- new_string: required, missing
+Fix these and call again.\
+""",
+            "without its first": "Edit 1 of 2 failed, so none was applied. old_string is not in the file, and nothing is similar. Read the file again.",
+            "none": """\
+Not run: invalid arguments.
+- old_string: required, missing
+- new_string: required, missing
+Fix these and call again.\
+""",
+            "too many": """\
+Not edited: pass at most 100 replacements.
+[Note: edits: was read as old_string, new_string, edits.]\
+""",
+            "one of them fails": """\
+Edit 2 of 2 failed, so none was applied. old_string is not in the file, and nothing is similar. Read the file again.
+[Note: edits: was read as old_string, new_string, edits.]\
+""",
         }
     )
     assert {one[1] for one in told.values()} == {text.encode()}
@@ -238,7 +267,10 @@ def test_a_new_file_is_left_to_write(tmp_path: Path) -> None:
             "failed: old_string is empty. To insert text, pass a line next to it as old_string and repeat that line in new_string. To write the whole file, use write.",
             "denied: Not run: '../f' is outside the workspace. Use a path inside it.",
             "failed: 'f/x' uses a file as a folder.",
-            "failed: 'new' does not exist. To create it, use write.",
+            """\
+failed: 'new' does not exist. To create it, use write.
+[Note: edits: was read as old_string, new_string.]\
+""",
         ]
     )
 

@@ -51,16 +51,16 @@ def test_what_a_model_is_told_of_it(tmp_path: Path) -> None:
     assert (spec.description, spec.input_schema, spec.effect.name) == snapshot(
         (
             """\
-Read a text file as numbered lines, or show an image or PDF.
+Read a text file, list a folder, or show an image or PDF.
 
-The line number and the tab before each line are not part of the file. Long files come in pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. To list files, use glob: a folder cannot be read. To search files, use grep.\
+Each line is shown with its number and a tab, which are not part of the file. Long files come in pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. To find files by name, use glob; to search files, use grep.\
 """,
             {
                 "type": "object",
                 "properties": {
                     "file_path": {
                         "type": "string",
-                        "description": "Path of the file, relative to the workspace.",
+                        "description": "Path of the file or folder, relative to the workspace.",
                     },
                     "offset": {
                         "type": "integer",
@@ -125,7 +125,7 @@ def test_a_part_is_read_and_how_to_go_on_is_said(tmp_path: Path) -> None:
             "{'offset': 3, 'limit': 2}": """\
      3	line 3
      4	line 4
-[Lines 3 to 4 of a file of 49 bytes. To read on, pass offset=5.]\
+[Lines 3 to 4 of 7. To read on, pass offset=5.]\
 """,
             "{'offset': 6}": """\
      6	line 6
@@ -138,7 +138,7 @@ def test_a_part_is_read_and_how_to_go_on_is_said(tmp_path: Path) -> None:
      4	line 4
      5	line 5
      6	line 6
-[Lines 1 to 6 of a file of 49 bytes. To read on, pass offset=7.]\
+[Lines 1 to 6 of 7. To read on, pass offset=7.]\
 """,
             "{'limit': 7}": """\
      1	line 1
@@ -151,12 +151,12 @@ def test_a_part_is_read_and_how_to_go_on_is_said(tmp_path: Path) -> None:
 """,
             "{'offset': 0, 'limit': 0}": """\
      1	line 1
-[Lines 1 to 1 of a file of 49 bytes. To read on, pass offset=2.]\
+[Lines 1 to 1 of 7. To read on, pass offset=2.]\
 """,
             "{'view_range': [2, 3]}": """\
      2	line 2
      3	line 3
-[Lines 2 to 3 of a file of 49 bytes. To read on, pass offset=4.]\
+[Lines 2 to 3 of 7. To read on, pass offset=4.]\
 """,
             "{'view_range': [6, -1]}": """\
      6	line 6
@@ -164,7 +164,7 @@ def test_a_part_is_read_and_how_to_go_on_is_said(tmp_path: Path) -> None:
 """,
             "{'view_range': [0, 1]}": """\
      1	line 1
-[Lines 1 to 1 of a file of 49 bytes. To read on, pass offset=2.]\
+[Lines 1 to 1 of 7. To read on, pass offset=2.]\
 """,
             "{'view_range': [7, 99]}": "     7\tline 7",
         }
@@ -204,7 +204,7 @@ def test_a_long_file_comes_in_pages(tmp_path: Path) -> None:
         [
             "     1\tline 1",
             "  2000\tline 2000",
-            ["[Lines 1 to 2,000 of a file of 48,893 bytes. To read on, pass offset=2001.]"],
+            ["[Lines 1 to 2,000 of 5,000. To read on, pass offset=2001.]"],
         ]
     )
 
@@ -228,7 +228,7 @@ def test_a_line_that_fills_more_than_a_page_stands_alone(tmp_path: Path) -> None
     assert [line[-90:] for line in lines] == snapshot(
         [
             "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx [clipped: 198,000 more characters in this line]",
-            "[Lines 1 to 1 of a file of 200,007 bytes. To read on, pass offset=2.]",
+            "[Lines 1 to 1 of 2. To read on, pass offset=2.]",
         ]
     )
     assert [line[-60:] for line in alone] == snapshot(

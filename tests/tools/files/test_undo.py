@@ -81,7 +81,7 @@ def test_what_cannot_be_undone_is_said(tmp_path: Path) -> None:
         [
             "Not undone: no change by 'c1' is kept. Kept: c2, c3.",
             "Not undone: 'g' has changed since 'c2'.",
-            "'h' does not exist. Use glob to find it.",
+            "Not undone: 'h' has changed since 'c3'.",
             "Not undone: no change by 'c4' is kept. Kept: c2, c3.",
             "Not undone: no change by 'c1' is kept. Kept: none.",
         ]

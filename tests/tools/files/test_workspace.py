@@ -204,8 +204,21 @@ def test_what_cannot_be_read_is_said_in_words(root: Path, opener: Opener) -> Non
     assert told == snapshot(
         [
             "failed: 'gone' does not exist. Use glob to find it.",
-            "failed: 'src' is a folder. List its files with glob: 'src/**'.",
-            "failed: '.' is a folder. List its files with glob: '**'.",
+            """\
+None: main.py
+[0 folders and 1 file.]\
+""",
+            """\
+None: absolute (link)
+circle (link)
+dangling (link)
+ok
+out (link)
+pipe
+socket
+src/
+[1 folder and 7 files.]\
+""",
             "failed: 'pipe' is not a regular file but a device, pipe or socket.",
             "failed: 'socket' is not a regular file but a device, pipe or socket.",
             "failed: 'circle' is a loop of links.",
@@ -311,7 +324,11 @@ def test_a_suggested_path_can_be_copied(tmp_path: Path) -> None:
             "'conf.js' does not exist. Use glob to find it.",
             "'key.pem' does not exist. Use glob to find it.",
             "'dangling' does not exist. Use glob to find it.",
-            "'src' is a folder. List its files with glob: 'src/**'.",
+            """\
+helpers.py
+util/
+[1 folder and 1 file.]\
+""",
         ]
     )
 
@@ -598,3 +615,12 @@ def test_without_a_judgement_there_is_nothing_to_hold_to(root: Path) -> None:
             told.append(type(error).__name__)
 
     assert told == ["ok", "ok", "ok", "Refused"]
+
+
+def test_the_same_name_elsewhere_is_suggested_before_another_case(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("Readme.md", "docs/README.md"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (told,) = results(toolset(Workspace(tmp_path)), ("read", {"file_path": "README.md"}))
+
+    assert told.text == "'README.md' does not exist. Did you mean 'docs/README.md'?"

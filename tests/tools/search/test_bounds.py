@@ -28,7 +28,7 @@ def test_what_was_found_in_time_is_told(tmp_path: Path, root: Path) -> None:
     assert text(root, "grep", slow, options={"seconds": 1.5}, pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]
+[1 matching line in 1 file (1 line).]
 [Incomplete: the search timed out after 1.5 s, so more may match. Pass a folder as path, or a narrower pattern.]\
 """)
 
@@ -89,7 +89,7 @@ def test_a_search_that_breaks_says_so(tmp_path: Path, root: Path) -> None:
     assert text(root, "grep", killed, pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]
+[1 matching line in 1 file (1 line).]
 [Incomplete: the search was killed. Pass a folder as path, and retry.]\
 """)
     assert ask(root, "grep", odd, pattern="hit").text == snapshot(
@@ -98,7 +98,7 @@ a.txt
     assert text(root, "grep", garbage, pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
 
 
@@ -162,7 +162,7 @@ def test_a_page_has_room_for_so_many_characters(tmp_path: Path) -> None:
 
     assert len(answer) < 21_000
     assert answer.splitlines()[-1] == snapshot(
-        "[Matching lines 1 to 48 of 300 in 1 file. For more, pass offset=48 or narrow the search.]"
+        "[Matching lines 1 to 48 of 300 in 1 file (300 lines). For more, pass offset=48 or narrow the search.]"
     )
 
 

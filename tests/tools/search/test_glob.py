@@ -34,7 +34,7 @@ def test_what_a_model_is_told(tmp_path: Path) -> None:
     assert spec.description == snapshot("""\
 Find files by name or path and return their paths, newest first.
 
-Use it to see which files exist; to search file contents, use grep. Folders are not listed: "src/**" lists every file in src. Files matched by .gitignore are skipped unless you set include_ignored, and names with a leading dot unless you set hidden or write the dot.\
+Use it to see which files exist; to search file contents, use grep; to list one folder, use read. "src/**" lists every file in src. Matching folders are named at the end. Files matched by .gitignore are skipped unless you set include_ignored, and names with a leading dot unless you set hidden or write the dot.\
 """)
     assert spec.input_schema == snapshot(
         {
@@ -91,12 +91,18 @@ def test_a_folder_is_named_with_the_pattern_for_its_files(tmp_path: Path) -> Non
 
     assert {pattern: told(pattern) for pattern in patterns} == snapshot(
         {
-            "only": "[No file matches. 'only' is a folder: 'only/**' lists the files in it.]",
+            "only": """\
+[No file matches.]
+[Matching folders: only/.]\
+""",
             "only/": """\
 only/deep/a.txt
 [1 file.]\
 """,
-            "only/*": "[No file matches. 'only' is a folder: 'only/**' lists the files in it.]",
+            "only/*": """\
+[No file matches.]
+[Matching folders: only/deep/.]\
+""",
             "only/deep/*.md": "[No file matches.]",
             "secret": "[No file matches. '**/secret' would also search subfolders.]",
             "c.txt/*": "[No file matches.]",
@@ -104,9 +110,70 @@ only/deep/a.txt
         }
     )
     assert told("deep", "only") == snapshot(
-        "[No file matches. 'deep' is a folder: 'deep/**' lists the files in it.]"
+        """\
+[No file matches.]
+[Matching folders: only/deep/.]\
+"""
     )
     assert told("*.txt", "on*") == snapshot("path takes no wildcards: pass pattern='on*/*.txt'.")
+
+
+def test_folders_that_match_are_named(tmp_path: Path) -> None:
+    files = [
+        "src/app/a.py",
+        "src/lib/deep/app/b.py",
+        "docs/x.md",
+        ".git/y",
+        ".hidden/z",
+        "build/out/o",
+    ]
+    made(tmp_path, {**dict.fromkeys(files, ""), ".gitignore": "build/\n"})
+    (tmp_path / "empty").mkdir()
+
+    def told(pattern: str, **args: Any) -> list[str]:
+        lines = text(tmp_path, "glob", pattern=pattern, **args).split("\n")
+        return [line for line in lines if "folder" in line]
+
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("*", {}),
+        ("*", {"hidden": True}),
+        ("*", {"include_ignored": True}),
+        ("src/*", {}),
+        ("*/app", {}),
+        ("**/app", {}),
+        ("**/app", {"path": "src"}),
+        ("**/*", {}),
+        ("**/b.py", {}),
+        ("*", {"path": "build"}),
+        ("empty/*", {}),
+    ]
+
+    assert [(pattern, args, *told(pattern, **args)) for pattern, args in cases] == snapshot(
+        [
+            ("*", {}, "[Matching folders: docs/, empty/, src/.]"),
+            ("*", {"hidden": True}, "[Matching folders: .hidden/, docs/, empty/, src/.]"),
+            ("*", {"include_ignored": True}, "[Matching folders: build/, docs/, empty/, src/.]"),
+            ("src/*", {}, "[Matching folders: src/app/, src/lib/.]"),
+            ("*/app", {}, "[Matching folders: src/app/.]"),
+            ("**/app", {}, "[Matching folders: src/app/, src/lib/deep/app/.]"),
+            ("**/app", {"path": "src"}, "[Matching folders: src/app/, src/lib/deep/app/.]"),
+            ("**/*", {}),
+            ("**/b.py", {}),
+            ("*", {"path": "build"}, "[Matching folders: build/out/.]"),
+            (
+                "empty/*",
+                {},
+                "[No file matches. 'empty' is a folder: 'empty/**' lists the files in it.]",
+            ),
+        ]
+    )
+
+
+def test_of_many_folders_the_first_are_named(tmp_path: Path) -> None:
+    for number in range(52):
+        (tmp_path / f"d{number:02}").mkdir()
+
+    assert text(tmp_path, "glob", pattern="*").endswith("d48/, d49/ and 2 more.]")
 
 
 def test_a_pattern_means_what_it_says(tmp_path: Path) -> None:

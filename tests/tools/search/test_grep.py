@@ -157,21 +157,21 @@ a.txt
 14- line 14
 15: line 15
 16- line 16
-[3 matching lines in 1 file.]\
+[3 matching lines in 1 file (20 lines).]\
 """)
     assert text(tmp_path, "grep", pattern="line 5$", before=2) == snapshot("""\
 a.txt
 3- line 3
 4- line 4
 5: line 5
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (20 lines).]\
 """)
     assert text(tmp_path, "grep", pattern="line 5$", after=1, before=1) == snapshot("""\
 a.txt
 4- line 4
 5: line 5
 6- line 6
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (20 lines).]\
 """)
 
 
@@ -374,7 +374,7 @@ def test_what_was_left_out_is_said_where_nothing_matches(tmp_path: Path) -> None
     assert told(glob=".env") == snapshot("""\
 .env
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(include_ignored=True) == snapshot("""\
 a.log
@@ -382,7 +382,7 @@ a.log
 
 build/out.js
 1: secret_word
-[2 matching lines in 2 files.]\
+[2 matching lines in 2 files (1 and 1 lines).]\
 """)
     assert told(hidden=True) == snapshot("""\
 .env
@@ -390,7 +390,7 @@ build/out.js
 
 .github/ci.yml
 1: secret_word
-[2 matching lines in 2 files.]\
+[2 matching lines in 2 files (1 and 1 lines).]\
 """)
     assert told(hidden=True, include_ignored=True, glob="*.py") == snapshot("[No matches.]")
 
@@ -404,27 +404,27 @@ def test_what_is_named_is_searched_though_rules_leave_it_out(tmp_path: Path) -> 
     assert told(path="build") == snapshot("""\
 build/out.js
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(path="a.log") == snapshot("""\
 a.log
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(path=".env") == snapshot("""\
 .env
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(path=".github") == snapshot("""\
 .github/ci.yml
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(path="gen") == snapshot("""\
 gen/deep/x.js
 1: secret_word
-[1 matching line in 1 file.]
+[1 matching line in 1 file (1 line).]
 [Ignore rules exclude this whole folder; it was searched because you named it.]\
 """)
     assert told(path="gen", glob="*.py") == snapshot("[No matches.]")
@@ -439,17 +439,17 @@ def test_what_git_keeps_is_searched_only_if_named(tmp_path: Path) -> None:
     assert told(hidden=True, include_ignored=True) == snapshot("""\
 .x
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(path=".git") == snapshot("""\
 .git/config
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert told(glob=".git/**") == snapshot("""\
 .git/config
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
 
 
@@ -542,14 +542,14 @@ a.txt
 2: two
 5: one
 6: two
-[4 matching lines in 1 file.]\
+[4 matching lines in 1 file (6 lines).]\
 """)
     assert told(pattern="two.*four", multiline=True) == snapshot("""\
 a.txt
 2: two
 3: three
 4: four
-[3 matching lines in 1 file.]\
+[3 matching lines in 1 file (6 lines).]\
 """)
     assert told(pattern="^two$") == snapshot("""\
 a.txt
@@ -558,7 +558,7 @@ a.txt
 
 b.txt
 2: two
-[3 matching lines in 2 files.]\
+[3 matching lines in 2 files (6 and 2 lines).]\
 """)
 
 
@@ -591,7 +591,7 @@ c/d.py
     assert text(tmp_path, "grep", pattern="foo", type="py", glob="c/*") == snapshot("""\
 c/d.py
 1: foo
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert text(tmp_path, "grep", pattern="foo", type="nosuch") == snapshot(
         "There is no file type 'nosuch'. Pass a glob such as '*.py' instead."
@@ -648,7 +648,7 @@ def test_a_path_with_a_wildcard_belongs_into_glob(tmp_path: Path) -> None:
             """\
 [1].txt
 1: x
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """,
         ]
     )
@@ -690,12 +690,12 @@ def test_a_link_that_leads_out_is_not_followed(tmp_path: Path) -> None:
     assert text(tmp_path / "ws", "grep", pattern="needle", hidden=True) == snapshot("""\
 b.txt
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert text(tmp_path / "ws", "grep", pattern="needle", path="inner") == snapshot("""\
 b.txt
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert ask(tmp_path / "ws", "grep", pattern="needle", path="link").failure is not None
 
@@ -708,5 +708,16 @@ async def test_on_both_loops(tmp_path: Path) -> None:
         results = await executor.run_all(calls)
 
     assert {result.text.splitlines()[-1] for result in results} == {
-        "[4 matching lines in 3 files.]"
+        "[4 matching lines in 3 files (1, 6 and 1 lines).]"
     }
+
+
+def test_a_binary_file_that_matches_is_named_wherever_its_first_nul_is(tmp_path: Path) -> None:
+    made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b.dat": b"\0other\n"})
+
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+a.dat
+(binary file matches)
+[1 matching line in 1 file.]\
+""")
+    assert text(tmp_path, "grep", pattern="price", output_mode="files") == "a.dat\n[1 file.]"

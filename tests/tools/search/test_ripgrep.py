@@ -43,10 +43,10 @@ def test_ripgrep_is_never_taken_from_the_workspace(
         return text(root, "glob", None, pattern="*")
 
     assert answer(*bad, "", ".", "bin") == MISSING
-    assert answer(*bad, real.parent) == "real\n[1 file.]"
+    assert answer(*bad, real.parent) == "real\n[1 file.]\n[Matching folders: bin/, venv/.]"
     beside = Path(program(tmp_path / "python/rg", r"printf 'beside\0'"))
     monkeypatch.setattr(sys, "executable", str(beside.parent / "python"))
-    assert answer(real.parent) == "beside\n[1 file.]"
+    assert answer(real.parent) == "beside\n[1 file.]\n[Matching folders: bin/, venv/.]"
 
 
 def test_without_ripgrep_the_tools_say_how_to_get_it(
@@ -68,7 +68,7 @@ def test_without_ripgrep_the_tools_say_how_to_get_it(
     assert executor.run_sync(Call("grep", {"pattern": "hit"}, "installed")).text == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
 
 
@@ -82,7 +82,7 @@ def test_settings_of_the_host_do_not_reach_ripgrep(
     assert text(tmp_path / "ws", "grep", pattern="needle") == snapshot("""\
 a.txt
 1: needle
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (2 lines).]\
 """)
 
 
@@ -92,17 +92,20 @@ CONTENT = st.tuples(st.lists(LINE, max_size=6).map("".join), st.text("ab", max_s
 
 def naive(contents: list[str], pattern: str) -> str:
     """What grep says, by trying every line."""
-    files, count = list[str](), 0
+    files, sizes, count = list[str](), list[int](), 0
     for number, content in enumerate(contents):
         lines = content.replace("\r\n", "\n").removesuffix("\n").split("\n") if content else []
         hits = [f"{n}: {line}" for n, line in enumerate(lines, 1) if re.search(pattern, line)]
         files += ["\n".join([f"{number}.txt", *hits])] if hits else []
+        sizes += [len(lines)] if hits else []
         count += len(hits)
     if not files:
         return "[No matches.]"
     lines_and_files = [(count, "matching line"), (len(files), "file")]
     words = " in ".join(f"{n} {noun}{'s' * (n != 1)}" for n, noun in lines_and_files)
-    return "\n\n".join(files) + f"\n[{words}.]"
+    *most, last = map(str, sizes)
+    both = f"{', '.join(most)} and {last}" if most else last
+    return "\n\n".join(files) + f"\n[{words} ({both} line{'s' * (sizes != [1])}).]"
 
 
 @given(
@@ -126,7 +129,7 @@ def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
     assert text(tmp_path, "grep", pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """)
     assert text(tmp_path, "glob", pattern="**") == snapshot("""\
 a.txt
@@ -151,7 +154,7 @@ def test_folders_that_are_too_deep_are_said_to_be_missing(tmp_path: Path) -> Non
     assert text(tmp_path, "grep", pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]
+[1 matching line in 1 file (1 line).]
 [Some files or folders could not be opened and were not searched.]\
 """)
 
@@ -163,6 +166,6 @@ def test_a_file_that_cannot_be_opened_is_said_to_be_missing(tmp_path: Path) -> N
     assert text(tmp_path, "grep", pattern="hit") == snapshot("""\
 a.txt
 1: hit
-[1 matching line in 1 file.]
+[1 matching line in 1 file (1 line).]
 [Some files or folders could not be opened and were not searched.]\
 """)

@@ -40,7 +40,6 @@ Use it for builds, tests, git and other programs. To read, change or search file
                     "command": {
                         "type": "string",
                         "description": "The command for bash.",
-                        "default": "",
                     },
                     "restart": {
                         "type": "boolean",
@@ -53,6 +52,7 @@ Use it for builds, tests, git and other programs. To read, change or search file
                         "default": 120000,
                     },
                 },
+                "required": ["command"],
                 "additionalProperties": False,
             },
             "3",

@@ -73,7 +73,10 @@ a
 gone 1
 [exit code 0, N s, folder a b]\
 """,
-            "The folder and variables of earlier commands were reset.",
+            """\
+The folder and variables of earlier commands were reset.
+[Note: restart: was read as restart, command.]\
+""",
             """\
 gone
 back

@@ -123,9 +123,15 @@ def explain_unclear(lines: Lines, span: EditSpan, edit: TextEdit) -> NoMatch:
         lines.normal(edit.old).split("\n"),
         [LinePair(at, span.line + at, line) for at, line in enumerate(theirs[: span.count])],
     )
+    place = f"old_string matches {_format_range(first, last)} apart from {_join_words(span.how)}"
+    if "look-alikes" in span.how:
+        message = (
+            f"{place}, and whether to replace those is unclear. {_format_rows(difference)}\n"
+            "Copy old_string from the file, and write the characters that you want in new_string."
+        )
+        return NoMatch("unclear", message, lines=(first, last))
     message = (
-        f"old_string matches {_format_range(first, last)} apart from {_join_words(span.how)}, but "
-        f"how to indent new_string there is unclear. {_format_rows(difference)}\n"
+        f"{place}, but how to indent new_string there is unclear. {_format_rows(difference)}\n"
         "Indent both as the file does."
     )
     return NoMatch("unclear", message, lines=(first, last))
@@ -214,8 +220,7 @@ def describe_tolerance(how: frozenset[How]) -> str:
         notes.append(f"old_string differed in {_join_words(spacing)}; the file's was kept.")
     if "look-alikes" in how:
         notes.append(
-            "old_string differed in look-alike characters; the file's were kept. To change them, "
-            "copy them from the file into old_string."
+            "old_string differed in characters that look the same; unchanged text keeps the file's."
         )
     if "line numbers" in how:
         notes.append("Line numbers were removed.")

@@ -14,6 +14,7 @@ from handrail.tools._edit.apply import AppliedEdit, EditedContent, NoMatch, Text
 from handrail.tools._files.encoding import decode_text
 from handrail.tools._files.replace import open_for_change, peek
 from handrail.tools._files.workspace import Workspace
+from handrail.tools._habits import EDIT_INSTEAD_OF, EDIT_SYNONYMS
 
 _MAX_EDITS = 100
 _MAX_PLACES = 5
@@ -50,11 +51,14 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
         preview=preview,
         headline=headline,
         timeout=30.0,
+        strict="on",
+        synonyms=EDIT_SYNONYMS,
+        instead_of=EDIT_INSTEAD_OF,
     )
     def edit(
         file_path: str,
-        old_string: str = "",
-        new_string: str = "",
+        old_string: str,
+        new_string: str,
         *,
         replace_all: bool = False,
         edits: list[Replacement] | None = None,
@@ -64,12 +68,11 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
 
         Args:
             file_path: Path of the file, relative to the workspace.
-            old_string: Text to replace, exactly as in the file, without line numbers. Required
-                unless edits is given.
+            old_string: Text to replace, exactly as in the file, without line numbers.
             new_string: Replacement text; empty to delete old_string.
             replace_all: Replace every occurrence.
-            edits: Several replacements in this order, instead of the three above. If one fails,
-                none is applied.
+            edits: More replacements in the same file, applied after this one in their order. If
+                one fails, none is applied.
             context: The context of the call.
         """
         wanted = _collect_edits(old_string, new_string, replace_all=replace_all, edits=edits)
@@ -111,16 +114,15 @@ def _apply(before: bytes, wanted: list[TextEdit], *, changed: bool = False) -> E
 def _collect_edits(
     old_string: str, new_string: str, *, replace_all: bool, edits: list[Replacement] | None
 ) -> list[TextEdit]:
-    if edits is None:
-        return [TextEdit(old_string, new_string, replace_all)]
-    if old_string or new_string:
-        raise ToolFailed("Not edited: pass either old_string and new_string, or edits.")
-    if not 0 < len(edits) <= _MAX_EDITS:
-        raise ToolFailed(f"Not edited: pass between 1 and {_MAX_EDITS} edits.")
-    return [
+    more = [
         TextEdit(edit["old_string"], edit["new_string"], edit.get("replace_all", False))
-        for edit in edits
+        for edit in edits or []
     ]
+    if len(more) >= _MAX_EDITS:
+        raise ToolFailed(f"Not edited: pass at most {_MAX_EDITS} replacements.")
+    if more and not old_string and not new_string:
+        return more
+    return [TextEdit(old_string, new_string, replace_all), *more]
 
 
 def _check_exists(workspace: Workspace, path: str) -> None:

@@ -24,6 +24,8 @@ _PLAIN = {character: plain for plain, group in _GROUPS.items() for character in 
 _MAX_SEAM_MOVES = 16
 """Characters that a seam is moved to keep an accent with its letter."""
 _ANY = re.compile("[" + "".join(_PLAIN) + "]")
+_UNSEEN = re.compile("[" + _GROUPS[" "] + _GROUPS[""] + "]")
+"""Spaces, and characters without a shape."""
 
 
 def unify_lookalikes(text: str) -> str:
@@ -31,6 +33,11 @@ def unify_lookalikes(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ANY.sub(lambda found: _PLAIN[found[0]], text))
+
+
+def unify_unseen(text: str) -> str:
+    """Return the text with one spelling for characters that no reader can tell apart."""
+    return unicodedata.normalize("NFC", _UNSEEN.sub(lambda found: _PLAIN[found[0]], text))
 
 
 def find_column(line: str, at: int, *, after: bool) -> int | None:

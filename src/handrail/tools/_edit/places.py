@@ -16,7 +16,13 @@ from typing import Literal, TypeAlias
 from handrail.tools._edit.copied_text import restore_characters, strip_line_numbers
 from handrail.tools._edit.indentation import SAME, IndentRule, find_rule, indent_of
 from handrail.tools._edit.lines import Lines, Region, merge_lines, split_around
-from handrail.tools._edit.lookalikes import SPACES, find_column, keep_characters, unify_lookalikes
+from handrail.tools._edit.lookalikes import (
+    SPACES,
+    find_column,
+    keep_characters,
+    unify_lookalikes,
+    unify_unseen,
+)
 
 How: TypeAlias = Literal[
     "line endings", "trailing whitespace", "indentation", "line numbers", "look-alikes", "spelling"
@@ -50,6 +56,8 @@ class TextEdit:
     old: str
     new: str
     everywhere: bool = False
+    after: int | None = None
+    """The number of a line, from 0: only the first occurrence from there on is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,7 @@ class EditSpan:
 
 
 class _Unclear(Exception):
-    """The indentation of a new line is unknown."""
+    """The indentation of a new line is unknown, or whether it keeps the file's characters."""
 
 
 def find_places(lines: Lines, edit: TextEdit) -> list[EditSpan]:
@@ -92,6 +100,8 @@ def find_places(lines: Lines, edit: TextEdit) -> list[EditSpan]:
         _find_lookalikes,
     ):
         spans = [span for part in some for span in step(part, edit)]
+        if edit.after is not None:
+            spans = [span for span in spans if span.line >= edit.after][:1]
         if spans:
             return spans
     return []
@@ -194,12 +204,12 @@ class _Merger:
 
     def __init__(self, old: Sequence[str], new: Sequence[str], lens: Lens) -> None:
         self._old, self._new, self._lens = old, new, lens
-        self._known = dict[tuple[str, ...], str]()
+        self._known = dict[tuple[str, ...], str | None]()
 
     def span(self, there: Region, line: int) -> EditSpan:
         key = (*there.ends, there.newline, *there.contents)
         if key not in self._known:
-            self._known[key] = merge_lines(there, self._old, self._new, self._write_line)
+            self._known[key] = self._merge(there)
         how = set[How]()
         if any(end != "\n" for end in there.ends):
             how.add("line endings")
@@ -208,12 +218,29 @@ class _Merger:
         first, count = there.line + line, _count_lines("\n".join(self._old))
         return EditSpan(there.start, there.end, first, count, self._known[key], frozenset(how))
 
+    def _merge(self, there: Region) -> str | None:
+        try:
+            return merge_lines(there, self._old, self._new, self._write_line)
+        except _Unclear:
+            return None
+
     def _write_line(self, new: str, old: str | None, theirs: str) -> str:
         return (
             new
             if old is None or self._lens is not unify_lookalikes
-            else keep_characters(new, old, theirs)
+            else _keep_unseen(new, old, theirs)
         )
+
+
+def _keep_unseen(new: str, old: str, theirs: str) -> str:
+    """Return a changed line with the file's characters where no reader sees the difference.
+
+    Raises _Unclear for others, such as quotes: they may be what the edit is to replace.
+    """
+    kept = keep_characters(new, old, theirs)
+    if unify_unseen(kept) != unify_unseen(new):
+        raise _Unclear
+    return kept
 
 
 def _region_through(
@@ -319,7 +346,7 @@ def _indent_line(by: tuple[Lens, IndentRule], new: str, old: str | None, theirs:
         raise _Unclear
     body = new[len(indent_of(new)) :]
     if lens is unify_lookalikes and old is not None:
-        body = keep_characters(body, old.strip(SPACES), theirs.strip(SPACES))
+        body = _keep_unseen(body, old.strip(SPACES), theirs.strip(SPACES))
     return indent + body
 
 

@@ -1,4 +1,4 @@
-"""The read tool: a file as numbered lines, a page at a time; an image or PDF as content."""
+"""The read tool: a file as numbered lines, in pages; a folder as a list; images and PDFs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from handrail import READ, Access, Context, File, Image, Text, Tool, ToolFailed,
 from handrail._support.visible import describe_unseen, spell_out
 from handrail.tools._descriptions import READ_DESCRIPTION
 from handrail.tools._files.encoding import DecodedText, decode_text, media
-from handrail.tools._files.workspace import OpenPath, Workspace
+from handrail.tools._files.folder_listing import list_folder
+from handrail.tools._files.workspace import FolderFound, OpenPath, Workspace
+from handrail.tools._habits import READ_INSTEAD_OF, READ_SYNONYMS
 
 _DEFAULT_LINES = 2_000
 """Lines of a page by default."""
@@ -43,6 +45,10 @@ def read(workspace: Workspace) -> Tool[..., Any]:
         touches=touches,
         timeout=30.0,
         max_chars=_MAX_SHOWN_CHARS + 1_000,
+        tags=workspace.tags,
+        strict="on",
+        synonyms=READ_SYNONYMS,
+        instead_of=READ_INSTEAD_OF,
     )
     def read(
         file_path: str,
@@ -55,7 +61,7 @@ def read(workspace: Workspace) -> Tool[..., Any]:
         """Read a file.
 
         Args:
-            file_path: Path of the file, relative to the workspace.
+            file_path: Path of the file or folder, relative to the workspace.
             offset: First line to read, from 1.
             limit: Number of lines to read, at most 5000.
             view_range: First and last line, such as [10, 20], instead of offset and limit. A last
@@ -63,8 +69,11 @@ def read(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         first, count = _line_range(offset, limit, view_range)
-        with workspace.file(file_path, context) as found:
-            data = _read_beginning(found)
+        try:
+            with workspace.file(file_path, context) as found:
+                data = _read_beginning(found)
+        except FolderFound:
+            return list_folder(workspace, file_path, context)
         cut = found.stat.st_size > MAX_FILE_BYTES
         if not cut:
             workspace.seen.note(found.real, data)
@@ -133,10 +142,8 @@ def _format_page(data: bytes, first: int, count: int, *, size: int) -> str:
     notes = _notes(file, describe_unseen(numbered), cut=cut and not more)
     if more:
         last = first + len(lines) - 1
-        notes.append(
-            f"Lines {first:,} to {last:,} of a file of {size:,} bytes. To read on, pass "
-            f"offset={last + 1}."
-        )
+        total = f"a file of {size:,} bytes" if cut else f"{_count_lines(text):,}"
+        notes.append(f"Lines {first:,} to {last:,} of {total}. To read on, pass offset={last + 1}.")
     return "\n".join([body, *(f"[{note}]" for note in notes)])
 
 
@@ -151,16 +158,18 @@ def _from_line(text: str, first: int, *, cut: bool) -> str:
             start, before = text.index("\n", start) + 1, before - 1
     if start < len(text):
         return text[start:]
-    total = text.count("\n") + (not text.endswith("\n"))
     what = f"The first {MAX_FILE_BYTES:,} bytes of the file have" if cut else "The file has"
-    raise ToolFailed(f"{what} {total:,} lines; line {first:,} does not exist.{_REST * cut}")
+    raise ToolFailed(
+        f"{what} {_count_lines(text):,} lines; line {first:,} does not exist.{_REST * cut}"
+    )
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n"))
 
 
 def _page_lines(text: str, count: int) -> tuple[list[str], bool]:
-    """Return the lines of a page, and whether there are more.
-
-    The rest is not counted: in a long file, that takes longer than the page itself.
-    """
+    """Return the lines of a page, and whether there are more."""
     whole = text if len(text) <= _MAX_PAGE_CHARS else _first_lines(text)
     lines = whole.split("\n", count)
     rest = lines.pop()

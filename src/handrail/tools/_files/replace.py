@@ -186,23 +186,31 @@ def _conflict(real: str) -> ToolFailed:
 
 
 def undo(workspace: Workspace, call_id: str) -> str:
-    """Restore the file that a call changed, and return its path.
+    """Restore the files that a call changed, and return their paths.
 
-    Raises ToolFailed if the change is not kept or the file has changed since.
+    Raises ToolFailed if the change is not kept or a file has changed since; then none is restored.
     """
     entry = workspace.changes.get(call_id)
     if entry is None:
         known = ", ".join(workspace.changes.ids()[-5:]) or "none"
         raise ToolFailed(f"Not undone: no change by {call_id!r} is kept. Kept: {known}.")
-    with open_for_change(workspace, entry.real) as change:
-        if change.before is None or digest(change.before) != entry.after:
-            raise ToolFailed(f"Not undone: {entry.real!r} has changed since {call_id!r}.")
-        if entry.before is None:
-            change.remove()
-        else:
-            change.write(entry.before)
+    entries = (entry, *entry.others)
+    for one in entries:
+        _check_unchanged(one, peek(workspace, one.real, create=True)[1], call_id)
+    for one in entries:
+        with open_for_change(workspace, one.real, create=True) as change:
+            _check_unchanged(one, change.before, call_id)
+            if one.before is None:
+                change.remove()
+            else:
+                change.write(one.before)
     workspace.changes.drop(call_id)
-    return entry.real
+    return ", ".join(one.real for one in entries)
+
+
+def _check_unchanged(entry: UndoEntry, now: bytes | None, call_id: str) -> None:
+    if (b"" if now is None else digest(now)) != entry.after:
+        raise ToolFailed(f"Not undone: {entry.real!r} has changed since {call_id!r}.")
 
 
 def _find_target(workspace: Workspace, spelled: str, *, create: bool) -> tuple[str, int]:

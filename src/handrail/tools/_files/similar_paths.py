@@ -37,8 +37,8 @@ def find_similar(path: str, list_folder: ListFolder, is_hidden: Callable[[str], 
         return list(islice((path for path in paths if not is_hidden(path)), _MAX_PATHS))
 
     return (
-        choose(_join(folder, other) for other in names if other.lower() == name.lower())
-        or choose(_find_elsewhere(folder, name, list_folder))
+        choose(_find_elsewhere(folder, name, list_folder))
+        or choose(_join(folder, other) for other in names if other.lower() == name.lower())
         or choose(_join(folder, other) for other in get_close_matches(name, names, _MAX_CANDIDATES))
     )
 

@@ -18,12 +18,15 @@ class UndoEntry(NamedTuple):
     before: bytes | None
     """The earlier content; None if the file did not exist."""
     after: bytes
-    """The digest of the new content."""
+    """The digest of the new content; empty if the file was deleted."""
+    others: tuple[UndoEntry, ...] = ()
+    """The other files that the same call changed."""
 
     @property
     def size(self) -> int:
         """The approximate number of bytes that the entry takes."""
-        return len(self.before or b"") + len(self.real) + _OVERHEAD_BYTES
+        mine = len(self.before or b"") + len(self.real) + _OVERHEAD_BYTES
+        return mine + sum(other.size for other in self.others)
 
 
 class UndoLog:

@@ -37,6 +37,10 @@ class OpenPath(NamedTuple):
     stat: os.stat_result
 
 
+class FolderFound(ToolFailed):
+    """A path is a folder where a file was expected."""
+
+
 class Workspace:
     """A directory that tools may touch. Every path that a model sends is resolved here.
 
@@ -131,8 +135,7 @@ class Workspace:
         """
         with self._open_place(path, context) as place:
             if stat.S_ISDIR(place.stat.st_mode):
-                pattern = f"{place.real}/**".lstrip("/")
-                raise ToolFailed(f"{path!r} is a folder. List its files with glob: {pattern!r}.")
+                raise FolderFound(f"{path!r} is a folder. To list it, use read.")
             if not stat.S_ISREG(place.stat.st_mode):
                 raise ToolFailed(f"{path!r} is not a regular file but a device, pipe or socket.")
             with _reopen(place, os.O_RDONLY, path) as found:
@@ -161,6 +164,17 @@ class Workspace:
                 f"Not run: {path!r} leads to another file than when the call was checked. Check "
                 "what changed, then call again."
             )
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a path is a folder in the workspace. Never raises."""
+        try:
+            fd = self.open(self.inside(path))
+        except (OSError, Refused, ToolFailed):
+            return False
+        try:
+            return stat.S_ISDIR(os.fstat(fd).st_mode)
+        finally:
+            os.close(fd)
 
     def open(self, spelled: str) -> int:
         """Return a descriptor that names what is at a path. Raises OSError."""
@@ -233,12 +247,12 @@ class Workspace:
         return ToolFailed(f"{path!r} {problem}.{hint}")
 
     def _suggest_paths(self, path: str) -> str:
-        similar = find_similar(self.inside(path), self._list_folder, self.is_hidden)
+        similar = find_similar(self.inside(path), self.list_folder, self.is_hidden)
         if not similar:
             return " Use glob to find it."
         return f" Did you mean {join_words([repr(other) for other in similar], 'or')}?"
 
-    def _list_folder(self, folder: str) -> list[FolderEntry]:
+    def list_folder(self, folder: str) -> list[FolderEntry]:
         """Return the entries of a folder, up to some thousands; none if it cannot be opened."""
         try:
             fd = self.open(folder or ".")

@@ -14,6 +14,7 @@ from handrail.tools._files.encoding import DecodedText, decode_text, media
 from handrail.tools._files.read import MAX_FILE_BYTES
 from handrail.tools._files.replace import LockedFile, open_for_change, peek
 from handrail.tools._files.workspace import Workspace
+from handrail.tools._habits import WRITE_INSTEAD_OF, WRITE_SYNONYMS
 
 _MAX_DIFFERENCES = 40
 """Lines of a diff that are shown."""
@@ -40,6 +41,8 @@ def write(workspace: Workspace) -> Tool[..., Any]:
         headline=headline,
         idempotent=True,
         timeout=30.0,
+        synonyms=WRITE_SYNONYMS,
+        instead_of=WRITE_INSTEAD_OF,
     )
     def write(file_path: str, content: str, *, context: Context) -> str:
         """Create or overwrite a file.

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import nsmallest
 from itertools import accumulate
 from typing import Any, Final
 
 import anyio.to_thread
 
-from handrail import READ, Access, Context, Refused, Tool, ToolFailed, tool
+from handrail import READ, Access, Context, Tool, ToolFailed, tool
 from handrail.tools._descriptions import GLOB_DESCRIPTION
 from handrail.tools._files.paths import quote_path
 from handrail.tools._files.workspace import Workspace
+from handrail.tools._habits import GLOB_INSTEAD_OF, GLOB_SYNONYMS
+from handrail.tools._search.folders import describe_folders
 from handrail.tools._search.hits import name_order
 from handrail.tools._search.query import SearchEnd, SearchPlace
 from handrail.tools._search.ripgrep import Ripgrep
@@ -62,6 +64,8 @@ def glob(
         timeout=seconds + 10,
         max_chars=_MAX_PAGE_CHARS * 2,
         tags=workspace.tags,
+        synonyms=GLOB_SYNONYMS,
+        instead_of=GLOB_INSTEAD_OF,
     )
     async def glob(
         pattern: str,
@@ -92,11 +96,10 @@ def glob(
         with open_place(workspace, path, call, instead=f"pattern={whole!r}") as place:
             if place.file is not None:
                 raise ToolFailed(f"{path!r} is a file. Pass a folder as path, or use read.")
-            search = _GlobSearch(workspace, engine, place, Clock(seconds))
-            answer = await search.answer(selection)
+            answer = await _GlobSearch(workspace, engine, place, Clock(seconds)).answer(selection)
             paths, order = await _sort_paths(answer.listing, place)
         answer = replace(answer, notes=[describe_end(answer.end, seconds), *answer.notes])
-        hint = "" if paths else _hint(workspace, answer.listing.above, pattern)
+        hint = "" if paths or answer.folders else _hint(workspace, answer.listing.above, pattern)
         return _format_answer(answer, paths[:limit], order, hint)
 
     return glob
@@ -129,6 +132,8 @@ class _GlobAnswer:
     listing: _Listing
     end: SearchEnd
     notes: Sequence[str] = ()
+    folders: str = ""
+    """A note on the folders that match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,14 @@ class _GlobSearch:
     clock: Clock
 
     async def answer(self, selection: FileSelection) -> _GlobAnswer:
-        """Search. If nothing matches, find out what could have matched."""
+        """Search for files, then for folders."""
+        answer = await self._find(selection)
+        above = answer.listing.above
+        find = partial(describe_folders, self.workspace, above, selection)
+        return replace(answer, folders=await anyio.to_thread.run_sync(find))
+
+    async def _find(self, selection: FileSelection) -> _GlobAnswer:
+        """Search for files. If nothing matches, find out what could have matched."""
         answer = await self._search(selection)
         wider = selection.wider()
         if answer.listing.count or answer.end is SearchEnd.LATE or wider is None:
@@ -189,7 +201,7 @@ def _format_answer(answer: _GlobAnswer, paths: Sequence[str], order: str, hint: 
     seen = answer.end in EVERYTHING_SEEN
     nothing = f"No file matches.{hint}" if seen else "No file found so far."
     notes = [_describe_count(answer.listing.count, len(shown), order) or nothing]
-    notes += answer.notes
+    notes += [answer.folders, *answer.notes]
     return "\n".join([*shown, *(f"[{note}]" for note in notes if note)])
 
 
@@ -213,20 +225,9 @@ def _describe_count(count: int, shown: int, order: str) -> str:
 def _hint(workspace: Workspace, above: str, pattern: str) -> str:
     """Return what a pattern that found nothing may have been meant to be."""
     folder = pattern.removesuffix("/*").rstrip("/")
-    if _is_folder(workspace, f"{above}{folder}"):
+    place = f"{above}{folder}"
+    if workspace.is_folder(place) and not workspace.is_hidden(place):
         return f" {folder!r} is a folder: {f'{folder}/**'!r} lists the files in it."
     if "/" in pattern or "**" in pattern:
         return ""
     return f" {f'**/{pattern}'!r} would also search subfolders."
-
-
-def _is_folder(workspace: Workspace, path: str) -> bool:
-    """Return whether a path is a folder that may be shown."""
-    try:
-        fd = workspace.open(workspace.inside(path))
-    except (OSError, Refused, ToolFailed):
-        return False
-    try:
-        return stat.S_ISDIR(os.fstat(fd).st_mode) and not workspace.is_hidden(path)
-    finally:
-        os.close(fd)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from handrail import READ, Access, Context, Tool, ToolFailed, tool
+import anyio.to_thread
+
+from handrail import READ, Access, Context, Refused, Tool, ToolFailed, tool
 from handrail.tools._descriptions import GREP_DESCRIPTION
 from handrail.tools._files.workspace import Workspace
-from handrail.tools._search.hits import FLOOD, Hits
+from handrail.tools._habits import GREP_INSTEAD_OF, GREP_SYNONYMS
+from handrail.tools._search.hits import FLOOD, FileHits, Hits
 from handrail.tools._search.page import MAX_PAGE_CHARS, GrepAnswer, PageRequest, format_answer
 from handrail.tools._search.query import OutputMode, Query, SearchEnd, SearchPlace
 from handrail.tools._search.ripgrep import Ripgrep
@@ -30,6 +35,9 @@ _DEFAULT_LIMIT: Final = 250
 _MAX_LIMIT: Final = 1_000
 _MAX_CONTEXT_LINES: Final = 50
 _MAX_PATTERN_CHARS: Final = 10_000
+_MAX_COUNTED_FILES: Final = 3
+_MAX_COUNTED_BYTES: Final = 1024 * 1024
+"""Files whose lines are counted for a result, and the size up to which they are."""
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 """Characters with a meaning in regular expressions."""
 
@@ -56,6 +64,8 @@ def grep(
         timeout=seconds + 10,
         max_chars=MAX_PAGE_CHARS * 2,
         tags=workspace.tags,
+        synonyms=GREP_SYNONYMS,
+        instead_of=GREP_INSTEAD_OF,
     )
     async def grep(  # noqa: PLR0913  each is an argument that models know
         pattern: str,
@@ -113,7 +123,6 @@ def grep(
             max_matches=wanted,
             max_file_matches=max(wanted + 1, _MAX_LIMIT),
         )
-        _check_pattern(query)
         selection = FileSelection(
             glob, anywhere=True, ignored=include_ignored, hidden=hidden, kind=type
         )
@@ -146,6 +155,15 @@ def _check_pattern(query: Query) -> None:
         )
 
 
+def _count_lines(workspace: Workspace, files: Sequence[FileHits]) -> None:
+    """Count the lines of files, so that a model knows how much a read would show."""
+    for file in files:
+        with suppress(OSError, Refused, ToolFailed), workspace.file(file.path) as found:
+            if file.lines and found.stat.st_size <= _MAX_COUNTED_BYTES:
+                data = os.read(found.fd, _MAX_COUNTED_BYTES)
+                file.total = data.count(b"\n") + (not data.endswith(b"\n"))
+
+
 @dataclass(frozen=True, slots=True)
 class _GrepSearch:
     """The searches of one grep call."""
@@ -157,6 +175,15 @@ class _GrepSearch:
     clock: Clock
 
     async def answer(self, selection: FileSelection) -> GrepAnswer:
+        """Search, and count the lines of the files if few match."""
+        _check_pattern(self.query)
+        answer = await self._find(selection)
+        hits = answer.hits
+        if self.query.mode == "content" and hits.count <= _MAX_COUNTED_FILES:
+            await anyio.to_thread.run_sync(_count_lines, self.workspace, hits.files)
+        return answer
+
+    async def _find(self, selection: FileSelection) -> GrepAnswer:
         """Search. If nothing matches, find out what could have matched."""
         answer = await self._search(selection, self.query)
         if answer.hits.count or answer.end is SearchEnd.LATE:

@@ -50,6 +50,8 @@ class FileHits:
     matches: int = 0
     binary: bool = False
     """Whether it is binary, at least from some point on."""
+    total: int = 0
+    """The lines of the whole file; 0 if they were not counted."""
 
     def add(self, line: SearchLine, *, apart: bool) -> int:
         """Add a line, and return how many matches that adds."""

@@ -139,7 +139,9 @@ def _describe_count(answer: GrepAnswer, request: PageRequest, matches: int) -> s
     total = FLOOD if answer.flood else hits.lines
     amount = f"{'more than ' * capped}{total - (capped and not answer.flood):,}"
     where = f" in {'at least ' * answer.flood}{_pluralize(hits.count, 'file')}"
-    where = where * (request.mode == "content")
+    where = f"{where}{'' if answer.flood else _describe_lengths(hits)}" * (
+        request.mode == "content"
+    )
     if offset == 0 and matches == hits.lines and not capped:
         sums = f", {_pluralize(hits.sum, 'matching line')}" * (request.mode == "count")
         return f"{_pluralize(hits.lines, noun)}{where}{sums}."
@@ -149,6 +151,16 @@ def _describe_count(answer: GrepAnswer, request: PageRequest, matches: int) -> s
     last = offset + matches
     more = f" For more, pass offset={last} or narrow the search." * (last < total or capped)
     return f"{noun.capitalize()}s {offset + 1:,} to {last:,} of {amount}{where}.{more}"
+
+
+def _describe_lengths(hits: Hits) -> str:
+    """Return how many lines the files have, if they were counted."""
+    totals = [file.total for file in hits.files]
+    if not totals or not all(totals) or len(totals) < hits.count:
+        return ""
+    *most, last = (f"{total:,}" for total in totals)
+    both = f"{', '.join(most)} and {last}" if most else last
+    return f" ({both} line{'s' * (totals != [1])})"
 
 
 def _pluralize(count: int, noun: str) -> str:

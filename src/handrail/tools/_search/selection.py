@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from handrail.tools._search.glob_pattern import GlobPattern
+from handrail.tools._files.glob_pattern import GlobPattern
 from handrail.tools._search.query import SearchScope
 
 
@@ -24,7 +24,7 @@ class FileSelection:
         hidden: bool = False,
         kind: str = "",
     ) -> None:
-        self._glob = glob
+        self.text = glob
         self._anywhere = anywhere
         self.ignored = ignored
         self.hidden = hidden
@@ -55,7 +55,7 @@ class FileSelection:
         if self.ignored and self.hidden:
             return None
         return FileSelection(
-            self._glob, anywhere=self._anywhere, ignored=True, hidden=True, kind=self._kind
+            self.text, anywhere=self._anywhere, ignored=True, hidden=True, kind=self._kind
         )
 
 

@@ -13,6 +13,7 @@ from anyio import to_thread
 from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
 from handrail.sandbox import Sandbox, SandboxUnavailable
 from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
+from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
@@ -220,9 +221,12 @@ def _without_jobs(runner: _CommandRunner) -> Tool[..., Any]:
         timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
         max_chars=_MAX_CHARS,
         tags=["shell"],
+        strict="on",
+        synonyms=BASH_SYNONYMS_WITHOUT_JOBS,
+        instead_of=BASH_INSTEAD_OF,
     )
     async def bash(
-        command: str = "",
+        command: str,
         *,
         restart: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
@@ -249,9 +253,12 @@ def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
         timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
         max_chars=_MAX_CHARS,
         tags=["shell"],
+        strict="on",
+        synonyms=BASH_SYNONYMS,
+        instead_of=BASH_INSTEAD_OF,
     )
     async def bash(
-        command: str = "",
+        command: str,
         *,
         restart: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,

@@ -18,6 +18,7 @@ from anyio import to_thread
 from handrail import READ, WRITE, Access, Tool, ToolFailed, tool
 from handrail.sandbox import Process, SandboxUnavailable
 from handrail.tools._descriptions import READ_JOB_DESCRIPTION, STOP_JOB_DESCRIPTION
+from handrail.tools._habits import READ_JOB_INSTEAD_OF, STOP_JOB_INSTEAD_OF
 from handrail.tools._shell.head_and_tail import drop_partial_character
 from handrail.tools._shell.terminal_text import clean_output
 
@@ -285,6 +286,7 @@ def read_job(jobs: Jobs) -> Tool[..., Any]:
         touches=touches,
         timeout=_MAX_WAIT_MS / 1000 + 10,
         max_chars=30_000,
+        instead_of=READ_JOB_INSTEAD_OF,
     )
     async def read_job(job: int, wait_ms: int = 0, until: str = "", since: int = -1) -> str:
         """Read the output of a job.
@@ -319,6 +321,7 @@ def stop_job(jobs: Jobs) -> Tool[..., Any]:
         idempotent=True,
         timeout=30.0,
         max_chars=30_000,
+        instead_of=STOP_JOB_INSTEAD_OF,
     )
     async def stop_job(job: int) -> str:
         """Stop a job.

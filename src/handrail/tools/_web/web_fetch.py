@@ -17,6 +17,7 @@ from anyio.abc import ByteStream
 from handrail import WRITE, Access, HandrailError, Refused, Tool, ToolFailed, Transient, tool
 from handrail.net import Guard, Url, parse_url
 from handrail.tools._descriptions import describe_web_fetch
+from handrail.tools._habits import WEB_FETCH_INSTEAD_OF
 from handrail.tools._web.page import ContentType, page_text
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def web_fetch(
         idempotent=True,
         timeout=30.0,
         max_chars=2 * _MAX_SHOWN_CHARS,
+        instead_of=WEB_FETCH_INSTEAD_OF,
     )
     async def web_fetch(url: str, offset: int = 0) -> str:
         """Fetch a page.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.tools._search.glob_pattern import GlobPattern
+from handrail.tools._files.glob_pattern import GlobPattern
 
 
 def naive(pattern: str, path: str) -> bool:
