@@ -81,6 +81,7 @@ def test_the_usual_places_lie_with_the_user_and_in_the_workspace(tmp_path: Path)
         project=tmp_path / ".handrail/rules.toml",
         remembered=Path(f"/c/projects/{name}.toml"),
         trust=Path("/c/trust.json"),
+        workspace=tmp_path,
     )
 
 

@@ -23,6 +23,8 @@ class RulePaths:
     """The user's remembered approvals for this workspace."""
     trust: Path | None = None
     """The file that records which workspace files the user trusts."""
+    workspace: Path | None = None
+    """The folder that commands start in. Without it, the current folder."""
 
     @classmethod
     def of(cls, workspace: Path | str, *, config: Path | str | None = None) -> RulePaths:
@@ -36,6 +38,7 @@ class RulePaths:
             project=workspace / ".handrail" / "rules.toml",
             remembered=own / "projects" / f"{name}.toml",
             trust=own / "trust.json",
+            workspace=workspace,
         )
 
 

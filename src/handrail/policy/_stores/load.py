@@ -93,6 +93,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         problems=problems,
         shell=shell,
         protected=protected,
+        workspace=paths.workspace or ".",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from handrail import READ, Access, Context, Tool, ToolFailed, tool
@@ -21,6 +21,7 @@ from handrail.tools._search.shared import (
     Clock,
     check_range,
     describe_excluded,
+    describe_left_out,
     is_excluded,
     list_examples,
     open_place,
@@ -155,8 +156,15 @@ class _GrepSearch:
     place: SearchPlace
     query: Query
     clock: Clock
+    left_out: set[str] = field(default_factory=set[str])
+    """Files with matches that may be read only with approval."""
 
     async def answer(self, selection: FileSelection) -> GrepAnswer:
+        """Search, and describe what is left out."""
+        answer = await self._answer(selection)
+        return replace(answer, notes=[*answer.notes, describe_left_out(self.left_out)])
+
+    async def _answer(self, selection: FileSelection) -> GrepAnswer:
         """Search. If nothing matches, find out what could have matched."""
         answer = await self._search(selection, self.query)
         if answer.hits.count or answer.end is SearchEnd.LATE:
@@ -211,13 +219,16 @@ class _GrepSearch:
 
     def _make_path(self, selection: FileSelection) -> Callable[[str], str | None]:
         """Return a function from ripgrep's file names to paths; None for files not to show."""
-        real, conceals = self.place.real, self.workspace.is_hidden
+        real, hiding, left_out = self.place.real, self.workspace.hiding, self.left_out
         if self.place.file is not None:
             return lambda _: real
         above = f"{real}/" if real else ""
 
         def path(name: str) -> str | None:
             whole = f"{above}{name}"
-            return whole if selection.picks(name) and not conceals(whole) else None
+            hides = hiding(whole) if selection.picks(name) else True
+            if hides == "ask":
+                left_out.add(whole)
+            return None if hides else whole
 
         return path
