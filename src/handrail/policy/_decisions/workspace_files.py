@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from handrail.policy._decisions.git_index import (
@@ -154,10 +154,8 @@ class WorkspaceFiles:
 
 def _ignore_files_above(folder: str) -> Iterator[str]:
     """Yield the paths of ignore files that may be in folders above one of the workspace."""
-    above = os.path.normpath(folder)
-    while above not in ("", ".", "/"):
-        above = os.path.dirname(above)  # noqa: PTH120  as text
-        yield from (os.path.join(above, name) for name in sorted(_IGNORE_FILES))  # noqa: PTH118
+    for above in PurePosixPath(os.path.normpath(folder)).parents:
+        yield from (f"{above}/{name}" for name in sorted(_IGNORE_FILES))
 
 
 def _list_folder(folder: Path) -> list[os.DirEntry[str]]:

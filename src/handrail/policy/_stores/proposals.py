@@ -163,7 +163,7 @@ def _propose_in_sandbox(start: Table, commands: Sequence[tuple[str, ...]]) -> li
         return []  # in another folder, a rule for a path would mean another file
     leading = list(dict.fromkeys(_leading_words(argv) for argv in commands))
     programs = list(dict.fromkeys((argv[0],) for argv in commands))
-    proposals = []
+    proposals: list[RuleProposal] = []
     for several in dict.fromkeys((tuple(leading), tuple(programs))):
         if any(words[0] in _MANY_COMMANDS and words[1:2] == () for words in several):
             continue
