@@ -695,7 +695,7 @@ REMEMBERED = "approve: y once · a this run · p this project · w all projects\
     ],
 )  # fmt: skip
 async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal, said: str) -> None:
-    rules = Rules(RUN, PROJECT, ALWAYS, Proposal("run", "second of its scope"))
+    rules = Rules(RUN, PROJECT, ALWAYS)
     with person() as who:
         given = await answer(
             at(who, remember=rules),
@@ -707,6 +707,57 @@ async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal,
         )
 
     assert (given, rules.stored) == (Allow(), [proposal])
+
+
+WIDE = Proposal("run", "write file:**", width="all files")
+NARROW = Proposal("run", "write file:src/a.py", width="this file")
+
+
+@pytest.mark.parametrize(("number", "chosen"), [("1", NARROW), ("2", WIDE)])
+async def test_a_person_chooses_how_much_is_remembered(number: str, chosen: Proposal) -> None:
+    rules = Rules(NARROW, PROJECT, WIDE)
+    with person() as who:
+        given = await answer(
+            at(who, remember=rules),
+            QUESTION,
+            lambda: who.answers("a"),
+            lambda: who.sees("1 this file\n2 all files\n"),
+            lambda: who.answers("3", after="remember (Enter to go back): "),
+            lambda: who.answers("a"),
+            lambda: who.answers(number, after="remember (Enter to go back): "),
+            lambda: who.sees(f"rule: {chosen.rule}\nscope: this run\n"),
+            lambda: who.answers("y", after="store it? y/n: "),
+        )
+
+    assert (given, rules.stored) == (Allow(), [chosen])
+
+
+class Forgetful(Rules):
+    """Remembers nothing, and says why."""
+
+    def refusal(self, _pending: Pending, /) -> str:
+        return "it is\u202e new"
+
+
+@pytest.mark.parametrize(
+    ("pending", "said"),
+    [
+        (QUESTION, "cannot be remembered: it is\\u{202E} new\n"),
+        (asked({"path": "a\u200b"}), "cannot be remembered: the request does not show all of it unchanged\n"),
+    ],
+)  # fmt: skip
+async def test_a_person_reads_why_an_approval_cannot_be_remembered(
+    pending: Pending, said: str
+) -> None:
+    with person() as who:
+        given = await answer(
+            at(who, remember=Forgetful()),
+            pending,
+            lambda: who.sees("approve: y once\n" + said),
+            lambda: who.answers("l"),
+        )
+
+    assert given == pending
 
 
 async def test_a_rule_that_is_not_wanted_after_all_is_not_stored() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -437,6 +438,24 @@ async def test_an_answer_that_comes_too_late_counts_no_more() -> None:
         "Not run: the approval request had expired. Call again if it is still needed."
     )
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "answered_at", "runs"),
+    [(1060.0, 940.0, True), (1060.0, 879.0, False), (1060.0, 10.0, False), (math.inf, 10.0, True)],
+)
+async def test_a_clock_that_was_set_back_does_not_extend_a_request(
+    expires_at: float, answered_at: float, *, runs: bool
+) -> None:
+    now = [1000.0]
+    async with deferring(clock=lambda: now[0]) as executor:
+        [asked] = await first(executor)
+        pending = replace(asked, expires_at=expires_at)
+        now[0] = answered_at
+        [result] = await resume(executor, [pending], {pending.id: Allow()})
+
+    late = "Not run: the approval request had expired. Call again if it is still needed."
+    assert (result.text, ran) == (("saved a", ["save a"]) if runs else (late, []))
 
 
 async def test_a_yes_under_another_policy_is_asked_again_and_never_runs() -> None:

@@ -37,6 +37,7 @@ from handrail import (
 )
 from handrail.approvals import (
     FileLedger,
+    Proposal,
     Tampered,
     callback,
     defer,
@@ -45,7 +46,7 @@ from handrail.approvals import (
     verify_pending,
 )
 from handrail.permissions import Allow, Answer, Approver, Deny, Edit, Pending, Policy
-from handrail.policy import RememberedApprovals, Rulebook, RulePaths
+from handrail.policy import Level, RememberedApprovals, Rulebook, RulePaths, parse
 from resuming import resume
 from vectors.stage import TOOLS, ran, rules, save
 
@@ -419,18 +420,24 @@ TOO_BROAD = [
 
 
 async def _nothing_broad_is_proposed(host: Host) -> bool:
-    """014: nor for what runs anything, destroys or reaches anywhere."""
+    """014: what runs anything, destroys or reaches anywhere is kept for that very line."""
     with tempfile.TemporaryDirectory() as folder:
         book = Rulebook()
         memory = RememberedApprovals(book, RulePaths.of(Path(folder), config=Path(folder)))
         async with host.executor(TOOLS, policy=book, approvals=defer) as executor:
-            proposed = [
-                memory.propose(one)
+            exact = [
+                _allowed_lines(proposal) <= {command}
                 for command in TOO_BROAD
                 for one in await asked(executor, bash(command))
+                for proposal in memory.propose(one)
             ]
             [plain] = await asked(executor, bash("git log"))
-    return proposed == [()] * len(TOO_BROAD) and memory.propose(plain) != ()
+    return all(exact) and memory.propose(plain) != ()
+
+
+def _allowed_lines(proposal: Proposal) -> set[str]:
+    """The lines that a proposal allows; an empty one if it may allow others."""
+    return {rule.line for rule in parse(proposal.rule, file="", level=Level.RUN).rules}
 
 
 async def _nothing_hidden_is_remembered(host: Host) -> bool:

@@ -184,7 +184,7 @@ class Questions:
             return refusal
         if isinstance(answer, Deny):
             return fail(running, FailureKind.DENIED, answer.reason, answer.detail)
-        if self._clock() >= pending.expires_at:
+        if not pending.is_valid_at(self._clock()):
             return fail(running, FailureKind.DENIED, _LATE)
         if isinstance(answer, Result):
             return answer

@@ -17,6 +17,9 @@ from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.spec import Spec
 from handrail._values.strict_json import canonical, format_value
 
+_MAX_CLOCK_DRIFT_SECONDS = 120.0
+"""How far the clocks of two machines may differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
@@ -79,6 +82,15 @@ class Pending:
     def id(self) -> str:
         """The id of this request, for answers. The same after a restart, and not a secret."""
         return f"{self.key}?{self.round}"
+
+    def is_valid_at(self, time: float) -> bool:
+        """Return whether an approval at this time is used.
+
+        A clock that was set back would extend the request, so a time long before it is too late.
+        """
+        return self.expires_at == math.inf or (
+            self.asked_at - _MAX_CLOCK_DRIFT_SECONDS <= time < self.expires_at
+        )
 
     def to_json(self) -> str:
         """Return JSON text for ``from_json``. It is not signed: see ``approvals.sign_pending``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from handrail import DESTROY, Allow, Call, Deny, HandrailError, Result
 from handrail.approvals._display import Look, RenderedLine, inline, inline_json, wrap
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
-from handrail.approvals._remember import Proposal, Remembers, Scope, find_offers
+from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers
 from handrail.approvals._tty import Ended, Tty
 from handrail.permissions import Answer, Edit, Explanation, Pending
 
@@ -93,9 +93,9 @@ class Dialogue:
         if host.stop is not None:
             actions["q"] = partial(self._stop, host.stop)
         self._actions = actions | {
-            key: partial(self._store, remember, proposal)
+            key: partial(self._remember, remember, proposals)
             for key, scope in _SCOPES.items()
-            if remember is not None and (proposal := self._offers.get(scope))
+            if remember is not None and (proposals := self._offers.get(scope))
         }
 
     def answer(self) -> Answer | Pending:
@@ -136,6 +136,10 @@ class Dialogue:
             if scope in self._offers
         ]
         yield f"approve: {' · '.join([once, *offers])}"
+        if not offers and (
+            why := explain_no_offer(self._host.remember, self._pending, self._prompt)
+        ):
+            yield f"cannot be remembered: {inline(why)}"
         stop = " · q stop" if "q" in self._actions else ""
         yield f"or: n deny · e edit · r respond · d details · ? why · l later{stop}"
 
@@ -203,10 +207,22 @@ class Dialogue:
                 return
         self._was_shown = True
 
-    def _store(self, remember: Remembers, proposal: Proposal, _word: str) -> Allow | None:
+    def _remember(
+        self, remember: Remembers, proposals: Sequence[Proposal], _word: str
+    ) -> Allow | None:
+        """Let the person choose one of several proposals, the narrowest first, and store it."""
         if not self._was_shown:
             self._show(_NOT_SHOWN, "warning")
             return None
+        if len(proposals) == 1:
+            return self._store(remember, proposals[0])
+        choices = {str(number): one for number, one in enumerate(proposals, 1)}
+        rows = [f"{number} {inline(one.width)}" for number, one in choices.items()]
+        chosen = choices.get(self._ask_choice(*rows, prompt="remember (Enter to go back): "))
+        return None if chosen is None else self._store(remember, chosen)
+
+    def _store(self, remember: Remembers, proposal: Proposal) -> Allow | None:
+        """Show a rule, and store it if the person confirms it."""
         first, *others = proposal.rule.rstrip("\n").split("\n")
         self._show("rule:" if others else f"rule: {inline(first)}")
         for line in (first, *others) if others else ():

@@ -2,7 +2,7 @@ r"""Make untrusted text safe to show: every character is visible, and none contr
 
 A person approves what they see. So every character that a terminal would obey, hide or move is
 shown as ``\u{...}``. Long runs of whitespace, which could push text out of sight, are replaced with
-a count. No two texts look the same.
+a count. Words that mix scripts are marked. A word in one script can still look like another one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def render_line(template: str, *texts: str, look: Look = "plain") -> RenderedLin
 
 
 def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
-    """Return text that is safe to show, up to ``most`` bytes. Two texts never look the same."""
+    """Return text that is safe to show, up to ``most`` bytes. Escapes are unambiguous."""
     too_long = len(text) > most or count_bytes(text) > most
     start = text[:most]
     odd = dict(_odd_words(start))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail.approvals._display import make_printable
 from handrail.approvals._prompt import RenderedRequest
@@ -24,13 +24,15 @@ class Proposal:
     """The exact text of the rule, as shown and stored."""
     file: str = ""
     """The file that it would be stored in; empty if it is for this run only."""
+    width: str = ""
+    """A description of what the rule allows; empty if the rule says enough."""
 
 
 class Remembers(Protocol):
     """Proposes rules that would allow a call, and stores one. Called from a worker thread."""
 
     def propose(self, pending: Pending, /) -> Sequence[Proposal]:
-        """Return rules that would allow this call. The first of each scope is offered."""
+        """Return rules that would allow this call, for each scope the narrowest first."""
         ...
 
     def store(self, proposal: Proposal, /) -> None:
@@ -38,23 +40,41 @@ class Remembers(Protocol):
         ...
 
 
+@runtime_checkable
+class ExplainsRefusal(Protocol):
+    """A store that can say why an approval cannot be remembered."""
+
+    def refusal(self, pending: Pending, /) -> str:
+        """Return why, as a clause; empty if it can be remembered."""
+        ...
+
+
 def find_offers(
     remember: Remembers | None, pending: Pending, prompt: RenderedRequest
-) -> Mapping[Scope, Proposal]:
+) -> Mapping[Scope, Sequence[Proposal]]:
     """Return the approvals that a person can have remembered, by scope.
 
     Returns none if the approval can be used only once, or if the request shows less than a rule
     would allow: a part is omitted, condensed or written in escapes.
     """
-    incomplete = prompt.cut or prompt.condensed or prompt.hidden or prompt.mixed
-    if remember is None or pending.once or incomplete:
+    if remember is None or pending.once or _is_incomplete(prompt):
         return MappingProxyType({})
-    plain = [
-        proposal
-        for proposal in remember.propose(pending)
-        if _is_plain(proposal.rule) and _is_plain(proposal.file)
-    ]
-    return MappingProxyType({proposal.scope: proposal for proposal in reversed(plain)})
+    offers: dict[Scope, list[Proposal]] = {}
+    for proposal in remember.propose(pending):
+        if _is_plain(proposal.rule) and _is_plain(proposal.file):
+            offers.setdefault(proposal.scope, []).append(proposal)
+    return MappingProxyType(offers)
+
+
+def explain_no_offer(remember: Remembers | None, pending: Pending, prompt: RenderedRequest) -> str:
+    """Return why no approval is offered to be remembered, as a clause; empty if unknown."""
+    if remember is not None and not pending.once and _is_incomplete(prompt):
+        return "the request does not show all of it unchanged"
+    return remember.refusal(pending) if isinstance(remember, ExplainsRefusal) else ""
+
+
+def _is_incomplete(prompt: RenderedRequest) -> bool:
+    return bool(prompt.cut or prompt.condensed or prompt.hidden or prompt.mixed)
 
 
 def _is_plain(text: str) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from handrail import READ, Access, Call, CheckedCall, Deny, Spec, Toolset
+from handrail import READ, Access, Ask, Call, CheckedCall, Deny, Spec, Toolset
 from handrail.permissions import Policy
 from handrail.sandbox import Sandbox
 from handrail.tools._edit.edit import edit
 from handrail.tools._files.read import read
-from handrail.tools._files.workspace import Workspace
+from handrail.tools._files.workspace import Hiding, Workspace
 from handrail.tools._files.write import write
 from handrail.tools._outline import list_missing_tools, outline
 from handrail.tools._search.glob import glob
@@ -55,12 +55,16 @@ def coding_tools(
     return Toolset(*(tool for tool in tools if tool.spec.name in names))
 
 
-def hide_denied(policy: Policy) -> Callable[[str], bool]:
-    """Return a function for ``Workspace(hides=...)`` that hides files the policy denies reading."""
+def hide_denied(policy: Policy) -> Callable[[str], Hiding]:
+    """Return a function for ``Workspace(hides=...)`` that hides files the policy denies reading.
 
-    def hides(relative: str) -> bool:
+    A search also omits what is in files that the policy asks about, and says so.
+    """
+
+    def hides(relative: str) -> Hiding:
         call = Call("read", {"file_path": relative}, id="hidden")
         accesses = (Access(READ, f"file:{relative}"),)
-        return isinstance(policy(CheckedCall.recorded(call, _READ_SPEC, accesses)), Deny)
+        decision = policy(CheckedCall.recorded(call, _READ_SPEC, accesses))
+        return "ask" if isinstance(decision, Ask) else isinstance(decision, Deny)
 
     return hides

@@ -588,8 +588,7 @@ def test_the_fewest_rules_are_proposed_that_would_spare_questions(
                 "[[rule]]",
                 'decide = "allow"',
                 'tools = ["bash"]',
-                'command = [["npm", "test"]]',
-                'flags = ["--watch"]',
+                'command = [["npm", "test", "--watch"]]',
             ],
             "2 rules would avoid 3 of 4 approval requests\n",
         )

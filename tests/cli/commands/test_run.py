@@ -405,7 +405,7 @@ def test_a_command_starts_in_the_folder_that_the_last_one_left(handrail: Handrai
 DENIED = """[
     'Let me see.',
     write('a.txt', 'c1'),
-    bash('rm -rf x', 'c2'),
+    bash('tee .git/config', 'c2'),
     write('b.md', 'c3'),
     write('a.txt', 'c4'),
 ]"""
@@ -444,8 +444,8 @@ def test_what_was_denied_is_listed_with_what_would_allow_it(handrail: Handrail) 
       access = ["read file:a.txt", "write file:a.txt"]
       reason = "remembered on DATE"
       expires = DATE
-- bash {"command": "rm -rf x"}
-    Allow this command? `rm -rf x` [mode ask]
+- bash {"command": "tee .git/config"}
+    Allow this command? `tee .git/config` (.git/config is protected: git runs hooks and commands from .git) [protected paths]
     no rule can allow it; to approve it yourself, pass `--on-denied suspend`
 - write {"file_path": "b.md", "content": "x"}
     rule 'no-docs' denies changing b.md (docs are mine)

@@ -974,3 +974,29 @@ def test_a_tool_that_passes_over_what_is_denied_may_look_at_all_the_rest(
     )
 
     assert type(decision) is expected
+
+
+FETCH = spec("web_fetch", WRITE, "fetch")
+PAGE = (Access(WRITE, "net:docs.test:443/a"),)
+ALLOWS_PAGE = '[[rule]]\ndecide = "allow"\naccess = "write net:docs.test:443/**"'
+
+
+@pytest.mark.parametrize(
+    ("mode", "unnamed", "named"),
+    [("plan", Deny, Allow), ("ask", Ask, Allow), ("edits", Ask, Allow), ("open", Allow, Allow)],
+)
+def test_a_host_that_no_rule_names_needs_approval_unless_everything_is_open(
+    mode: str, unnamed: type, named: type
+) -> None:
+    call = CheckedCall.recorded(Call("web_fetch", {"url": "https://docs.test/a"}, "1"), FETCH, PAGE)
+
+    assert [type(book(text, mode=mode, sandboxed=True)(call)) for text in ("", ALLOWS_PAGE)] == [
+        unnamed,
+        named,
+    ]
+
+
+def test_plan_mode_allows_by_rule_only_tools_that_just_fetch() -> None:
+    call = CheckedCall.recorded(Call("post", {}, "1"), spec("post"), PAGE)
+
+    assert isinstance(book(ALLOWS_PAGE, mode="plan")(call), Deny)

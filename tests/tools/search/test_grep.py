@@ -9,7 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import Call, Executor, FailureKind, Result
-from handrail.tools import Workspace, grep
+from handrail.policy import Rulebook, builtin_rules
+from handrail.tools import Workspace, grep, hide_denied
 from tools.search.stage import ask, made, text, tools
 
 TREE = {
@@ -721,3 +722,59 @@ a.dat
 [1 matching line in 1 file.]\
 """)
     assert text(tmp_path, "grep", pattern="price", output_mode="files") == "a.dat\n[1 file.]"
+
+
+def test_a_file_that_needs_approval_is_left_out_and_named(tmp_path: Path) -> None:
+    root = made(tmp_path, {**IGNORING, "src/b.py": "secret_word\n"})
+    options = {"hides": hide_denied(Rulebook(builtin_rules("development")))}
+    searches: list[dict[str, Any]] = [
+        {"glob": ".env"},
+        {"output_mode": "files", "include_ignored": True, "hidden": True},
+        {"output_mode": "count", "glob": "{.env,src/b.py}"},
+        {"path": ".env"},
+        {"glob": "*.md"},
+    ]
+
+    assert [
+        text(root, "grep", options=options, pattern="secret_word", **search) for search in searches
+    ] == snapshot(
+        [
+            """\
+[No matches.]
+[1 file is left out: reading it needs approval: .env]\
+""",
+            """\
+.github/ci.yml
+a.log
+build/out.js
+src/b.py
+[4 files.]
+[1 file is left out: reading it needs approval: .env]\
+""",
+            """\
+src/b.py: 1
+[1 file, 1 matching line.]
+[1 file is left out: reading it needs approval: .env]\
+""",
+            """\
+.env
+1: secret_word
+[1 matching line in 1 file.]\
+""",
+            "[No matches.]",
+        ]
+    )
+
+
+def test_many_files_that_need_approval_are_counted(tmp_path: Path) -> None:
+    root = made(tmp_path, {f"keys/{name}.pem": "secret_word\n" for name in "abcd"})
+    options = {"hides": lambda path: "ask" if path.endswith(".pem") else False}
+
+    assert text(root, "grep", options=options, pattern="secret_word") == snapshot("""\
+[No matches.]
+[4 files are left out: reading them needs approval: keys/a.pem, keys/b.pem, keys/c.pem and others]\
+""")
+    assert text(root, "glob", options=options, pattern="**/a.pem") == snapshot("""\
+keys/a.pem
+[1 file.]\
+""")

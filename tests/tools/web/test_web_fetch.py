@@ -6,9 +6,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
+from urllib.parse import urljoin
 
 import anyio
 import pytest
@@ -286,18 +288,49 @@ async def test_a_date_to_come_again_is_so_many_seconds_away() -> None:
     assert 3_000 < caught.value.retry_after <= 3_600
 
 
-async def test_a_redirect_on_the_same_host_is_followed() -> None:
+async def test_a_redirect_to_another_spelling_of_the_page_is_followed() -> None:
     scripts = {
-        "/": redirect("a/b"),
-        "/a/b": redirect("../c?d#e", "308 Permanent Redirect"),
-        "/c": redirect("https://pub.test/secure", "301 Moved Permanently"),
-        "/secure": reply(b"there"),
+        "/a": redirect("https://pub.test/a/?b#c", "308 Permanent Redirect"),
+        "/a/": reply(b"there"),
     }
     with Web(scripts, secure=server_side("pub.test")) as web:
         async with Executor(Toolset(web_fetch(**web.options()))) as executor:
-            result = await executor.run(Call("web_fetch", {"url": "http://pub.test/"}, "1"))
+            result = await executor.run(Call("web_fetch", {"url": "http://pub.test/a"}, "1"))
 
-    assert result.text == "https://pub.test/secure\n200 OK, text/plain\n\nthere"
+    assert result.text == "https://pub.test/a/?b\n200 OK, text/plain\n\nthere"
+
+
+@pytest.mark.parametrize(
+    "target", ["/admin/secret", "//pub.test/admin", "http://pub.test:8080/open", "https://pub.test:8080/open", "/open/more", "/"]
+)  # fmt: skip
+async def test_a_redirect_to_another_page_is_another_call(target: str) -> None:
+    scripts = {"/open": redirect(target), "*": reply(b"not decided")}
+    with Web(scripts) as web:
+        options = web.options()
+        options["guard"] = replace(options["guard"], ports=frozenset((80, 443, 8080)))
+        async with Executor(Toolset(web_fetch(**options))) as executor:
+            result = await executor.run(Call("web_fetch", {"url": "http://pub.test/open"}, "1"))
+
+    assert result.text == (
+        "http://pub.test/open\n302 Found\n\nNot followed, because it redirects to another page:\n"
+        f"{urljoin('http://pub.test/open', target)}\nTo read that page, call web_fetch with its URL."
+    )
+
+
+async def test_a_packed_page_without_its_end_is_shown_as_incomplete() -> None:
+    whole = packed(b"all of it")
+    texts = [
+        (await fetched(reply(content, Content_Encoding="gzip"))).text
+        for content in (whole, whole[:-9], whole + whole, b"")
+    ]
+    head, cut = "http://pub.test/\n200 OK, text/plain\n\n", "The end of the page was not read:"
+
+    assert texts == [
+        f"{head}all of it",
+        f"{head}all of it\n[{cut} its gzip data is incomplete.]",
+        f"{head}all of it\n[{cut} its gzip data is incomplete.]",
+        f"{head}(no text)",
+    ]
 
 
 async def test_other_redirects_are_told_or_refused() -> None:
@@ -311,6 +344,7 @@ async def test_other_redirects_are_told_or_refused() -> None:
             "ftp://pub.test/",
             "http://[::1/",
             "/again",
+            "/?again",
         )
     ]
 
@@ -336,6 +370,14 @@ To read that page, call web_fetch with its URL.\
             "denied: Not run: port 22 is not allowed, only 80 and 443.",
             "denied: Not followed: http://pub.test/ redirects to an invalid URL. The URL must start with http:// or https://.",
             "failed: http://pub.test/ redirects to an invalid URL.",
+            """\
+None: http://pub.test/
+302 Found
+
+Not followed, because it redirects to another page:
+http://pub.test/again
+To read that page, call web_fetch with its URL.\
+""",
             "failed: pub.test redirected more than 5 times.",
         ]
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from handrail import HandrailError, Spec, Tool, Toolset
 from handrail.cli._base.app import App
@@ -81,12 +81,12 @@ class Kit:
             )
         return Workspace(self.app.workspace, hides=self._hides)
 
-    def _hides(self, path: str) -> bool:
+    def _hides(self, path: str) -> bool | Literal["ask"]:
         """Return whether searches skip a file. The first call loads the rules."""
         return self._hidden(path)
 
     @cached_property
-    def _hidden(self) -> Callable[[str], bool]:
+    def _hidden(self) -> Callable[[str], bool | Literal["ask"]]:
         from handrail.tools import hide_denied
 
         return hide_denied(self.rules)

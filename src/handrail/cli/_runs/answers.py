@@ -46,7 +46,7 @@ def check_answerable(question: Pending) -> None:
             code="too_long",
             hint=f"deny it: `{deny} --reason 'Send less in one call.'`",
         )
-    if time.time() >= question.expires_at:
+    if not question.is_valid_at(time.time()):
         raise Halt(
             f"the approval request for call {question.call.id} has expired",
             code="expired",

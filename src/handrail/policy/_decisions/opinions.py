@@ -18,7 +18,7 @@ from handrail.policy._decisions.safeguards import (
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
-from handrail.policy._rules.rule import STRENGTH, Level, Rule, Touch
+from handrail.policy._rules.rule import STRENGTH, Level, Rule
 from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, Usable, paths_in
 
 PROTECTED = Origin("protected paths", kind="built-in")
@@ -27,6 +27,7 @@ TOO_BIG = Origin("command size limit", kind="built-in")
 UNREADABLE = Origin("unreadable rules", kind="built-in")
 COMPUTED = Origin("a computed program", kind="built-in")
 NO_COMMAND = Origin("shell tool without a command", kind="built-in")
+_MAX_QUOTED_CHARS = 60
 _MAX_FOLDERS = 8
 _MAX_FOLDER_CHARS = 200
 
@@ -59,6 +60,14 @@ class Opinion(NamedTuple):
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
     """Return the verdict of a rule that matches."""
     return Opinion(rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text)
+
+
+def is_answerable(opinion: Opinion) -> bool:
+    """Return whether an approval of one whole command also answers this ask, from then on.
+
+    That holds for built-in rules. Safeguards, and rules of people, ask every time.
+    """
+    return opinion.verdict == "ask" and opinion.level is Level.BUILT_IN and not opinion.once
 
 
 def _doubt_of(rule: Rule, what: str) -> Opinion:
@@ -123,22 +132,6 @@ def command_objections(
             yield opinion_of(rule, "every command" if words == "*" else quote_command(words))
 
 
-def recursion_objections(
-    denied: Sequence[tuple[Rule, Touch]], commands: Sequence[MatchedCommand]
-) -> Iterator[Opinion]:
-    """Yield asks for commands that read everything below a folder in which a rule denies reading.
-
-    ``denied`` are the rules that deny reading, each with a resource.
-    """
-    for part in commands if denied else ():
-        if part.command is None or not part.command.is_recursive(part.argv):
-            continue
-        for folder in list(part.paths) or [part.folder or "."]:
-            for rule, touch in denied:
-                if touch.reaches(folder):
-                    yield _doubt_of(rule, f"reading everything below {folder}")
-
-
 def command_safeguards(
     command: ShellCommand, additional: Mapping[str, str], *, denies: bool
 ) -> Iterator[Opinion]:
@@ -157,6 +150,25 @@ def command_safeguards(
         yield Opinion(strict, Level.BUILT_IN, TOO_BIG, command.too_big, once=True)
     changes = (Access(WRITE, f"file:{path}") for path in command.files)
     yield from path_safeguards(changes, additional)
+
+
+def mode_effect(access: Access) -> Effect:
+    """Return the effect of an access, for the mode: what was sent to a host cannot be undone."""
+    sends = access.verb == Effect.WRITE and access.resource.startswith("net:")
+    return Effect.DESTROY if sends else access.verb
+
+
+def command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
+    """Return the rules that allow a shell command, if every simple command in it has one."""
+    rules = [part.rule for part in commands]
+    if not rules or None in rules:
+        return []
+    return [opinion_of(rule) for rule in dict.fromkeys(rules) if rule is not None]
+
+
+def is_read_only(part: MatchedCommand) -> bool:
+    """Return whether a rule allows a simple command and says that it only reads."""
+    return part.command is not None and part.command.read_only
 
 
 def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
@@ -216,3 +228,16 @@ def _accesses_by_word(
                 yield Access(READ, f"file:{path}")
                 if word in written:
                     yield Access(WRITE, f"file:{path}")
+
+
+def is_chosen(allowed: Sequence[Opinion]) -> bool:
+    """Return whether a rule allows a command that is not built in."""
+    return any(opinion.level is not Level.BUILT_IN for opinion in allowed)
+
+
+def describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
+    """Return which of several simple commands no rule allows; empty if there is only one."""
+    first = next((part.argv for part in commands if part.rule is None), ())
+    if not first or len(commands) == 1:
+        return ""
+    return f"no rule allows {quote_command(' '.join(first)[:_MAX_QUOTED_CHARS])}"

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
@@ -33,25 +32,30 @@ from handrail.policy._decisions.opinions import (
     Opinion,
     allowances,
     command_accesses,
+    command_allowances,
     command_objections,
     command_safeguards,
-    locate_commands,
+    describe_unmatched,
+    is_answerable,
+    is_chosen,
+    is_read_only,
+    mode_effect,
     objections,
     opinion_of,
     path_safeguards,
     possible_objections,
-    recursion_objections,
 )
+from handrail.policy._decisions.recursion import GuardedFiles, recursion_objections
 from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
+from handrail.policy._decisions.workspace_files import WorkspaceFiles
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
 from handrail.policy._rules.index import AccessIndex, Candidates, CommandIndex
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import (
-    MatchedCommand,
     ShellCommand,
     match_commands,
     read_shell_command,
@@ -61,6 +65,8 @@ SHELL_TAG = "shell"
 """A tool with this tag runs its argument ``command`` in a shell."""
 FILTERED_TAG = "filtered"
 """A tool with this tag silently skips files that the policy denies reading."""
+FETCH_TAG = "fetch"
+"""A tool with this tag only reads the web: plan mode allows it where a rule does."""
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
 _NO_ARGS: Mapping[str, Any] = {}
@@ -73,9 +79,10 @@ class _ToolRules:
     __slots__ = (
         "commands",
         "defaults",
-        "denied_reads",
         "denies",
         "filtered",
+        "guarded",
+        "lines",
         "needs_args",
         "remembered",
         "rules",
@@ -88,16 +95,12 @@ class _ToolRules:
         self.spec = spec
         self.shell = shell
         self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
-        self.rules = AccessIndex(rule for rule in mine if not rule.commands)
+        self.rules = AccessIndex(rule for rule in mine if not (rule.commands or rule.line))
         self.commands = CommandIndex(rule for rule in mine if rule.commands)
-        self.denied_reads = [
-            (rule, touch)
-            for rule in mine
-            if rule.decide == "deny" and not rule.args
-            for touch in rule.touches
-            if Effect.READ in touch.verbs
-        ]
-        """Rules that deny reading, each with a resource."""
+        self.guarded = [one for rule in mine if (one := GuardedFiles.of(rule)) is not None]
+        """Rules that deny reading files, or ask about it."""
+        self.lines = [rule for rule in mine if rule.line]
+        """Rules that allow one shell command, character for character."""
         self.defaults = {
             name: about["default"]
             for name, about in spec.input_schema.get("properties", {}).items()
@@ -118,8 +121,9 @@ class Rulebook:
 
     Any matching deny wins, otherwise any ask, otherwise the allows. Set ``sandboxed`` if shell
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
-    mode. ``protected`` adds files and folders whose changes need approval in every mode.
-    ``workspace`` adds those that git's settings in that folder name as hooks and as settings.
+    mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
+    start in ``workspace``: hooks and settings that git's settings name there are protected, and a
+    command that reads a whole folder needs approval if a rule asks about a file in it.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -132,7 +136,7 @@ class Rulebook:
         problems: Iterable[RuleProblem] = (),
         shell: Iterable[str] = ("bash",),
         protected: Iterable[str] = (),
-        workspace: Path | str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
         root: bool | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -146,6 +150,7 @@ class Rulebook:
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
+        self._files = WorkspaceFiles(workspace or ".")
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
@@ -194,6 +199,15 @@ class Rulebook:
         """Return whether a tool runs shell commands, as far as is known."""
         known = self._tools.get(tool)
         return tool in self._shell if known is None else known.shell
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether shell commands run in a sandbox."""
+        return self._sandboxed
+
+    def is_answered_by_line(self, origin: Origin) -> bool:
+        """Return whether a rule for one whole command applies in spite of the rule that asks."""
+        return any(rule.origin == origin and is_answerable(opinion_of(rule)) for rule in self.rules)
 
     def allowing(self, tool: str) -> tuple[Rule, ...]:
         """Return the rules that currently allow calls of a tool with any arguments."""
@@ -278,9 +292,11 @@ class Rulebook:
         if tool.shell:
             reason = "the call has no `command` to check"
             opinions.append(Opinion("ask", Level.BUILT_IN, NO_COMMAND, reason, once=True))
-        opinions += allowances(rules, args, accesses)
-        effect = max((access.verb for access in accesses), default=tool.spec.effect)
-        return self._add_mode_opinion(opinions, effect, "")
+        allowed = allowances(rules, args, accesses)
+        effect = max(map(mode_effect, accesses), default=tool.spec.effect)
+        if allowed and FETCH_TAG in tool.spec.tags:
+            effect = Effect.READ
+        return self._add_mode_opinion([*opinions, *allowed], effect, "")
 
     def _opinions_on_command(
         self,
@@ -292,7 +308,11 @@ class Rulebook:
         now = self._now()
 
         def usable(rule: Rule) -> bool:
-            return rule.is_active(now) and (not rule.args or rule.fits(args))
+            return (
+                rule.is_active(now)
+                and (not rule.args or rule.fits(args))
+                and (self._sandboxed or not rule.sandboxed)
+            )
 
         index, simple = tool.commands, command.simple
         matched = match_commands(simple, index, usable) if simple is not None else ()
@@ -304,15 +324,19 @@ class Rulebook:
         wide = self._drop_expired(tool.rules.candidates_below(named))
         opinions += [*path_safeguards([*named, *touched], self._protected)]
         opinions += [*objections(rules, args), *possible_objections(wide, args)]
-        opinions += recursion_objections(tool.denied_reads, locate_commands(command, matched))
-        allowed = _command_allowances(matched)
-        caused = "" if _is_chosen(allowed) else self._describe_consequence(command)
-        if caused:
-            allowed = []  # only a rule of the user can allow it
+        opinions += recursion_objections(tool.guarded, command, matched, self._files)
+        allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
-            effect = max(Effect.READ if _is_read_only(part) else Effect.WRITE for part in matched)
-        unclear = _NOT_SIMPLE if simple is None else _describe_unmatched(matched)
+            effect = max(Effect.READ if is_read_only(part) else Effect.WRITE for part in matched)
+        if lines := [rule for rule in tool.lines if rule.line == command.text and usable(rule)]:
+            if any(rule.level is not Level.PROJECT for rule in lines):
+                opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
+            allowed = [opinion_of(rule) for rule in lines]
+        caused = "" if is_chosen(allowed) else self._describe_consequence(command)
+        if caused:
+            allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
+        unclear = _NOT_SIMPLE if simple is None else describe_unmatched(matched)
         if any(index.may_restrict(argv) for argv in find_computed(command)):
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
@@ -360,31 +384,6 @@ class Rulebook:
             return rules
         now = self._now()
         return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
-
-
-def _command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
-    """Return the rules that allow a shell command, if every simple command in it has one."""
-    rules = [part.rule for part in commands]
-    if not rules or None in rules:
-        return []
-    return [opinion_of(rule) for rule in dict.fromkeys(rules) if rule is not None]
-
-
-def _is_chosen(allowed: Sequence[Opinion]) -> bool:
-    """Return whether a rule allows a command that is not built in."""
-    return any(opinion.level is not Level.BUILT_IN for opinion in allowed)
-
-
-def _describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
-    """Return which of several simple commands no rule allows; empty if there is only one."""
-    first = next((part.argv for part in commands if part.rule is None), ())
-    if not first or len(commands) == 1:
-        return ""
-    return f"no rule allows {quote_command(' '.join(first)[:_MAX_QUOTED_CHARS])}"
-
-
-def _is_read_only(part: MatchedCommand) -> bool:
-    return part.command is not None and part.command.read_only
 
 
 def _read_args(call: Call) -> Mapping[str, Any]:

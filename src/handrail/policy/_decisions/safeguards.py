@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import dropwhile, pairwise, takewhile
-from pathlib import Path
 from types import MappingProxyType
 
 from handrail import READ, WRITE, Access
@@ -35,7 +34,7 @@ def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[st
     return {_fold_path(resource.removeprefix("file:")): reason for resource in resources}
 
 
-def find_named_by_git(workspace: Path | str | None) -> dict[str, str]:
+def find_named_by_git(workspace: str | os.PathLike[str] | None) -> dict[str, str]:
     """Return what git's settings name in a workspace, relative and absolute, with reasons."""
     if workspace is None:
         return {}

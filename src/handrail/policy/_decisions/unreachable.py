@@ -81,7 +81,7 @@ def _hides_touches(strong: Rule, weak: Rule) -> bool:
 
 def _hides_commands(strong: Rule, weak: Rule) -> bool:
     if not strong.commands:
-        return not weak.commands or not strong.touches
+        return not (weak.commands or weak.line) or not strong.touches
     return bool(weak.commands) and all(
         any(other.words in (("*",), command.words[: len(other.words)]) for other in strong.commands)
         for command in weak.commands

@@ -37,6 +37,8 @@ def check_examples(rule: Rule) -> list[ExampleResult]:
 
 def holds(rule: Rule, example: Example) -> bool:
     """Return whether a rule matches an example."""
+    if example.text and rule.line:
+        return example.text == rule.line
     if example.text and rule.commands:
         return matches_shell_command(rule, example.text)
     if example.text and rule.touches:
@@ -47,6 +49,7 @@ def holds(rule: Rule, example: Example) -> bool:
         rule.concerns(_example_spec(example.tool or "tool", example))
         and rule.fits(example.args)
         and (not rule.touches or _matches_accesses(rule, example.accesses))
+        and rule.line in ("", example.args.get("command"))
         and (not rule.commands or matches_shell_command(rule, str(example.args.get("command", ""))))
     )
 

@@ -8,7 +8,7 @@ position, without backtracking: a later position never matches more.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 _Match = Callable[[str], bool]
@@ -36,6 +36,12 @@ def path_glob(pattern: str) -> _Match:
         return pattern.__eq__
     segments = pattern.split("/")
     return _matcher(_path_pattern(segments)) if segments != ["**"] else lambda _: True
+
+
+def compile_segments(patterns: Iterable[str]) -> _Match:
+    """Compile several globs over one segment, as a test of whether any of them matches."""
+    regexes = [rf"(?:{_segment_pattern(pattern, '[^/]')})\Z" for pattern in patterns]
+    return _matcher("|".join(regexes)) if regexes else lambda _: False
 
 
 def literal_prefix(pattern: str) -> str:

@@ -27,7 +27,7 @@ _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILI
 _KEYS = {
     "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
     "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
-    "not_match",
+    "not_match", "line", "sandboxed",
 }  # fmt: skip
 _RENAMED_KEYS = {"reads": "read_only", "here": "without_cd", "deep": "recursive"}
 """Keys by their names in the first rule files."""
@@ -127,6 +127,8 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         effects=frozenset(_read_effect(name) for name in _get_texts(table, "effects")),
         touches=tuple(_read_touches(_get_texts(table, "access"), decide)),
         commands=_read_commands(table, decide),
+        line=_get_text(table, "line"),
+        sandboxed=_get_switch(table, "sandboxed"),
         args=_read_conditions(table["args"]) if "args" in table else {},
         expires=_read_expiry(table.get("expires")),
         once=_get_switch(table, "once"),
@@ -137,21 +139,35 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
             for example in _get_list(table, key)
         ),
     )
-    if not (rule.tools or rule.tags or rule.effects or rule.touches or rule.commands or rule.args):
-        raise InvalidRule(
-            "the rule matches nothing; add tools, tags, effects, access, command or args"
-        )
-    if rule.once and decide != "ask":
-        raise InvalidRule("once is only for a rule with decide = 'ask'; remove it")
-    if rule.touches and rule.commands:
-        raise InvalidRule("a rule cannot have both access and command; write two rules")
+    _check_combination(rule, table)
     return replace(rule, origin=replace(origin, rule=origin.rule or _headline(rule, table)))
+
+
+def _check_combination(rule: Rule, table: Mapping[str, Any]) -> None:
+    """Raise InvalidRule if a rule has keys that do not belong together."""
+    matching = (rule.tools, rule.tags, rule.effects, rule.touches, rule.commands, rule.args)
+    if not (any(matching) or rule.line):
+        raise InvalidRule(
+            "the rule matches nothing; add tools, tags, effects, access, command, line or args"
+        )
+    if "line" in table and not rule.line.strip():
+        raise InvalidRule("line is empty; add a value or remove the key")
+    if rule.once and rule.decide != "ask":
+        raise InvalidRule("once is only for a rule with decide = 'ask'; remove it")
+    if (rule.line or rule.sandboxed) and rule.decide != "allow":
+        raise InvalidRule("line and sandboxed are only for a rule with decide = 'allow'")
+    if rule.sandboxed and not (rule.commands or rule.line):
+        raise InvalidRule("sandboxed is only for a rule with command or line; remove it")
+    if sum(map(bool, (rule.touches, rule.commands, rule.line))) > 1:
+        raise InvalidRule("a rule can have only one of access, command and line; write two rules")
 
 
 def _headline(rule: Rule, table: Mapping[str, Any]) -> str:
     """Return a name for a rule without an id."""
     named = next(
-        key for key in ("command", "access", "tools", "tags", "effects", "args") if table.get(key)
+        key
+        for key in ("command", "line", "access", "tools", "tags", "effects", "args")
+        if table.get(key)
     )
     value = table[named]
     words = value if is_list(value) else [value]

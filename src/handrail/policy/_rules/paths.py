@@ -24,7 +24,7 @@ class RulePaths:
     trust: Path | None = None
     """The file that records which workspace files the user trusts."""
     workspace: Path | None = None
-    """The workspace. What git's settings name in it is protected."""
+    """The folder that commands start in. What git's settings name in it is protected."""
 
     @classmethod
     def of(cls, workspace: Path | str, *, config: Path | str | None = None) -> RulePaths:

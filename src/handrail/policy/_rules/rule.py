@@ -147,6 +147,10 @@ class Rule:
     effects: frozenset[Effect] = frozenset()
     touches: tuple[Touch, ...] = ()
     commands: tuple[Command, ...] = ()
+    line: str = ""
+    """For an allow: a whole shell command, character for character."""
+    sandboxed: bool = False
+    """For an allow: whether it applies only to commands that run in a sandbox."""
     args: Mapping[str, Condition] = field(default_factory=dict[str, Condition])
     expires: datetime | None = None
     once: bool = False

@@ -1,7 +1,7 @@
-"""The scope of a remembered approval: a command with its subcommand, a folder, or a host.
+"""Proposes rules for remembered approvals: a command word for word, a folder, or a host.
 
-A proposal is wide enough for more calls of the same kind, and never wide enough for another kind.
-It is tested with the call itself before a person sees it.
+In a sandbox, a person can also choose a whole program. Each proposal is tested with the call
+itself before a person sees it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from handrail import DESTROY, Access, Call
 from handrail._support.tables import is_list, is_table
 from handrail._support.visible import list_unseen
 from handrail.permissions import Pending
+from handrail.policy._decisions.rulebook import Rulebook
 from handrail.policy._decisions.safeguards import describe_catastrophe, find_protection
 from handrail.policy._rules.command import KINDS
 from handrail.policy._rules.errors import InvalidRule
@@ -23,49 +24,90 @@ from handrail.policy._rules.glob import is_glob
 from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
-from handrail.policy._rules.shell_command import match_commands, read_shell_command
+from handrail.policy._rules.shell_command import (
+    ShellCommand,
+    match_commands,
+    read_shell_command,
+)
 from handrail.policy._rules.toml_text import rule_text
 from handrail.policy._shell.wrappers import runs_its_input, runs_others, unwrap
 
 Table = dict[str, Any]
 """A rule as a TOML table."""
 
-NEVER_PROPOSED = frozenset(
+LINE_ONLY = frozenset(
     """
     find fd ed ex vi vim nvim emacs nano less more man gdb lldb tmux screen ipython jupyter
     hyperfine dotenv
     sudo doas su pkexec runuser setpriv eval exec source alias set export unset trap
+    printf read declare typeset readonly local umask hash shopt enable bind pushd popd
     rm rmdir unlink shred srm dd truncate mkfs fdisk parted mv ln chmod chown chgrp kill pkill
     killall crontab at systemctl service reboot shutdown mount umount sed
     java groovy kotlin scala ts-node tsx
     curl wget nc ncat netcat socat telnet ssh scp sftp rsync ftp aria2c http https ping dig host
     nslookup traceroute whois handrail
+    kubectl helm terraform pulumi ansible ansible-playbook aws gcloud az heroku
+    vercel netlify psql mysql mongo mongosh redis-cli sqlite3 docker podman
     """.split()
 )
-"""Programs that run anything, destroy files or connect anywhere: an approval is never remembered.
+"""Programs that run anything, destroy files or connect anywhere: only a whole line is remembered.
 
 Programs that run other commands are in ``_shell/wrappers``.
 """
+_LINE_ONLY_PAIRS = frozenset(
+    ("git", name)
+    for name in (
+        "clean reset checkout restore rm branch stash push worktree reflog gc prune tag update-ref "
+        "filter-branch switch config remote submodule"
+    ).split()
+)
+"""Subcommands that lose work or change what others use."""
+_MANY_COMMANDS = frozenset("git npm yarn pnpm cargo docker gh uv pip go make".split())
+"""Programs of which one subcommand says nothing about another."""
+_WHOLE_LINE = "this command, word for word"
 _LAYOUT = str.maketrans("", "", "\n\t")
 """Characters that are not printable, but visible."""
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _BARE = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
-_FLAG = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def propose_rules(pending: Pending, allows: tuple[Rule, ...], *, shell: bool) -> list[Table]:
-    """Return rules that would have allowed a call, as tables; none if none should be stored."""
-    origin = pending.origin
-    by_mode = origin is None or origin.kind == "mode"
+class RuleProposal(NamedTuple):
+    """Rules that would have allowed a call, as tables, and a description of what they allow."""
+
+    tables: list[Table]
+    width: str = ""
+
+
+def propose_rules(pending: Pending, rulebook: Rulebook) -> list[RuleProposal]:
+    """Return what could be stored so that a call needs no approval again, the narrowest first."""
+    if explain_refusal(pending, rulebook):
+        return []
+    tool = pending.call.name
+    if not rulebook.is_shell_tool(tool):
+        return [RuleProposal(tables) for tables in [_propose_for_accesses(pending)] if tables]
+    command = read_shell_command(str((_read_args(pending.call) or {}).get("command")))
+    return _propose_for_command(pending, command, rulebook)
+
+
+def explain_refusal(pending: Pending, rulebook: Rulebook) -> str:
+    """Return why an approval cannot be remembered, as a clause; empty if it can."""
     args = _read_args(pending.call)
-    if pending.once or not pending.question or not by_mode or args is None:
-        return []
-    if not shell:
-        return _propose_for_accesses(pending)
-    command = args.get("command")
-    if not isinstance(command, str):
-        return []
-    return _propose_for_command(pending.call.name, command, allows)
+    if pending.once or not pending.question:
+        return "it needs approval every time"
+    if args is None:
+        return "it contains characters that are not visible"
+    shell, origin = rulebook.is_shell_tool(pending.call.name), pending.origin
+    if origin is not None and origin.kind != "mode":
+        answered = shell and rulebook.is_answered_by_line(origin)
+        if not answered:
+            return "a rule asks about it every time"
+    if shell:
+        command = args.get("command")
+        is_text = isinstance(command, str) and command.strip() != ""
+        return read_shell_command(command).too_big if is_text else "it has no command"
+    if not _propose_for_accesses(pending):
+        return "it destroys something, is protected, or has an unusual name"
+    return ""
 
 
 def _read_args(call: Call) -> dict[str, Any] | None:
@@ -94,21 +136,54 @@ def _strings_in(value: Any) -> Iterator[str]:
             waiting += item
 
 
-def _propose_for_command(tool: str, text: str, allows: tuple[Rule, ...]) -> list[Table]:
-    command = read_shell_command(text)
-    if command.simple is None or command.too_big:
-        return []
-    unmatched = [
-        part.argv
-        for part in match_commands(command.simple, CommandIndex(allows), _every_rule)
-        if part.rule is None
+def _propose_for_command(
+    pending: Pending, command: ShellCommand, rulebook: Rulebook
+) -> list[RuleProposal]:
+    tool = pending.call.name
+    start: Table = {"decide": "allow", "tools": [tool]}
+    exact = [{**start, "line": command.text}]
+    allows = rulebook.allowing(tool)
+    parts = match_commands(command.simple or (), CommandIndex(allows), _every_rule)
+    unmatched = [part.argv for part in parts if part.rule is None]
+    by_mode = pending.origin is None or pending.origin.kind == "mode"
+    if not by_mode or not unmatched or any(map(_is_line_only, unmatched)):
+        return [RuleProposal(exact, _WHOLE_LINE)]
+    words = [{**start, "command": [list(argv)]} for argv in unmatched]
+    proposals = [RuleProposal(words, _WHOLE_LINE)]
+    if rulebook.is_sandboxed:
+        proposals += _propose_in_sandbox(start, unmatched)
+    return [one for one in proposals if _allows_all(one.tables, command, allows)] or [
+        RuleProposal(exact, _WHOLE_LINE)
     ]
-    if any(_is_never_proposed(argv) for argv in unmatched):
-        return []
-    tables = [{"decide": "allow", "tools": [tool], **_command_table(argv)} for argv in unmatched]
+
+
+def _propose_in_sandbox(start: Table, commands: Sequence[tuple[str, ...]]) -> list[RuleProposal]:
+    """Return wider rules for commands that the kernel keeps in the workspace."""
+    if any(argv[0] == "cd" for argv in commands):
+        return []  # in another folder, a rule for a path would mean another file
+    leading = list(dict.fromkeys(_leading_words(argv) for argv in commands))
+    programs = list(dict.fromkeys((argv[0],) for argv in commands))
+    proposals: list[RuleProposal] = []
+    for several in dict.fromkeys((tuple(leading), tuple(programs))):
+        if any(words[0] in _MANY_COMMANDS and words[1:2] == () for words in several):
+            continue
+        anything = {"flags": "any", "operands": "any", "sandboxed": True}
+        tables = [{**start, "command": [list(words)], **anything} for words in several]
+        names = " and ".join(f"`{' '.join(words)} …`" for words in several)
+        proposals.append(RuleProposal(tables, f"{names}, in the sandbox"))
+    return proposals
+
+
+def _leading_words(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the program, and its subcommand if the second word can be one."""
+    has_subcommand = len(argv) > 1 and _BARE.fullmatch(argv[1]) is not None
+    return argv[: 1 + has_subcommand]
+
+
+def _allows_all(tables: Sequence[Table], command: ShellCommand, allows: tuple[Rule, ...]) -> bool:
     rules = (*allows, *(rule for table in tables for rule in _parse_table(table)))
-    matched = match_commands(command.simple, CommandIndex(rules), _every_rule)
-    return tables if all(part.rule is not None for part in matched) else []
+    matched = match_commands(command.simple or (), CommandIndex(rules), _every_rule)
+    return all(part.rule is not None for part in matched)
 
 
 def _every_rule(_rule: Rule) -> bool:
@@ -122,41 +197,18 @@ def _parse_table(table: Table) -> tuple[Rule, ...]:
         return ()
 
 
-def _is_never_proposed(argv: tuple[str, ...]) -> bool:
+def _is_line_only(argv: tuple[str, ...]) -> bool:
+    """Return whether a command is only remembered as part of one whole line."""
     name, inner = argv[0], unwrap(argv)
     return (
-        name in NEVER_PROPOSED
+        name in LINE_ONLY
+        or argv[:2] in _LINE_ONLY_PAIRS
         or _PROGRAM.fullmatch(name) is None
         or runs_others(name)
         or runs_its_input(argv)
         or bool(inner.commands or inner.nested or describe_catastrophe(argv))
         or any(not KINDS["path"](word.rpartition("=")[2]) for word in argv[1:])
     )
-
-
-def _command_table(argv: tuple[str, ...]) -> Table:
-    """Return a rule for a command and its subcommands, its flags, and paths in the workspace."""
-    words, rest = _split_words(argv)
-    flags = list(dict.fromkeys(word for word in rest if word.startswith("-")))
-    operands = [word for word in rest if not word.startswith("-")]
-    wide: Table = {"command": [words]}
-    if flags:
-        wide["flags"] = flags
-    # An operand of a subcommand can be the name of anything, unless it starts with `./`.
-    kind = "subpath" if len(words) == 1 else "dot_path"
-    if operands:
-        wide["operands"] = [f"{kind}*"]
-    if not all(map(_FLAG.fullmatch, flags)) or not all(map(KINDS[kind], operands)):
-        return {"command": [list(argv)]}  # exactly these words
-    return wide
-
-
-def _split_words(argv: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the program with its subcommands, and the words after them."""
-    end = 1
-    while end < len(argv) and _BARE.fullmatch(argv[end]):
-        end += 1
-    return list(argv[:end]), list(argv[end:])
 
 
 def _propose_for_accesses(pending: Pending) -> list[Table]:
@@ -196,13 +248,12 @@ def _widen(access: Access) -> str:
 
 
 def merge_tables(tables: Sequence[Table]) -> list[Table]:
-    """Merge tables: one for each command, or for each tool."""
+    """Merge tables: each command once, and one for the accesses of each tool."""
     merged: dict[str, Table] = {}
     for table in tables:
-        key = json.dumps([table["tools"], table.get("command"), "access" in table])
+        by_access = "access" in table
+        key = json.dumps([table["tools"], by_access] if by_access else table)
         same = merged.setdefault(key, {**table})
-        for several in ("flags", "operands", "access"):
-            if several in table or several in same:
-                both = [*same.get(several, []), *table.get(several, [])]
-                same[several] = list(dict.fromkeys(both))
+        if by_access:
+            same["access"] = list(dict.fromkeys([*same["access"], *table["access"]]))
     return list(merged.values())

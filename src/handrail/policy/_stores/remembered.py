@@ -28,7 +28,12 @@ from handrail.policy._rules.parse import parse
 from handrail.policy._rules.paths import RulePaths
 from handrail.policy._rules.rule import REMEMBERED_PREFIX, Level, Rule
 from handrail.policy._rules.toml_text import rules_text
-from handrail.policy._stores.proposals import Table, merge_tables, propose_rules
+from handrail.policy._stores.proposals import (
+    Table,
+    explain_refusal,
+    merge_tables,
+    propose_rules,
+)
 
 LIFETIME = timedelta(days=90)
 """How long a stored approval applies: people forget why they gave it."""
@@ -68,23 +73,36 @@ class RememberedApprovals:
         self._clock = clock
 
     def propose(self, pending: Pending, /) -> tuple[Proposal, ...]:
-        """Return rules that would have allowed this call, one per scope; none if none is safe."""
-        tables = self._tables(pending)
-        if not tables:
-            return ()
+        """Return rules that would have allowed this call, for each scope the narrowest first.
+
+        Returns none if the approval cannot be remembered; ``refusal`` says why.
+        """
         scopes: tuple[Scope, ...] = ("run", *self._files)
-        return tuple(self._proposal(tables, scope) for scope in scopes)
+        return tuple(
+            self._proposal(rules.tables, scope, rules.width)
+            for scope in scopes
+            for rules in propose_rules(pending, self._rulebook)
+        )
+
+    def refusal(self, pending: Pending, /) -> str:
+        """Return why the approval of a call cannot be remembered, as a clause; else empty."""
+        return explain_refusal(pending, self._rulebook)
 
     def propose_all(self, pendings: Iterable[Pending]) -> tuple[Proposal, ...]:
-        """Return the fewest rules that would have allowed all these calls, for this project."""
-        tables = [table for pending in pendings for table in self._tables(pending)]
+        """Return the fewest rules that would have allowed these calls, for this project.
+
+        A command that can do anything gets none: a person decides about each such line.
+        """
+        tables = [
+            table
+            for pending in pendings
+            for rules in propose_rules(pending, self._rulebook)[:1]
+            for table in rules.tables
+            if "line" not in table
+        ]
         return tuple(self._proposal([table], "project") for table in merge_tables(tables))
 
-    def _tables(self, pending: Pending) -> list[Table]:
-        book, tool = self._rulebook, pending.call.name
-        return propose_rules(pending, book.allowing(tool), shell=book.is_shell_tool(tool))
-
-    def _proposal(self, tables: Sequence[Table], scope: Scope) -> Proposal:
+    def _proposal(self, tables: Sequence[Table], scope: Scope, width: str = "") -> Proposal:
         now = self._clock()
         more: dict[str, Any] = {"reason": f"remembered on {now.date().isoformat()}"}
         if scope != "run":
@@ -93,7 +111,7 @@ class RememberedApprovals:
             {"id": f"{REMEMBERED_PREFIX}{secrets.token_hex(4)}", **table, **more}
             for table in tables
         )
-        return Proposal(scope, rules_text(named), str(self._files.get(scope, "")))
+        return Proposal(scope, rules_text(named), str(self._files.get(scope, "")), width)
 
     def store(self, proposal: Proposal, /) -> None:
         """Store exactly what was proposed. It applies immediately.

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from handrail import READ, WRITE, Access, Context, Effect, HandrailError, Refused, ToolFailed
 from handrail.sandbox import contains_home
@@ -26,6 +26,10 @@ _MAX_NAMES = 5_000
 _SCRATCH = re.compile(r"(?:^|/)\.handrail-[0-9a-f]{16}\.tmp$")
 """The name of a file for a moment while it is replaced."""
 _LEFT_ROOT = (errno.EXDEV, errno.EAGAIN)
+
+
+Hiding: TypeAlias = bool | Literal["ask"]
+"""Whether searches omit a file: never mention it, or say that reading it needs approval."""
 
 
 class OpenPath(NamedTuple):
@@ -45,8 +49,9 @@ class Workspace:
     """A directory that tools may touch. Every path that a model sends is resolved here.
 
     ``hides`` returns, for a path relative to the root, whether searches must omit it; usually it
-    asks the policy about reading it. A workspace remembers which content of a file was read last,
-    and how to undo changes. ``whole_home`` allows a root that is or contains the home folder.
+    asks the policy about reading it. For "ask", a search omits what is in the file, and says so. A
+    workspace remembers which content of a file was read last, and how to undo changes.
+    ``whole_home`` allows a root that is or contains the home folder.
 
     Raises HandrailError for such a root otherwise: what tools write there can run at the next
     login.
@@ -56,7 +61,7 @@ class Workspace:
         self,
         root: str | os.PathLike[str],
         *,
-        hides: Callable[[str], bool] | None = None,
+        hides: Callable[[str], Hiding] | None = None,
         opener: Opener | None = None,
         whole_home: bool = False,
     ) -> None:
@@ -89,6 +94,10 @@ class Workspace:
 
     def is_hidden(self, relative: str) -> bool:
         """Return whether a search must not show this file, nor that it exists."""
+        return self.hiding(relative) is True
+
+    def hiding(self, relative: str) -> Hiding:
+        """Return whether a search must omit what is in this file."""
         return self._hides is not None and self._hides(relative)
 
     def access(self, verb: Effect, path: str) -> tuple[Access, ...]:

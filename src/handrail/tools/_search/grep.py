@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio.to_thread
@@ -26,6 +26,7 @@ from handrail.tools._search.shared import (
     Clock,
     check_range,
     describe_excluded,
+    describe_left_out,
     is_excluded,
     list_examples,
     open_place,
@@ -173,15 +174,17 @@ class _GrepSearch:
     place: SearchPlace
     query: Query
     clock: Clock
+    left_out: set[str] = field(default_factory=set[str])
+    """Files with matches that may be read only with approval."""
 
     async def answer(self, selection: FileSelection) -> GrepAnswer:
-        """Search, and count the lines of the files if few match."""
+        """Search, count the lines of the files if few match, and describe what is left out."""
         _check_pattern(self.query)
         answer = await self._find(selection)
         hits = answer.hits
         if self.query.mode == "content" and hits.count <= _MAX_COUNTED_FILES:
             await anyio.to_thread.run_sync(_count_lines, self.workspace, hits.files)
-        return answer
+        return replace(answer, notes=[*answer.notes, describe_left_out(self.left_out)])
 
     async def _find(self, selection: FileSelection) -> GrepAnswer:
         """Search. If nothing matches, find out what could have matched."""
@@ -238,13 +241,16 @@ class _GrepSearch:
 
     def _make_path(self, selection: FileSelection) -> Callable[[str], str | None]:
         """Return a function from ripgrep's file names to paths; None for files not to show."""
-        real, conceals = self.place.real, self.workspace.is_hidden
+        real, hiding, left_out = self.place.real, self.workspace.hiding, self.left_out
         if self.place.file is not None:
             return lambda _: real
         above = f"{real}/" if real else ""
 
         def path(name: str) -> str | None:
             whole = f"{above}{name}"
-            return whole if selection.picks(name) and not conceals(whole) else None
+            hides = hiding(whole) if selection.picks(name) else True
+            if hides == "ask":
+                left_out.add(whole)
+            return None if hides else whole
 
         return path

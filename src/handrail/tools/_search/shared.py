@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
@@ -122,6 +122,16 @@ def describe_excluded(count: int, paths: Sequence[str], selection: FileSelection
         f"{files} would match: {list_examples(count, paths)}. Pass {' and '.join(options)} to see "
         f"{them}."
     )
+
+
+def describe_left_out(paths: Collection[str]) -> str:
+    """Describe files that match, but that a model may read only with approval."""
+    if not paths:
+        return ""
+    count = len(paths)
+    files, them = ("1 file is", "it") if count == 1 else (f"{count:,} files are", "them")
+    examples = list_examples(count, sorted(paths))
+    return f"{files} left out: reading {them} needs approval: {examples}"
 
 
 def list_examples(count: int, paths: Sequence[str]) -> str:

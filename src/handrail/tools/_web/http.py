@@ -59,8 +59,8 @@ class Response:
     headers: dict[str, str]
     """By lower-case name; values of the same name are joined."""
     body: bytes
-    cut: bool
-    """Whether the body was longer."""
+    cut: str
+    """Why the end of the body is missing, as a clause; empty if the body is complete."""
 
 
 @cache
@@ -110,7 +110,7 @@ async def _request(url: Url, options: FetchOptions) -> Response:
         for name, value in response.headers:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1")
             found[key] = f"{found[key]}, {text}" if key in found else text
-        body, cut = b"", False
+        body, cut = b"", ""
         if response.status // 100 == _GOOD:
             async with aclosing(response.aiter_stream()) as pieces:
                 body, cut = await _read_body(pieces, found, options.max_bytes)
@@ -119,7 +119,8 @@ async def _request(url: Url, options: FetchOptions) -> Response:
 
 async def _read_body(
     pieces: AsyncIterable[bytes], headers: dict[str, str], max_bytes: int
-) -> tuple[bytes, bool]:
+) -> tuple[bytes, str]:
+    """Return the decoded body, and why its end is missing."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise ToolFailed(f"The response has an unsupported encoding: {encoding[:40]!a}.")
@@ -132,8 +133,9 @@ async def _read_body(
         except zlib.error:
             raise ToolFailed("The response claims to be gzip, but cannot be unpacked.") from None
         if len(got) > max_bytes:
-            return bytes(got[:max_bytes]), True
-    return bytes(got), False
+            return bytes(got[:max_bytes]), "it is too long"
+    whole = unpack is None or not got or (unpack.eof and not unpack.unused_data)
+    return bytes(got), "" if whole else "its gzip data is incomplete"
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):

@@ -29,6 +29,8 @@ _DEFAULT_MAX_BYTES = 5 << 20
 _MAX_SHOWN_CHARS = 30_000
 """Characters of one result."""
 _MAX_REDIRECTS = 5
+_TO_HTTPS = (80, 443)
+"""The ports before and after a redirect from http to https."""
 _PACKAGES = ("httpcore2", "html_to_markdown")
 
 
@@ -59,6 +61,7 @@ def web_fetch(
         timeout=30.0,
         max_chars=2 * _MAX_SHOWN_CHARS,
         instead_of=WEB_FETCH_INSTEAD_OF,
+        tags=("fetch",),
     )
     async def web_fetch(url: str, offset: int = 0) -> str:
         """Fetch a page.
@@ -88,18 +91,32 @@ def _touches(url: str, **_: object) -> Access:
         return Access(WRITE, "net:")
 
 
-async def _follow(url: Url, options: FetchOptions) -> tuple[Url, Response]:
-    """Return the response to a request, after redirects on the same host."""
+async def _follow(asked: Url, options: FetchOptions) -> tuple[Url, Response]:
+    """Return the response to a request, after redirects to another spelling of its URL.
+
+    The policy has decided about one page. Every other target is a new call.
+    """
     from handrail.tools._web.http import get
 
+    url = asked
     for _ in range(_MAX_REDIRECTS + 1):
         response = await get(url, options)
         target = _target(url, response)
-        if target is None or target.host != url.host:
+        if target is None or not _is_same_page(asked, target):
             return url, response
         options.guard.check(target.host, target.port)
         url = target
     raise ToolFailed(f"{url.host} redirected more than {_MAX_REDIRECTS} times.")
+
+
+def _is_same_page(asked: Url, target: Url) -> bool:
+    """Return whether two URLs differ at most in the query, a slash at the end, or by https."""
+    ports = (asked.port, target.port)
+    return (
+        asked.host == target.host
+        and asked.path.rstrip("/") == target.path.rstrip("/")
+        and (ports[0] == ports[1] or ports == _TO_HTTPS)
+    )
 
 
 def _target(url: Url, response: Response) -> Url | None:
@@ -124,8 +141,9 @@ async def _format_response(url: Url, response: Response, offset: int, options: F
     target = _target(url, response)
     if target is not None:
         options.guard.check(target.host, target.port)
+        what = "page" if target.host == url.host else "host"
         return (
-            f"{url}\n{status}\n\nNot followed, because it redirects to another host:\n{target}\n"
+            f"{url}\n{status}\n\nNot followed, because it redirects to another {what}:\n{target}\n"
             "To read that page, call web_fetch with its URL."
         )
     if response.status // 100 != _GOOD:
@@ -137,7 +155,7 @@ async def _format_response(url: Url, response: Response, offset: int, options: F
     return f"{url}\n{status}, {kind.name}\n{_format_part(text, offset, cut=response.cut)}"
 
 
-def _format_part(text: str, offset: int, *, cut: bool) -> str:
+def _format_part(text: str, offset: int, *, cut: str) -> str:
     """Return a part of a text, and notes about the rest."""
     if not text:
         return "\n(no text)"
@@ -150,7 +168,7 @@ def _format_part(text: str, offset: int, *, cut: bool) -> str:
     if end < len(text):
         notes.append(f"For more, pass offset={end}.")
     if cut:
-        notes.append("The end of the page was not read: it is too long.")
+        notes.append(f"The end of the page was not read: {cut}.")
     return "\n".join(["", text[offset:end], *([f"[{' '.join(notes)}]"] if notes else [])])
 
 

@@ -1,0 +1,137 @@
+"""Opinions on commands that read files without naming them: below a folder, or in history.
+
+A deny and an ask about reading a file apply to them too. A command that may read what a rule
+denies needs approval. For a rule that asks, the files are searched for on disk, because built-in
+rules ask about files that most workspaces do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from handrail import Effect
+from handrail.policy._decisions.opinions import Opinion, locate_commands
+from handrail.policy._decisions.reach import LISTS_NAMES, Reach, find_reach
+from handrail.policy._decisions.wording import name_resource
+from handrail.policy._decisions.workspace_files import FilePattern, WorkspaceFiles
+from handrail.policy._rules.rule import Level, Rule, Touch, steps_up
+from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, paths_in
+from handrail.policy._shell.wrappers import program_name
+
+_PATHS = ("path", "file", "subpath", "dot_path")
+"""Kinds of words that name a file or a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedFiles:
+    """A rule that denies reading some files, or asks about it."""
+
+    rule: Rule
+    touches: tuple[Touch, ...]
+    pattern: FilePattern
+
+    @classmethod
+    def of(cls, rule: Rule) -> GuardedFiles | None:
+        """Return the files that a rule is about; None if it restricts no reading of files."""
+        touches = tuple(
+            touch
+            for touch in rule.touches
+            if Effect.READ in touch.verbs and touch.pattern.startswith(("file:", "*"))
+        )
+        if rule.decide == "allow" or rule.args or not touches:
+            return None
+        built_in = rule.level is Level.BUILT_IN
+        return cls(rule, touches, FilePattern(touches, built_in=built_in))
+
+    @property
+    def denies(self) -> bool:
+        """Whether reading is denied."""
+        return self.rule.decide == "deny"
+
+
+def recursion_objections(
+    guarded: Sequence[GuardedFiles],
+    command: ShellCommand,
+    matched: Sequence[MatchedCommand],
+    files: WorkspaceFiles,
+) -> Iterator[Opinion]:
+    """Yield asks for commands that read, without naming them, files that rules are about."""
+    reads = list(_unnamed_reads(command, matched)) if guarded else []
+    for one in guarded:
+        for read in dict.fromkeys(reads):
+            if why := _describe_read(one, read, files):
+                rule = one.rule
+                yield Opinion("ask", rule.level, rule.origin, why, once=rule.once, text=rule.text)
+
+
+def _unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
+    """Yield what a shell command reads without naming it."""
+    located = locate_commands(command, matched)
+    for part in located:
+        reach = find_reach(part.argv)
+        recursive = part.command is not None and part.command.is_recursive(part.argv)
+        if reach is None and not recursive:
+            continue
+        if reach is not None and reach.files in ("tracked files", "history"):
+            yield reach
+        else:
+            names = program_name(part.argv[0]) in LISTS_NAMES or "--files" in part.argv
+            kind = "names" if names else reach.files if reach is not None else "files"
+            yield Reach(kind, tuple(_named_folders(part)))
+    known = {part.argv for part in located}
+    yield from filter(None, (find_reach(argv) for argv in command.possible if argv not in known))
+
+
+def _named_folders(part: MatchedCommand) -> list[str]:
+    """Return the folders that a simple command names, or the one that it runs in."""
+    if part.command is None:
+        return ["."]
+    words = [word.text for word in part.words if word.kind in _PATHS]
+    named = [path for word in words for path in paths_in(word, part.folder)]
+    # a path that is the value of a flag is not where the command searches
+    values = [flag.name for flag in part.command.flags or () if flag.kind in _PATHS]
+    unsure = any(word.startswith(name) for word in part.argv for name in values)
+    return [*named, part.folder or "."] if unsure or not named else named
+
+
+def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) -> str:
+    """Return why a read needs approval, as a clause; empty if it does not."""
+    if read.files == "history" and guarded.denies:
+        return _describe_doubt(guarded, "the history") if _may_be_inside(guarded, read) else ""
+    if read.files in ("history", "tracked files"):
+        found = files.find_tracked(guarded.pattern, read.paths)
+        return _describe_found(guarded, "what git tracks", found)
+    for folder in read.paths or (".",):
+        if guarded.denies and any(touch.reaches(folder) for touch in guarded.touches):
+            return _describe_doubt(guarded, f"everything below {folder}")
+        if not guarded.denies and read.files != "names":
+            dotted = read.files != "visible files"
+            found = files.find_below(folder, guarded.pattern, dotted=dotted)
+            if why := _describe_found(guarded, f"everything below {folder}", found):
+                return why
+    return ""
+
+
+def _may_be_inside(guarded: GuardedFiles, read: Reach) -> bool:
+    """Return whether a file of the workspace that a command may show could match."""
+    return any(
+        touch.reaches(path)
+        for touch in guarded.touches
+        if steps_up(touch.pattern) == 0
+        for path in read.paths or (".",)
+    )
+
+
+def _describe_found(guarded: GuardedFiles, what: str, found: str | None) -> str:
+    if found is None:
+        return _describe_doubt(guarded, what)
+    reason = f": {guarded.rule.reason}" if guarded.rule.reason else ""
+    return f"reading {what} includes {name_resource(f'file:{found}')}{reason}" if found else ""
+
+
+def _describe_doubt(guarded: GuardedFiles, what: str) -> str:
+    rule = guarded.rule
+    reason = f": {rule.reason}" if rule.reason else ""
+    verb = "denies" if guarded.denies else "asks about"
+    return f"reading {what} may include what rule {rule.origin.rule!r} {verb}{reason}"

@@ -1,0 +1,178 @@
+"""Finds the files of a workspace that rules are about: on disk, and in the index of git."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from handrail.policy._decisions.git_index import (
+    find_git_folder,
+    read_regular_file,
+    read_tracked_paths,
+)
+from handrail.policy._rules.glob import compile_segments
+from handrail.policy._rules.rule import Touch
+
+MAX_ENTRIES = 100_000
+"""Files and folders that are checked; with more, the answer is "perhaps"."""
+_MAX_IGNORE_BYTES = 1 << 20
+_INSTALLED = frozenset(["node_modules", "site-packages", "dist-packages", ".git"])
+"""Folders with files of others: a certificate in a package is not a secret."""
+_EXAMPLES = (".example", ".sample", ".template", ".dist")
+"""The ends of names such as ``.env.example``, which show the form of a file without its secrets."""
+_ANYTHING = ("", "**")
+"""The last segments of patterns that match every file below a folder."""
+_IGNORE_FILES = frozenset([".gitignore", ".ignore", ".rgignore"])
+
+
+class FilePattern:
+    """Tests many paths against the resources that rules name, by their last names first.
+
+    A pattern of a built-in rule skips installed packages, and examples such as ``.env.example``.
+    """
+
+    def __init__(self, touches: Sequence[Touch], *, built_in: bool = False) -> None:
+        self._touches = touches
+        self._skipped = _EXAMPLES if built_in else ()
+        self.skipped_folders = _INSTALLED if built_in else frozenset[str]()
+        paths = [touch.pattern.partition(":")[2].split("/") for touch in touches]
+        folders = [("**", *path)[-2] for path in paths if path[-1] in _ANYTHING]
+        self.fits_name = compile_segments(path[-1] for path in paths if path[-1] not in _ANYTHING)
+        """Whether a file with this name may match by it."""
+        self.fits_folder: Callable[[str], bool] = (
+            compile_segments(folders) if "**" not in folders else lambda _: True
+        )
+        """Whether files below a folder with this name may match by it."""
+
+    def matches(self, path: str) -> bool:
+        """Return whether a path matches."""
+        return not path.endswith(self._skipped) and any(
+            touch.fits(f"file:{path}") for touch in self._touches
+        )
+
+
+class _Place(NamedTuple):
+    """A file or folder on disk, relative to the workspace."""
+
+    path: str
+    dotted: bool
+    """Whether a name in its path, below the folder that is searched, starts with a dot."""
+    below: bool
+    """Whether it is below a folder whose name may match."""
+
+
+class _TooManyFilesError(Exception):
+    """There are more files than are checked."""
+
+
+class WorkspaceFiles:
+    """The files in the folder that commands start in."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = Path(root)
+
+    def find_below(self, folder: str, pattern: FilePattern, *, dotted: bool) -> str | None:
+        """Return a matching file in or below a folder; empty if there is none, None if unknown.
+
+        Without ``dotted``, files with a leading dot in their path are skipped, unless an ignore
+        file makes an exception for them.
+        """
+        skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
+        try:
+            for place in self._walk(folder, pattern):
+                if place.path.rpartition("/")[2] in _IGNORE_FILES:
+                    ignore_files.append(place.path)
+                elif pattern.matches(place.path) and (dotted or not place.dotted):
+                    return place.path
+                elif pattern.matches(place.path):
+                    skipped.append(place.path)
+        except _TooManyFilesError:
+            return None
+        exceptions = [line for path in ignore_files for line in self._read_exceptions(path)]
+        return next((path for path in skipped if _is_exception(path, exceptions)), "")
+
+    def find_tracked(self, pattern: FilePattern, paths: Sequence[str]) -> str | None:
+        """Return a matching file that git tracks; empty if there is none, None if unknown.
+
+        With ``paths``, only files in or below these count.
+        """
+        git = find_git_folder(self._root)
+        if git is None:
+            return ""
+        tracked = read_tracked_paths(git / "index")
+        if tracked is None:
+            return None
+        wanted = tuple(os.path.normpath(path) for path in paths)
+        for path in tracked:
+            *folders, name = path.split("/")
+            may_match = pattern.fits_name(name) or any(map(pattern.fits_folder, [".", *folders]))
+            if may_match and pattern.matches(path) and _is_in(path, wanted):
+                return path
+        return ""
+
+    def _walk(self, folder: str, pattern: FilePattern) -> Iterator[_Place]:
+        """Yield files in and below a folder that may match, and ignore files.
+
+        Links are not followed.
+        """
+        top, count = os.path.normpath(folder), 0
+        above = any(map(pattern.fits_folder, top.split("/")))
+        waiting = [_Place("" if top == "." else top, dotted=False, below=above)]
+        if (self._root / top).is_file():
+            yield waiting.pop()
+        while waiting:
+            path, dotted, below = waiting.pop()
+            entries = _list_folder(self._root / path)
+            count += len(entries)
+            if count > MAX_ENTRIES:
+                raise _TooManyFilesError
+            for entry in entries:
+                name = entry.name
+                inside = f"{path}/{name}" if path else name
+                is_dotted = dotted or name[0] == "."
+                if entry.is_dir(follow_symlinks=False):
+                    if name not in pattern.skipped_folders:
+                        waiting.append(
+                            _Place(inside, is_dotted, below or pattern.fits_folder(name))
+                        )
+                elif below or pattern.fits_name(name) or name in _IGNORE_FILES:
+                    yield _Place(inside, is_dotted, below)
+
+    def _read_exceptions(self, path: str) -> Iterator[str]:
+        """Yield the patterns of an ignore file that start with an exclamation mark."""
+        file = self._root / path
+        text = read_regular_file(file, _MAX_IGNORE_BYTES)
+        if text is None:
+            text = b"!*" if file.exists() else b""
+        for line in text.decode("utf-8", "replace").split("\n"):
+            if line.startswith("!"):
+                yield line[1:].strip()
+
+
+def _ignore_files_above(folder: str) -> Iterator[str]:
+    """Yield the paths of ignore files that may be in folders above one of the workspace."""
+    for above in PurePosixPath(os.path.normpath(folder)).parents:
+        yield from (f"{above}/{name}" for name in sorted(_IGNORE_FILES))
+
+
+def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # removed, or not readable: then a command cannot read it either
+        return []
+
+
+def _is_exception(path: str, patterns: Iterable[str]) -> bool:
+    """Return whether an exception of an ignore file may include a path."""
+    ends = [pattern.strip("/").rpartition("/")[2] for pattern in patterns]
+    return any(fnmatchcase(name, end) for name in path.split("/") for end in ends)
+
+
+def _is_in(path: str, folders: Sequence[str]) -> bool:
+    return not folders or any(
+        folder in (".", path) or path.startswith(f"{folder}/") for folder in folders
+    )
