@@ -491,9 +491,9 @@ def test_a_yes_to_what_a_built_in_rule_asks_about_is_kept_for_this_line_alone() 
 
 def test_a_workspace_cannot_answer_what_a_built_in_rule_asks_about() -> None:
     text = (
-        '[[rule]]\ndecide = "allow"\nline = "git push"\n[[rule]]\ndecide = "allow"\nline = "rm x"'
+        '[[rule]]\ndecide = "allow"\nline = "cat .env"\n[[rule]]\ndecide = "allow"\nline = "rm x"'
     )
-    rules = builtin_rules("development")
+    rules = builtin_rules("read_only")
     decided = {
         level: [
             type(
@@ -501,7 +501,7 @@ def test_a_workspace_cannot_answer_what_a_built_in_rule_asks_about() -> None:
                     CheckedCall.recorded(Call("bash", {"command": line}, "1"), SHELL, ANYTHING)
                 )
             )
-            for line in ("git push", "rm x")
+            for line in ("cat .env", "rm x")
         ]
         for level in (Level.PROJECT, Level.USER)
     }

@@ -726,7 +726,7 @@ a.dat
 
 def test_a_file_that_needs_approval_is_left_out_and_named(tmp_path: Path) -> None:
     root = made(tmp_path, {**IGNORING, "src/b.py": "secret_word\n"})
-    options = {"hides": hide_denied(Rulebook(builtin_rules("development")))}
+    options = {"hides": hide_denied(Rulebook(builtin_rules("read_only")))}
     searches: list[dict[str, Any]] = [
         {"glob": ".env"},
         {"output_mode": "files", "include_ignored": True, "hidden": True},
@@ -759,7 +759,7 @@ src/b.py: 1
             """\
 .env
 1: secret_word
-[1 matching line in 1 file.]\
+[1 matching line in 1 file (1 line).]\
 """,
             "[No matches.]",
         ]

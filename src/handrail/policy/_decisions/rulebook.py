@@ -122,7 +122,7 @@ class Rulebook:
     Any matching deny wins, otherwise any ask, otherwise the allows. Set ``sandboxed`` if shell
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
     mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
-    start in ``workspace``: hooks and settings that git's settings name there are protected, and a
+    start in ``workspace``. Hooks and settings that git's settings name there are protected. A
     command that reads a whole folder needs approval if a rule asks about a file in it.
     """
 
