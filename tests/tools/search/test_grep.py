@@ -713,17 +713,6 @@ async def test_on_both_loops(tmp_path: Path) -> None:
     }
 
 
-def test_a_binary_file_that_matches_is_named_wherever_its_first_nul_is(tmp_path: Path) -> None:
-    made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b.dat": b"\0other\n"})
-
-    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
-a.dat
-(binary file matches)
-[1 matching line in 1 file.]\
-""")
-    assert text(tmp_path, "grep", pattern="price", output_mode="files") == "a.dat\n[1 file.]"
-
-
 def test_a_file_that_needs_approval_is_left_out_and_named(tmp_path: Path) -> None:
     root = made(tmp_path, {**IGNORING, "src/b.py": "secret_word\n"})
     options = {"hides": hide_denied(Rulebook(builtin_rules("read_only")))}

@@ -139,7 +139,7 @@ def _scope_options(scope: SearchScope) -> Iterator[str]:
 
 def _query_options(query: Query) -> Iterator[str]:
     yield from _MODES[query.mode]
-    yield from ("--with-filename", "--no-mmap", "--binary", _REGEX_SIZE)
+    yield from ("--with-filename", "--no-mmap", _REGEX_SIZE)
     if "$" in query.pattern and not query.fixed:
         yield "--crlf"  # lets $ match before CRLF, and is slower
     yield "--ignore-case" if query.ignore_case else "--case-sensitive"
