@@ -100,7 +100,8 @@ class Kit:
         from handrail.sandbox import Sandbox, SandboxUnavailable, contains_home
 
         if contains_home(self.app.workspace):
-            return None  # `workspace` says why
+            self.app.say("the bash tool is not available: this is or contains your home folder")
+            return None
         try:
             return Sandbox(
                 self.app.workspace,
