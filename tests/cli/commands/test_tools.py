@@ -348,7 +348,7 @@ def test_lint_looks_at_one_provider_or_at_all(notes: Handrail) -> None:
 
     assert apis("--api", "anthropic") == {"anthropic"}
     assert apis("--api", "gemini") == {"gemini"}
-    assert apis() == {"anthropic", "gemini"}
+    assert apis() == {"anthropic", "gemini", "openai-chat", "openai-responses"}
 
 
 def test_the_coding_tools_have_no_problems(handrail: Handrail) -> None:
