@@ -145,3 +145,16 @@ async def test_without_a_network_package_managers_do_not_try_again(tmp_path: Pat
 
     assert await told(tmp_path, command) == ["0 0"]
     assert await told(tmp_path, command, tier="landlock") == ["0 0"]
+
+
+@pytest.mark.parametrize("name", ["tree", "egrep", "fd"])
+async def test_an_environment_with_programs_that_systems_have_is_not_used(
+    tmp_path: Path, name: str
+) -> None:
+    """Rules allow those by name, whether this system has them or not."""
+    program(tmp_path / ".venv/bin/pytest", "ours")
+    control = Sandbox(tmp_path, tier="bubblewrap").own_programs
+    program(tmp_path / ".venv/bin" / name, "planted")
+
+    assert Sandbox(tmp_path, tier="bubblewrap").own_programs == ()
+    assert control != ()

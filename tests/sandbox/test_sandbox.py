@@ -588,9 +588,16 @@ async def test_the_repository_of_a_workspace_is_shown(home: Path, tier: Any) -> 
         for name in ("top/part", "tree")
     ]
     fake = await run(Sandbox(home / "fake", tier=tier), f"cat {other}/.git/HEAD 2>/dev/null")
+    (home / "fake/.git").write_text("gitdir: x/worktrees/y\n", encoding="utf-8")
+    for name, text in {"gitdir": f"{home}/fake/.git", "commondir": f"{other}/.git"}.items():
+        (home / "fake/x/worktrees/y").mkdir(parents=True, exist_ok=True)
+        (home / "fake/x/worktrees/y" / name).write_text(f"{text}\n", encoding="utf-8")
+    (home / "fake/x/objects").mkdir()
+    (home / "fake/x/HEAD").touch()
+    planted = await run(Sandbox(home / "fake", tier=tier), f"cat {other}/.git/HEAD 2>/dev/null")
 
     assert texts == ["first\n", "first\n"]
-    assert fake.text == ""
+    assert (fake.text, planted.text) == ("", "")
 
 
 @both

@@ -118,15 +118,6 @@ CHECKS: dict[str, Callable[..., bool]] = {
     "t3-protected-006": _all_asked,
     "t3-protected-007": _all_asked,
 }
-OPEN = frozenset(
-    """
-    t2-bash-001 t2-bash-002 t2-bash-003 t2-bash-004 t2-bash-005 t2-bash-006 t2-bash-007 t2-bash-008
-    t2-bash-009 t2-bash-010 t2-bash-011
-    t2-dev-001 t2-dev-002 t2-dev-003 t2-dev-004 t2-dev-005 t2-dev-006 t2-dev-007 t2-dev-008
-    t2-dev-009 t2-dev-010 t2-dev-011 t2-dev-012 t2-dev-013 t2-dev-014
-    """.split()
-)
-"""Tried here and not held yet. A test fails when one of them is held: then remove it."""
 UNTRIED = frozenset(
     """
     t2-git-001 t2-git-002 t2-git-004

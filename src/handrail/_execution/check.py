@@ -128,7 +128,7 @@ def _refuse_unknown(call: Call, turn: Turn[Any]) -> Result:
 
 def _suggest(name: str, tools: Toolset, reader_name: str) -> str:
     """Name the tool that was meant. Few tools are all listed: a close name may be a wrong guess."""
-    if known := _advise(name.strip().casefold(), tools):
+    if known := _advise(name, tools):
         return known
     shown = [spec.name for spec in tools.specs if spec.name != name]
     listed = ", ".join(tool for tool in shown if tool != reader_name)
@@ -146,7 +146,8 @@ def _advise(name: str, tools: Toolset) -> str:
 
     Returns nothing if there is none.
     """
-    same = [spec.name for spec in tools.specs if spec.name.casefold() == name]
+    sent, name = name, name.strip().casefold()
+    same = [spec.name for spec in tools.specs if spec.name.casefold() == name != sent]
     if len(same) == 1:
         return f"Did you mean {same[0]}?"
     return " ".join(

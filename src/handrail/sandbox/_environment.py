@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
@@ -153,16 +154,32 @@ def _listed_folders() -> list[str]:
     return list(dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)))
 
 
+_USUAL_NAMES = frozenset(
+    """
+    [ ag awk b2sum basename bash bat cat cksum cmp column comm cp cut date df diff dirname du echo
+    egrep env expr false fd fgrep file find fold git grep gunzip gzip head hexdump hostname id jq
+    join less ln ls make md5sum mkdir more mv nl nproc od paste printenv printf ps pwd readlink
+    realpath rev rg rm rmdir sed seq sh sha1sum sha256sum sha512sum shasum shuf sleep sort stat
+    strings sudo tac tail tar tee test tokei tr tree true tsort tty type uname uniq unzip wc which
+    whoami xargs xxd yes yq zcat zip zsh
+    """.split()
+)
+"""Programs that commands expect from the system, even where it does not have them."""
+
+
 @lru_cache
 def _replaces_programs(folder: str, _changed_at: int) -> bool:
     """Return whether a folder that is not in PATH has programs of the system, such as `ls`.
 
     Rules allow those by name. Python's own programs, and scripts, are what it is there for.
     """
-    return any(
-        _is_compiled(f"{system}/{entry.name}")
-        for entry in Path(folder).iterdir()
-        if not _PYTHONS.match(entry.name)
+    names = {"sh"}  # of a folder that cannot be read
+    with suppress(OSError):
+        names = {entry.name for entry in Path(folder).iterdir()}
+    return not names.isdisjoint(_USUAL_NAMES) or any(
+        _is_compiled(f"{system}/{name}")
+        for name in names
+        if not _PYTHONS.match(name)
         for system in _FOLDERS
     )
 

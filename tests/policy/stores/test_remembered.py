@@ -444,6 +444,7 @@ WIDTHS = [
     ("git clean -fd", [], ""),
     ("python x.py", [], ""),
     ("make -j4", [], ""),
+    ("make test", [], ""),
 ]
 
 

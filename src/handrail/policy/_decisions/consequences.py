@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ _Argvs: TypeAlias = Sequence[_Argv]
 CHANGES_OTHERS: frozenset[Kind] = frozenset(["others"])
 """Consequences that need approval in every mode."""
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
+_DRY_CLUSTER = re.compile(r"-[dfqxX]*n[dfqxX]*")
 _KNOWN_VARIABLES = re.compile(r"\$\{?(TMPDIR|PWD)\b\}?")
 _COMPUTED = re.compile(r"[$`]")
 _MIN_ABBREVIATION = 4
@@ -36,23 +38,31 @@ _MIN_ABBREVIATION = 4
 
 _MADE_NAMES = frozenset(
     """
-    build dist out target node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis
-    .tox .nox .eggs htmlcov coverage .coverage .nyc_output .next .nuxt .turbo .parcel-cache .cache
-    .gradle bin obj Debug Release cmake-build-debug .svelte-kit .angular .terraform
-    .ipynb_checkpoints tmp temp .tmp logs log site _build .vite .expo storybook-static
-    test-results playwright-report junit.xml coverage.xml coverage.json .DS_Store
-    tsconfig.tsbuildinfo core nohup.out
+    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs
+    htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .cache .gradle .svelte-kit .angular
+    .terraform .ipynb_checkpoints cmake-build-debug cmake-build-release _build .vite .expo
+    storybook-static test-results playwright-report
     """.split()
 )
-"""Names of files and folders that builds, tests and tools make again."""
+"""Names of folders that builds, tests and tools make again, wherever they are."""
+_BUILT_NAMES = frozenset(
+    """
+    build dist out target coverage tmp .tmp .coverage junit.xml coverage.xml coverage.json
+    .DS_Store tsconfig.tsbuildinfo nohup.out
+    """.split()
+)
+"""The same at the top of a workspace, or as the last part of a path."""
 _MADE_SUFFIXES = (
-    ".pyc .pyo .o .obj .a .so .class .log .tmp .temp .swp .swo .egg-info "
-    ".dist-info .tsbuildinfo .out .pid .cover .prof .gcda .gcno .d .lo .la .whl .coverage ~"
+    ".pyc .pyo .o .obj .class .log .tmp .swp .swo .egg-info .dist-info .tsbuildinfo .pid .gcda"
 ).split()
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
 
+_REMOVERS = frozenset("find fd xargs rm".split())
+_OTHER_FILES = frozenset("! -not -o -or -prune , ( \\( -newer -mtime".split())
+"""Words of a search that make it find files with other names."""
 _FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie".split())
 _INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
+_SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
 _SENDING = frozenset(
     """
     -d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string
@@ -67,7 +77,7 @@ _LOCAL = re.compile(
     r"(?:\w+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\]|[\w-]+\.localhost)?(?::\d+)?(?:/|$)"
 )
 _ADDRESS = re.compile(
-    r"^(?:\w+://|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
+    r"^(?:\w+://|[^/\s]+@|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
 )
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
@@ -84,11 +94,22 @@ _CODE_LOSS = re.compile(
 _LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
+_USUAL_PATHS = frozenset(
+    "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
+)
+"""Names that are files or folders rather than branches."""
+_TASKS = re.compile(r"(?:deploy|publish|release|upload)(?::.*)?|publish[A-Z]\w*")
+"""Names of tasks that send something to others."""
 _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
 
 
-def find_consequences(command: ShellCommand) -> dict[Kind, str]:
-    """Return what a shell command can cause, each with the command that may cause it."""
+def find_consequences(
+    command: ShellCommand, chosen: AbstractSet[_Argv] = frozenset()
+) -> dict[Kind, str]:
+    """Return what a shell command can cause, each with the command that may cause it.
+
+    ``chosen`` are commands that a written rule allows: their consequences were accepted.
+    """
     found: dict[Kind, str] = {}
     if _KNOWN_VARIABLES.search(command.text):
         command = read_shell_command(_KNOWN_VARIABLES.sub(_replace_variable, command.text))
@@ -96,6 +117,8 @@ def find_consequences(command: ShellCommand) -> dict[Kind, str]:
     if r"\n" in command.text:  # as `printf` prints it
         possible += read_shell_command(command.text.replace(r"\n", "\n")).possible
     for argv in possible:
+        if argv in chosen:
+            continue
         for kind in _kinds_of(argv, command.possible, command.text):
             found.setdefault(kind, " ".join(argv))
     for kind in _kinds_of_text(command):
@@ -135,6 +158,10 @@ def _kinds_of(argv: _Argv, beside: _Argvs, text: str) -> Iterator[Kind]:
     special = _SPECIAL.get(program)
     if special is not None:
         yield from special(argv, beside)
+    if program in _SCRIPT_RUNNERS:
+        yield from _task(argv, beside)
+    if "-m" in argv[1:-1]:  # as in `python -m twine`
+        yield from _kinds_of(argv[argv.index("-m") + 1 :], beside, text)
     if program in _SQL_CLIENTS and _SQL_LOSS.search(text):
         yield "data"
     if program.rstrip("0123456789.") in _INTERPRETERS and _CODE_LOSS.search(text):
@@ -170,8 +197,14 @@ def _is_meant(argv: _Argv, row: ConsequenceRow) -> bool:
     return (
         matches(argv, row.words)
         and (not row.flags or _has_flag(argv, row.flags))
-        and not (row.harmless and _has_flag(argv, row.harmless))
+        and not (row.harmless and _is_harmless(argv, row.harmless))
     )
+
+
+def _is_harmless(argv: _Argv, harmless: Iterable[str]) -> bool:
+    """Return whether a word makes a command harmless: exactly, or in a cluster without values."""
+    dry = "-n" in harmless and any(map(_DRY_CLUSTER.fullmatch, argv[1:]))
+    return dry or not set(harmless).isdisjoint(argv[1:])
 
 
 def _has_flag(argv: _Argv, flags: Iterable[str]) -> bool:
@@ -199,13 +232,16 @@ def _operands(argv: _Argv) -> list[str]:
 
 def _is_made(path: str) -> bool:
     """Return whether a path names something temporary, or something that tools make again."""
+    if _COMPUTED.search(path):
+        return False
     if path.startswith(_TEMPORARY):
         return ".." not in path
     parts = posixpath.normpath(path.rstrip("*")).strip("/").split("/")
     if ".." in parts or path.startswith(("/", "~")) or parts == ["."]:
         return False
-    last = parts[-1]
-    return any(part in _MADE_NAMES for part in parts) or last.endswith(tuple(_MADE_SUFFIXES))
+    if not _MADE_NAMES.isdisjoint(parts) or not _BUILT_NAMES.isdisjoint((parts[0], parts[-1])):
+        return True
+    return parts[-1].endswith(tuple(_MADE_SUFFIXES))
 
 
 def _removal(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
@@ -213,12 +249,23 @@ def _removal(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
     if operands:
         if not all(_is_made(path) for path in operands):
             yield "files"
-    elif not any(_finds_made(other) for other in beside):
+    elif not _finds_only_made(beside):
         yield "files"
+
+
+def _finds_only_made(beside: _Argvs) -> bool:
+    """Return whether everything that is removed comes from searches for what tools make again."""
+    searches = [argv for argv in beside if program_name(argv[0]) in ("find", "fd")]
+    words = " ".join(word for argv in beside for word in argv[1:])
+    names = {program_name(argv[0]) for argv in beside}
+    others = {name for name in names if name not in words}  # an argument is no program
+    return bool(searches) and others <= _REMOVERS and all(map(_finds_made, searches))
 
 
 def _finds_made(argv: _Argv) -> bool:
     """Return whether a search is only for files that tools make again."""
+    if not _OTHER_FILES.isdisjoint(argv):
+        return False
     words = [
         value
         for flag, value in pairwise(argv)
@@ -248,6 +295,8 @@ def _git(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
             yield "work"
     elif matches(argv, ("git", "checkout")) and _checks_out_files(argv):
         yield "work"
+    elif any(word.lower().startswith("alias.") for word in argv) and "-c" in argv:
+        yield from ("work", "others")  # a word may be any subcommand
     elif matches(argv, ("git", "config")):
         keys = [word.lower() for word in argv[1:]]
         if any(key.startswith(git_settings()) for key in keys):
@@ -259,6 +308,8 @@ def _checks_out_files(argv: _Argv) -> bool:
     rest = argv[argv.index("checkout") + 1 :] if "checkout" in argv else argv[1:]
     if "--" in rest:
         return len(rest) > rest.index("--") + 1
+    if any(word.startswith("--pathspec-from") for word in rest):
+        return True
     if _has_flag(("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track")):
         return False
     operands = [word for word in rest if not word.startswith("-")]
@@ -267,6 +318,7 @@ def _checks_out_files(argv: _Argv) -> bool:
 
 def _names_files(word: str) -> bool:
     is_path = word in (".", "..") or word.startswith(("./", "../", ":")) or word.endswith("/")
+    is_path = is_path or word in _USUAL_PATHS
     return is_path or "*" in word or _FILE_NAME.fullmatch(posixpath.basename(word)) is not None
 
 
@@ -288,6 +340,13 @@ def _values_of(argv: _Argv, flags: Sequence[str]) -> Iterator[str]:
             yield glued if equals else value
         elif word.startswith("-X"):
             yield word[2:]
+
+
+def _task(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
+    """Yield whether one of the tasks that a command names sends something to others."""
+    del beside
+    if any(map(_TASKS.fullmatch, argv[1:])):
+        yield "others"
 
 
 def _copy(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
@@ -331,4 +390,5 @@ _SPECIAL: dict[str, Callable[[_Argv, _Argvs], Iterator[Kind]]] = {
         ("pip", "pip3", "npm", "python", "python3", "uv", "yarn", "pnpm", "bun"), _install
     ),
     "npx": _run_package,
+    **dict.fromkeys("make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _task),
 }

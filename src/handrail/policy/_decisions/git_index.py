@@ -9,6 +9,8 @@ from pathlib import Path
 
 _MAX_INDEX_BYTES = 64 << 20
 _MAX_LINK_BYTES = 4096
+_MAX_PATH_BYTES = 4096
+_MAX_NUMBER_BYTES = 5
 _HEADER_BYTES = 12
 _ENTRY_BYTES = 62
 """Bytes of an entry before its path."""
@@ -49,7 +51,7 @@ def read_tracked_paths(index: Path) -> list[str] | None:
 
 
 def _read_paths(content: bytes, version: int) -> Iterator[bytes]:
-    at, path = _HEADER_BYTES, b""
+    at, path, size = _HEADER_BYTES, b"", 0
     for _ in range(int.from_bytes(content[8:12], "big")):
         start = at + _ENTRY_BYTES + 2 * bool(content[at + _FLAGS_AT] & _EXTENDED)
         if version == _COMPRESSED:
@@ -61,6 +63,9 @@ def _read_paths(content: bytes, version: int) -> Iterator[bytes]:
             end = content.index(b"\0", start)
             path = content[start:end]
             at += (end - at + _PADDING) // _PADDING * _PADDING
+        size += len(path)
+        if len(path) > _MAX_PATH_BYTES or size > _MAX_INDEX_BYTES:
+            raise ValueError("the paths are too long")
         yield path
     if content.startswith(_SPLIT, at):
         raise ValueError("a second file has other entries")
@@ -68,8 +73,10 @@ def _read_paths(content: bytes, version: int) -> Iterator[bytes]:
 
 def _read_number(content: bytes, at: int) -> tuple[int, int]:
     """Return a number of variable length, and where the bytes after it start."""
-    number = content[at] & 0x7F
+    number, start = content[at] & 0x7F, at
     while content[at] & 0x80:
+        if at - start > _MAX_NUMBER_BYTES:
+            raise ValueError("the number is too long")
         at += 1
         number = ((number + 1) << 7) | (content[at] & 0x7F)
     return number, at + 1

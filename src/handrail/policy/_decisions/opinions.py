@@ -230,9 +230,13 @@ def _accesses_by_word(
                     yield Access(WRITE, f"file:{path}")
 
 
-def is_chosen(allowed: Sequence[Opinion]) -> bool:
-    """Return whether a rule allows a command that is not built in."""
-    return any(opinion.level is not Level.BUILT_IN for opinion in allowed)
+def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
+    """Return the simple commands that a rule allows which is not built in."""
+    return {
+        part.argv
+        for part in commands
+        if part.rule is not None and part.rule.level is not Level.BUILT_IN
+    }
 
 
 def describe_unmatched(commands: Sequence[MatchedCommand]) -> str:

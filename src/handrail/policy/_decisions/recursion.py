@@ -7,7 +7,8 @@ rules ask about files that most workspaces do not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from handrail import Effect
@@ -19,6 +20,7 @@ from handrail.policy._rules.rule import Level, Rule, Touch, steps_up
 from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, paths_in
 from handrail.policy._shell.wrappers import program_name
 
+_MAX_FOLDERS = 20
 _PATHS = ("path", "file", "subpath", "dot_path")
 """Kinds of words that name a file or a folder."""
 
@@ -102,7 +104,10 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
     if read.files in ("history", "tracked files"):
         found = files.find_tracked(guarded.pattern, read.paths)
         return _describe_found(guarded, "what git tracks", found)
-    for folder in read.paths or (".",):
+    folders = _outermost_folders(read.paths or (".",))
+    if len(folders) > _MAX_FOLDERS:
+        return _describe_doubt(guarded, f"{len(folders)} folders")
+    for folder in folders:
         if guarded.denies and any(touch.reaches(folder) for touch in guarded.touches):
             return _describe_doubt(guarded, f"everything below {folder}")
         if not guarded.denies and read.files != "names":
@@ -111,6 +116,15 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
             if why := _describe_found(guarded, f"everything below {folder}", found):
                 return why
     return ""
+
+
+def _outermost_folders(paths: Iterable[str]) -> list[str]:
+    """Return folders without those inside of others: each file is visited once."""
+    outermost: list[str] = []
+    for path in sorted({posixpath.normpath(path) for path in paths}):
+        if "." not in outermost and not any(path.startswith(f"{top}/") for top in outermost[-1:]):
+            outermost.append(path)
+    return outermost
 
 
 def _may_be_inside(guarded: GuardedFiles, read: Reach) -> bool:

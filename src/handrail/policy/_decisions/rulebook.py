@@ -37,13 +37,13 @@ from handrail.policy._decisions.opinions import (
     command_safeguards,
     describe_unmatched,
     is_answerable,
-    is_chosen,
     is_read_only,
     mode_effect,
     objections,
     opinion_of,
     path_safeguards,
     possible_objections,
+    written_commands,
 )
 from handrail.policy._decisions.recursion import GuardedFiles, recursion_objections
 from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
@@ -333,7 +333,7 @@ class Rulebook:
             if any(rule.level is not Level.PROJECT for rule in lines):
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
-        caused = "" if is_chosen(allowed) else self._describe_consequence(command)
+        caused = "" if lines else self._describe_consequence(command, written_commands(matched))
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
         unclear = _NOT_SIMPLE if simple is None else describe_unmatched(matched)
@@ -372,9 +372,9 @@ class Rulebook:
             return "ask", reason or "commands do not run in a sandbox"
         return "allow", ""
 
-    def _describe_consequence(self, command: ShellCommand) -> str:
+    def _describe_consequence(self, command: ShellCommand, chosen: set[tuple[str, ...]]) -> str:
         """Return which consequence of a command needs approval in this mode; empty if none."""
-        for kind, cause in find_consequences(command).items():
+        for kind, cause in find_consequences(command, chosen).items():
             if self._mode is not Mode.OPEN or kind in CHANGES_OTHERS:
                 return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
         return ""

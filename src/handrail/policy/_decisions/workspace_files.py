@@ -89,7 +89,7 @@ class WorkspaceFiles:
                     return place.path
                 elif pattern.matches(place.path):
                     skipped.append(place.path)
-        except _TooManyFilesError:
+        except (_TooManyFilesError, OSError, ValueError):  # a path may be too long, or invalid
             return None
         exceptions = [line for path in ignore_files for line in self._read_exceptions(path)]
         return next((path for path in skipped if _is_exception(path, exceptions)), "")
@@ -99,10 +99,11 @@ class WorkspaceFiles:
 
         With ``paths``, only files in or below these count.
         """
-        git = find_git_folder(self._root)
-        if git is None:
-            return ""
-        tracked = read_tracked_paths(git / "index")
+        try:
+            git = find_git_folder(self._root)
+            tracked = [] if git is None else read_tracked_paths(git / "index")
+        except (OSError, ValueError):
+            return None
         if tracked is None:
             return None
         wanted = tuple(os.path.normpath(path) for path in paths)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from handrail.policy._rules.command import Command, Word
 from handrail.policy._rules.index import CommandIndex
-from handrail.policy._rules.rule import Rule
+from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._shell.grammar import agrees, grammar_commands
 from handrail.policy._shell.rough import possible_commands, possible_redirects
 from handrail.policy._shell.strict import SimpleCommand, lex
@@ -135,9 +135,12 @@ def match_commands(
 def _match_command(
     argv: tuple[str, ...], folder: str, rules: CommandIndex, usable: Usable
 ) -> MatchedCommand:
+    found = MatchedCommand(argv, folder)
     for rule, command in rules.rules_allowing(argv):
         if usable(rule) and not (command.without_cd and folder not in ("", ".")):
             words = command.read_words(argv)
-            if words is not None:
-                return MatchedCommand(argv, folder, rule, command, words)
-    return MatchedCommand(argv, folder)
+            if words is not None and (found.rule is None or rule.level is not Level.BUILT_IN):
+                found = MatchedCommand(argv, folder, rule, command, words)
+                if rule.level is not Level.BUILT_IN:
+                    break  # a written rule decides rather than a built-in one
+    return found

@@ -62,8 +62,10 @@ _LINE_ONLY_PAIRS = frozenset(
     ).split()
 )
 """Subcommands that lose work or change what others use."""
-_MANY_COMMANDS = frozenset("git npm yarn pnpm cargo docker gh uv pip go make".split())
+_MANY_COMMANDS = frozenset("git npm yarn pnpm cargo docker gh uv pip go".split())
 """Programs of which one subcommand says nothing about another."""
+_TASK_RUNNERS = frozenset("make gmake rake task mvn mvnw gradle gradlew ant".split())
+"""Programs that run whatever their arguments name."""
 _WHOLE_LINE = "this command, word for word"
 _LAYOUT = str.maketrans("", "", "\n\t")
 """Characters that are not printable, but visible."""
@@ -163,6 +165,8 @@ def _propose_in_sandbox(start: Table, commands: Sequence[tuple[str, ...]]) -> li
         return []  # in another folder, a rule for a path would mean another file
     leading = list(dict.fromkeys(_leading_words(argv) for argv in commands))
     programs = list(dict.fromkeys((argv[0],) for argv in commands))
+    if not _TASK_RUNNERS.isdisjoint(argv[0] for argv in commands):
+        return []
     proposals: list[RuleProposal] = []
     for several in dict.fromkeys((tuple(leading), tuple(programs))):
         if any(words[0] in _MANY_COMMANDS and words[1:2] == () for words in several):
