@@ -45,15 +45,17 @@ class Scratch:
         self.home, self.temporary = top / "home", top / "temporary"
         for folder in (self.inside / "sub", self.outside, self.home, self.temporary):
             folder.mkdir(parents=True)
-        (self.outside / "secret.txt").write_text("secret\n")
-        (self.outside / "secret.json").write_text('{"secret": 1}\n')
+        (self.outside / "secret.txt").write_text("secret\n", encoding="utf-8")
+        (self.outside / "secret.json").write_text('{"secret": 1}\n', encoding="utf-8")
         secret = self.outside / "secret.txt"
         for name in ("a.txt", "b.txt", "5", "1", "x", "o", "sub/c.py"):
-            (self.inside / name).write_text("one\ntwo\n")
-        (self.inside / "options").write_text(f"{secret}\n--output=made\n")
-        (self.inside / "a.json").write_text('{"a": [1, 2]}\n')
-        (self.inside / "test_a.py").write_text("def test_a(tmp_path: object) -> None: ...\n")
-        (self.inside / "Makefile").write_text("all:\n\ttrue\n")
+            (self.inside / name).write_text("one\ntwo\n", encoding="utf-8")
+        (self.inside / "options").write_text(f"{secret}\n--output=made\n", encoding="utf-8")
+        (self.inside / "a.json").write_text('{"a": [1, 2]}\n', encoding="utf-8")
+        (self.inside / "test_a.py").write_text(
+            "def test_a(tmp_path: object) -> None: ...\n", encoding="utf-8"
+        )
+        (self.inside / "Makefile").write_text("all:\n\ttrue\n", encoding="utf-8")
         self.kept = {str(path) for path in self.inside.rglob("*")}
         self.environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
@@ -76,7 +78,7 @@ class Scratch:
         self.run("git", *who, "commit", "-qm", "first")
         signed = self._sign()
         self.run("git", "update-ref", "refs/heads/signed", signed)
-        (self.inside / "a.txt").write_text("one\nthree\n")
+        (self.inside / "a.txt").write_text("one\nthree\n", encoding="utf-8")
 
     def _sign(self) -> str:
         """A commit with a signature, so that git would run gpg to print it."""
@@ -88,7 +90,7 @@ class Scratch:
 
     def run(self, *argv: str, text: str = "") -> str:
         done = subprocess.run(  # noqa: S603
-            argv, cwd=self.inside, env=self.environment, input=text, capture_output=True, text=True, check=True
+            argv, cwd=self.inside, env=self.environment, input=text, capture_output=True, encoding="utf-8", check=True
         )  # fmt: skip
         return done.stdout.strip()
 

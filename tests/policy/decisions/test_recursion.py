@@ -43,8 +43,8 @@ def root(tmp_path: Path) -> Path:
     """A repository in which nothing is secret."""
     made = tmp_path / "work"
     (made / "src" / "deep").mkdir(parents=True)
-    (made / "src" / "a.py").write_text("KEY = 1\n")
-    (made / "src" / ".env.example").write_text("KEY=\n")
+    (made / "src" / "a.py").write_text("KEY = 1\n", encoding="utf-8")
+    (made / "src" / ".env.example").write_text("KEY=\n", encoding="utf-8")
     git(made, "init", "-q")
     git(made, "add", ".")
     git(made, "commit", "-qm", "a")
@@ -87,7 +87,7 @@ def test_where_no_file_needs_approval_nothing_is_asked(root: Path) -> None:
 
 
 def test_a_search_below_a_folder_with_a_secret_needs_approval(root: Path) -> None:
-    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
 
     assert asks(root, *BELOW) == BELOW
     assert asks(root, *NAMES, "grep -rn KEY src", "rg KEY", "rg -n KEY .", "git grep KEY") == []
@@ -127,31 +127,31 @@ def test_a_search_that_names_a_secret_beside_a_pattern_needs_approval(root: Path
 def test_rg_reads_a_dotted_file_that_an_ignore_file_makes_an_exception_for(
     root: Path, name: str
 ) -> None:
-    (root / ".env").write_text("KEY=secret\n")
-    (root / name).write_text("*.log\n!.env.example\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
+    (root / name).write_text("*.log\n!.env.example\n", encoding="utf-8")
     before = asks(root, "rg KEY")
-    (root / name).write_text("!/.en?\n")
+    (root / name).write_text("!/.en?\n", encoding="utf-8")
 
     assert (before, asks(root, "rg KEY")) == ([], ["rg KEY"])
 
 
 def test_an_ignore_file_above_the_folder_makes_exceptions_too(root: Path) -> None:
-    (root / "src" / ".env").write_text("KEY=secret\n")
+    (root / "src" / ".env").write_text("KEY=secret\n", encoding="utf-8")
     before = asks(root, "rg KEY src", "rg KEY src/deep")
-    (root / ".ignore").write_text("!.env\n")
+    (root / ".ignore").write_text("!.env\n", encoding="utf-8")
 
     assert (before, asks(root, "rg KEY src", "rg KEY src/deep")) == ([], ["rg KEY src"])
 
 
 def test_an_ignore_file_that_cannot_be_read_may_make_any_exception(root: Path) -> None:
-    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     os.mkfifo(root / ".ignore")
 
     assert asks(root, "rg KEY") == ["rg KEY"]
 
 
 def test_history_needs_approval_if_git_tracks_a_secret(root: Path) -> None:
-    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     before = asks(root, *HISTORY)
     git(root, "add", "-f", ".env")
 
@@ -282,7 +282,7 @@ def test_installed_packages_and_examples_are_skipped_for_built_in_rules_only(roo
 def test_the_question_names_the_file_or_the_doubt(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     git(root, "add", "-f", ".env")
     mine = parse(
         f'{DENY}\n[[rule]]\nid = "mine"\ndecide = "ask"\naccess = "read file:src/a.*"',
@@ -315,7 +315,7 @@ def test_the_question_names_the_file_or_the_doubt(
 
 
 def test_the_loaded_rules_know_their_workspace(root: Path, tmp_path: Path) -> None:
-    (root / ".env").write_text("KEY=secret\n")
+    (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     paths = RulePaths.of(root, config=tmp_path / "config")
     book = load(paths, sandboxed=True)
 

@@ -143,7 +143,9 @@ def test_files_are_ignored_as_ripgrep_ignores_them(
         (root / "c/.gitignore").write_text("\n".join(inner), encoding="utf-8")
         program = Ripgrep.require(outside=made).program
         argv = [program, "--files", "--hidden", "--no-require-git", "--no-ignore-parent"]
-        seen = subprocess.run(argv, cwd=made, capture_output=True, text=True, check=False).stdout  # noqa: S603  ripgrep
+        seen = subprocess.run(  # noqa: S603  ripgrep
+            argv, cwd=made, capture_output=True, encoding="utf-8", check=False
+        ).stdout
 
         def text(path: str) -> str:
             place = root / path

@@ -100,8 +100,7 @@ class Kit:
         from handrail.sandbox import Sandbox, SandboxUnavailable, contains_home
 
         if contains_home(self.app.workspace):
-            self.app.say("the bash tool is not available: this is or contains your home folder")
-            return None
+            return None  # `workspace` says why
         try:
             return Sandbox(
                 self.app.workspace,
