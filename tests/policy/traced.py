@@ -106,9 +106,8 @@ class Scratch:
         """
         judge = self._judge_reading if reading else self._judge_change
         given, log = self.top / "commands.json", self.top / "log"
-        given.write_text(
-            json.dumps([[str(self.find(program)), *rest] for program, *rest in commands])
-        )
+        found = [[str(self.find(program)), *rest] for program, *rest in commands]
+        given.write_text(json.dumps(found), encoding="utf-8")
         subprocess.run(  # noqa: S603
             [str(self.find("strace")), "-f", "-qq", "-y", "-s", "4096", "--seccomp-bpf", "-e", f"trace={CALLS}", "-o", log,
              sys.executable, "-I", "-S", "-c", DRIVER, given],
