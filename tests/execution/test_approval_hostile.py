@@ -138,8 +138,11 @@ async def test_an_executor_that_closes_while_an_answer_is_claimed_runs_nothing()
 
 
 async def test_an_executor_that_closes_while_a_hook_looks_runs_nothing() -> None:
+    looks = anyio.Event()
+
     async def slow(call: CheckedCall) -> CheckedCall:
-        await anyio.sleep(0.05)
+        looks.set()
+        await anyio.sleep(0.5)
         return call
 
     board, results = Board(), list[Result]()
@@ -152,7 +155,7 @@ async def test_an_executor_that_closes_while_a_hook_looks_runs_nothing() -> None
             results.append(await executor.run(put("a", "1")))
 
         tasks.start_soon(run)
-        await anyio.sleep(0.02)
+        await looks.wait()
     assert (kinds(results), board.log) == (["cancelled"], [])
 
 
