@@ -209,10 +209,11 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     assert dead_links(page) == ["#three", "lost.md"]
 
 
-def test_the_first_program_of_the_readme_has_at_most_30_lines() -> None:
-    first = next(blocks(text_of(ROOT / "README.md")))
+def test_the_readme_has_at_most_250_lines_and_its_first_program_at_most_30() -> None:
+    text = text_of(ROOT / "README.md")
 
-    assert len(first.source.splitlines()) <= 30
+    assert len(text.splitlines()) <= 250
+    assert len(next(blocks(text)).source.splitlines()) <= 30
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=shown)

@@ -14,6 +14,7 @@ import pytest
 
 import handrail
 from handrail import Tool, tool
+from tiny_server import untraced
 
 FOUR = {"anyio", "griffe", "pydantic", "typing_extensions"}
 DEFINES_TOOLS = "from handrail import Call, Registry, Result, Tool, Toolset, lint, tool"
@@ -34,8 +35,7 @@ def run(statement: str, **variables: str) -> str:
 def cpu_seconds(statement: str, compiled: Path) -> float:
     """What a statement costs where all modules were compiled before."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    untraced = {name: "" for name in os.environ if name.startswith("COVERAGE_")}
-    run(statement, PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(compiled), **untraced)
+    run(statement, PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(compiled), **untraced())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_harness import Handrail
+from tiny_server import untraced
 
 SCRIPT = Path(sys.executable).with_name("handrail")
 COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "handrail.cli"]
@@ -26,8 +27,7 @@ def cpu_seconds(command: list[str], env: dict[str, str], folder: Path) -> float:
 
 def unmeasured(handrail: Handrail) -> dict[str, str]:
     """The environment of a command that nobody counts the lines of."""
-    env = handrail.environment({"PATH": os.environ["PATH"]})
-    return {name: value for name, value in env.items() if not name.startswith("COV")}
+    return handrail.environment({"PATH": os.environ["PATH"], **untraced()})
 
 
 @pytest.mark.parametrize(
