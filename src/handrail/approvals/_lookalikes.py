@@ -1,8 +1,8 @@
 """Find letters and signs that a reader can take for others, and words shown in another order.
 
-Words that mix scripts, words that consist of look-alikes of Latin letters, signs that look like
-those of ASCII, and letters that are read from right to left in a line with others: a terminal may
-reverse their order. Letters of rare scripts can still look like Latin ones.
+These are words that mix scripts, words of look-alikes of Latin letters, and signs that look like
+those of ASCII. A terminal may reverse the order of Hebrew or Arabic words in a line with others.
+Letters of rare scripts can still look like Latin ones.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ def _imitates(sign: str) -> bool:
 
 
 def _is_wide(character: str) -> bool:
-    """Return whether a character belongs to East Asian text, which has wide signs of its own."""
+    """Return whether a character is a wide one, as in East Asian text."""
     return any(unicodedata.east_asian_width(one) in {"W", "F"} for one in character)
