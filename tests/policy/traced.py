@@ -71,6 +71,7 @@ class Scratch:
             "TERM": "dumb",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
         self._commit()
 
@@ -173,5 +174,5 @@ class Scratch:
 
 REWRITES = {"git": "", "ruff": ".py"}
 """Programs that change files of the workspace because that is what they are for, and how these end."""
-RUNS = {"egrep": ("grep",), "fgrep": ("grep",)}
-"""Programs that are scripts around another one."""
+RUNS = {"egrep": ("grep",), "fgrep": ("grep",), "pip": ("git",), "pip3": ("git",)}
+"""Programs that are scripts around another one, or ask it for the version of a package."""
