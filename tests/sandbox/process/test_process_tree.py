@@ -86,8 +86,7 @@ async def test_nobody_survives_being_ended(tmp_path: Path, tier: Any, tree: str)
         line = TREES[tree].format(sleep=marked.sleep)
         running = sandbox.start(whole(line, f"echo go; {marked.sleep}"))
         await begun(running)
-        while not marked.alive():  # the last one may not be a sleep yet
-            await anyio.sleep(0)
+        _until(lambda marked=marked: bool(marked.alive()))  # none may be a sleep yet
         await running.kill()
 
         assert marked.alive() == []
@@ -140,8 +139,7 @@ async def test_one_of_many_commands_ends_without_the_others(tmp_path: Path) -> N
     running = sandbox.start(f"setsid env -i {ending.sleep} & echo go; {ending.sleep}")
     await begun(other)
     await begun(running)
-    while len(going.alive()) < 2:
-        await anyio.sleep(0)
+    _until(lambda: len(going.alive()) == 2)
     await running.kill()
 
     left = len(going.alive()), ending.alive()
