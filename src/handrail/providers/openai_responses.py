@@ -245,10 +245,9 @@ class Stream:
         return item.texts[at]
 
     def _add_reasoning(self, event: Data, key: str) -> list[Delta | Call]:
-        item = self._item_of(event, "reasoning")
-        thought = cast("TextDraft", item.thought)
-        gap = "\n\n" if item.texts and index_at(event, key) not in item.texts else ""
-        item.texts[index_at(event, key)] = thought
+        item, at = self._item_of(event, "reasoning"), index_at(event, key)
+        gap = "\n\n" if item.texts and at not in item.texts else ""
+        thought = item.texts[at] = cast("TextDraft", item.thought)
         return self._draft.add_text(thought, gap + text_at(event, "delta"))
 
     def _arguments(self, event: Data) -> None:
