@@ -923,6 +923,7 @@ sandbox: bubblewrap
   not enforced: named pipes of other programs can be written, if the user may
   not enforced: a command can cause an empty file or folder outside while another command starts
   not enforced: other repositories inside the workspace are not protected
+  not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code\
 """)
     assert str(Sandbox(tmp_path, tier="landlock").report()) == snapshot("""\
@@ -939,6 +940,7 @@ sandbox: landlock
   not enforced: other processes and their temporary files can be seen
   not enforced: the names of masked files can be listed
   not enforced: commands keep running if this process is killed
+  not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: hosts cannot be allowed\
 """)
 

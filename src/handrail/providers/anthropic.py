@@ -30,6 +30,7 @@ from handrail.providers._formats.tolerant import (
     Names,
     args_at,
     count_at,
+    index_at,
     object_at,
     objects_at,
     sendable,
@@ -167,11 +168,11 @@ class Stream:
                 self._draft.note_response(message)
                 self._draft.note_usage(_usage(message))
             case "content_block_start":
-                return self._begin(event.get("index"), object_at(event, "content_block"))
+                return self._begin(index_at(event), object_at(event, "content_block"))
             case "content_block_delta":
-                return self._continue_block(event.get("index"), object_at(event, "delta"))
+                return self._continue_block(index_at(event), object_at(event, "delta"))
             case "content_block_stop":
-                block = self._blocks.pop(event.get("index"), None)
+                block = self._blocks.pop(index_at(event), None)
                 return self._draft.mark(block) if isinstance(block, CallDraft) else []
             case "message_delta":
                 self._draft.note_usage(_usage(event))

@@ -39,6 +39,7 @@ from handrail.providers._formats.tolerant import (
     Names,
     args_at,
     count_at,
+    index_at,
     is_complete,
     object_at,
     objects_at,
@@ -196,9 +197,7 @@ class Stream:
             self._stop = "refused"
         for call in objects_at(delta, "tool_calls"):
             if call.get("type") in ("function", None, ""):
-                out += self._call(
-                    call.get("index"), text_at(call, "id"), object_at(call, "function")
-                )
+                out += self._call(index_at(call), text_at(call, "id"), object_at(call, "function"))
         if delta.get("function_call"):
             out += self._call("function_call", "", object_at(delta, "function_call"))
         if reason := text_at(choice, "finish_reason"):

@@ -39,6 +39,7 @@ _OPEN: Final = (
     "other processes and their temporary files can be seen",
     "the names of masked files can be listed",
     "commands keep running if this process is killed",
+    "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "hosts cannot be allowed",
 )
 _SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"

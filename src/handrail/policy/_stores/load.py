@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -35,16 +36,14 @@ PRIVATE = Origin("private paths", kind="built-in")
 
 def builtin_rules(*names: BuiltinName) -> tuple[Rule, ...]:
     """Return built-in rules. Their examples are checked by tests, not on every load."""
-    return tuple(
-        rule
-        for name in names
-        for rule in parse(
-            files("handrail.policy").joinpath(f"{name}.toml").read_text(encoding="utf-8"),
-            file=f"{name}.toml",
-            level=Level.BUILT_IN,
-            check=False,
-        ).rules
-    )
+    return tuple(rule for name in names for rule in _read_builtin(name))
+
+
+@cache
+def _read_builtin(name: BuiltinName) -> tuple[Rule, ...]:
+    file = f"{name}.toml"
+    text = files("handrail.policy").joinpath(file).read_text(encoding="utf-8")
+    return parse(text, file=file, level=Level.BUILT_IN, check=False).rules
 
 
 def load(  # noqa: PLR0913  each is an option with a default

@@ -61,6 +61,7 @@ _OPEN: Final = (
     "named pipes of other programs can be written, if the user may",
     "a command can cause an empty file or folder outside while another command starts",
     "other repositories inside the workspace are not protected",
+    "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "kernel bugs and processor side channels: use a virtual machine for hostile code",
 )
 
