@@ -260,8 +260,10 @@ def test_the_machines_mode_is_a_ceiling_that_is_named(
         (
             0,
             [
-                "ask: with a sandbox, reading and common development commands run; secrets and "
-                "everything else need approval",
+                (
+                    "ask: with a sandbox, reading and common development commands run; secrets and "
+                    "everything else need approval"
+                ),
                 "  set by …/config/handrail/config.toml:1 (user)",
                 "  limited to ask by …/etc/rules.toml:2 (managed)",
             ],
