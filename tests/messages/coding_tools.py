@@ -273,6 +273,7 @@ SEARCH: Final = [
     _grep("a line is clipped", "x", path="wide.txt"),
     _grep("a match is far into a line", "needle", path="far.txt"),
     _grep("a binary file matches", "\\x01", path="bin.dat"),
+    _grep("only a binary file matches", "\\x01\\x02"),
     _grep("a file is binary from some point on", "needle", path="half.bin"),
     _grep("the pattern is invalid", "f("),
     _grep("the pattern has a look-around", "(?=x)"),
