@@ -728,10 +728,12 @@ def test_a_provider_is_tried_only_when_asked_for(
         ran = looked(handrail, "--model", "anthropic:x", *arguments, ANTHROPIC_API_KEY="k")
         return models(ran)["model-server"].replace(str(server), "PORT")
 
-    assert [tried(), tried("--online")] == snapshot(
+    own = models(looked(handrail, "--model", "m.py:x", "--online"))["model-server"]
+    assert [tried(), tried("--online"), own] == snapshot(
         [
             "ok | not checked; `--online` checks a provider's server",
             "ok | connected to 127.0.0.1:PORT",
+            "ok | not checked; the model has no provider",
         ]
     )
 

@@ -149,7 +149,7 @@ def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     yield _model_check(app, name)
     provider = PROVIDERS.get(str(name).partition(":")[0])
     yield _key(provider, base_url)
-    yield _server(base_url or (provider.server if provider and online else ""))
+    yield _server(base_url or (provider.server if provider and online else ""), online=online)
 
 
 def _model_check(app: App, name: str | None) -> DoctorCheck:
@@ -181,10 +181,11 @@ def _key(provider: providers.Provider | None, base_url: str | None) -> DoctorChe
     return DoctorCheck("model-key", "fail", found, wanted, f"export {keys[0]}=...")
 
 
-def _server(url: str) -> DoctorCheck:
+def _server(url: str, *, online: bool) -> DoctorCheck:
     wanted = "a server that accepts connections"
     if not url:
-        found = "not checked; `--online` checks a provider's server"
+        more = "the model has no provider" if online else "`--online` checks a provider's server"
+        found = f"not checked; {more}"
         return DoctorCheck("model-server", "ok", found, wanted)
     try:
         host, port = address_of(url)
