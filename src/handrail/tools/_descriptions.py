@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 READ_DESCRIPTION = """\
-Read a text file or notebook, list a folder, or show an image or PDF.
+Read a text file, list a folder, or show an image or PDF.
 
 Each line is shown with its number and a tab, which are not part of the file. Long files come in \
 pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are \

@@ -51,7 +51,7 @@ def test_what_a_model_is_told_of_it(tmp_path: Path) -> None:
     assert (spec.description, spec.input_schema, spec.effect.name) == snapshot(
         (
             """\
-Read a text file or notebook, list a folder, or show an image or PDF.
+Read a text file, list a folder, or show an image or PDF.
 
 Each line is shown with its number and a tab, which are not part of the file. Long files come in pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. A notebook (.ipynb) is shown as its cells. To find files by name, use glob; to search files, use grep.\
 """,
