@@ -213,6 +213,7 @@ PLAIN = {
     "half a character": notebook(cell("x"), cell("\ud800"), ensure_ascii=True),
     "a NUL": notebook(cell("x\0")),
     "deep JSON": '{"cells": [], "nbformat": 4, "x": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "many cells": notebook(*[cell("x", kind="raw")] * 20_000, indent=None),
     "no JSON": "x\n",
     "half of it": SALES[:300],
     "a huge number": '{"cells": [], "nbformat": ' + "4" * 5_000 + "}",
@@ -225,7 +226,10 @@ def test_everything_else_is_plain_text(tmp_path: Path, content: str) -> None:
 
     first = content.splitlines()[0]
     assert shown[0][:100] == f"     1\t{first}"[:100]
-    assert shown[-1] == "[This is not a notebook of format 4, so it is shown as plain text.]"
+    assert (
+        shown[-1]
+        == "[This is not a notebook of format 4, or too large for one: it is shown as plain text.]"
+    )
     assert edited(tmp_path, content, content[:12], "!")[1] == "!" + content[12:]
 
 

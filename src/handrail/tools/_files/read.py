@@ -261,7 +261,9 @@ def _notes(file: DecodedText, unseen: str, *, cut: bool) -> list[str]:
     return [note for note in (ends, file.note, unseen, rest * cut) if note]
 
 
-_NO_NOTEBOOK = "\n[This is not a notebook of format 4, so it is shown as plain text.]"
+_NO_NOTEBOOK = (
+    "\n[This is not a notebook of format 4, or too large for one: it is shown as plain text.]"
+)
 _REST = " Use grep or a command for the rest."
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 """Marks of encodings in which a line ending is more than one byte."""

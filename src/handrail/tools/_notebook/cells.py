@@ -16,6 +16,8 @@ _FORMAT = 4
 _KINDS = ("code", "markdown", "raw")
 _MAX_CHARS = 16 * 1024 * 1024
 """Characters of a notebook; a longer one is plain text."""
+_MAX_QUOTES = 200_000
+"""Quotes of a notebook, which bound its strings and cells; one with more is plain text."""
 _ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _UNFIT = re.compile("[\0\ud800-\udfff]")
@@ -45,7 +47,9 @@ class _Value(NamedTuple):
 
 def find_cells(name: str, text: str) -> list[Cell]:
     """Return the cells of a file; none if it is not a notebook of format 4."""
-    if not name.lower().endswith(SUFFIX) or len(text) > _MAX_CHARS:
+    if not name.lower().endswith(SUFFIX):
+        return []
+    if len(text) > _MAX_CHARS or text.count('"') > _MAX_QUOTES:
         return []
     try:
         json.loads(text)  # from here on, it is valid
