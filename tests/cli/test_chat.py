@@ -214,9 +214,17 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
         "calls   0",
     ]
     assert said(pty, "/tools")[0].split()[:2] == ["edit", "write"]
-    assert said(pty, "/mode") == ["mode edits"]
+    assert said(pty, "/mode") == [
+        "mode edits",
+        "  without a sandbox, reading and file changes run; protected files, secrets and",
+        "  everything else need approval",
+    ]
     assert said(pty, "/mode fast") == ["unknown mode 'fast'; use one of plan, ask, edits, open"]
-    assert said(pty, "/mode plan") == ["mode plan"]
+    assert said(pty, "/mode plan") == [
+        "mode plan",
+        "  without a sandbox, reading runs; secrets need approval; everything else is",
+        "  denied",
+    ]
     assert said(pty, "/model") == ["model model.py:model"]
     assert said(pty, "/model model.py:no") == [
         "model.py has no 'no'",
@@ -224,7 +232,7 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
     ]
     assert said(pty, "/undo") == ["nothing to undo; changes made by commands cannot be undone"]
     assert said(pty, "/nothing") == ["unknown command /nothing; type /help for a list"]
-    assert said(pty, "/mode edits") == ["mode edits"]
+    assert said(pty, "/mode edits")[0] == "mode edits"
     pty.types("/etc/hosts is no command\r")
     pty.sees("Done.")
     pty.sees(ENTER)

@@ -78,6 +78,9 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    config              no problems",
                     "ok    tools               9 tools",
                     "ok    rules-unreachable   0 rules, none unreachable",
+                    "ok    mode                ask: with a sandbox, reading and common development",
+                    "                          commands run; secrets and everything else need",
+                    "                          approval",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic,",
                     "                          openai, openai-chat, gemini; or FILE.py:NAME, or",
@@ -87,7 +90,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "32 checks: 0 failed, 1 warning",
+                    "33 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
@@ -123,6 +126,8 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    config              no problems",
                     "ok    tools               9 tools",
                     "ok    rules-unreachable   0 rules, none unreachable",
+                    "ok    mode                ask: with a sandbox, reading and common development commands run; secrets and everything else",
+                    "                          need approval",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic, openai, openai-chat, gemini; or FILE.py:NAME,",
                     "                          or MODULE:NAME",
@@ -130,7 +135,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "32 checks: 0 failed, 1 warning",
+                    "33 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]

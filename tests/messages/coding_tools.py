@@ -58,6 +58,9 @@ FILES: Final[Mapping[str, bytes]] = {
     "src/util/c.py": b"x = 1\n",
     "web/index.html": b"<p>hi</p>\n",
     "empty.txt": b"",
+    "old.ipynb": b'{"worksheets": [], "nbformat": 3}\n',
+    "two.ipynb": b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "load(data)"},'
+    b' {"cell_type": "code", "source": ["x = 1\\n", "load(data)"]}]}\n',
     "long.txt": b"".join(b"line %d\n" % number for number in range(1, 3001)),
     "wide.txt": b"x" * 2_500 + b"\n",
     "far.txt": b"x" * 5_000_000 + b"needle\n",
@@ -99,6 +102,7 @@ def _read(when: str, path: str, **others: Any) -> Case:
 
 READ: Final = [
     _read("a file is empty", "empty.txt"),
+    _read("a notebook has an older format", "old.ipynb"),
     _read("a file has more lines than a page", "long.txt"),
     _read("a line is very long", "wide.txt"),
     _read("lines end in CRLF", "crlf.txt"),
@@ -203,6 +207,9 @@ _TWO: Final = [
 ]
 EDIT: Final = [
     _edit("a new file is meant", "new.py", "", "x = 1\n"),
+    _edit("several cells of a notebook have the text", "two.ipynb", "load(data)", "load()"),
+    _edit("no cell of a notebook has the text", "two.ipynb", "nbformat", "x"),
+    _edit("the text goes beyond a cell", "two.ipynb", "x = 1\nload(data)\n", "x = 2"),
     _edit("old_string is empty", "a.py", "", "x"),
     _edit("both strings are the same", "a.py", "return 1", "return 1"),
     _edit("several places match", "twice.py", "a = 1", "a = 2"),
@@ -266,6 +273,7 @@ SEARCH: Final = [
     _grep("a line is clipped", "x", path="wide.txt"),
     _grep("a match is far into a line", "needle", path="far.txt"),
     _grep("a binary file matches", "\\x01", path="bin.dat"),
+    _grep("only a binary file matches", "\\x01\\x02"),
     _grep("a file is binary from some point on", "needle", path="half.bin"),
     _grep("the pattern is invalid", "f("),
     _grep("the pattern has a look-around", "(?=x)"),

@@ -84,6 +84,9 @@ ok    trust               none
 ok    config              no problems
 ok    tools               9 tools
 ok    rules-unreachable   0 rules, none unreachable
+ok    mode                ask: with a sandbox, reading and common development
+                          commands run; secrets and everything else need
+                          approval
 warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or
@@ -94,11 +97,27 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("32 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("33 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
     assert [schema("doctor", one, part="line")["id"] for one in lines] == [*document["checks"]]
+
+
+def test_a_mode_in_which_nothing_can_run_fails(
+    handrail: Handrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    no_mode = check(looked(handrail, "--without", "bash", "--mode", "open"), "mode")
+    handrail.config.mkdir(mode=0o700, parents=True)
+    (handrail.config / "rules.toml").write_text("rules", encoding="utf-8")
+    (handrail.config / "rules.toml").chmod(0o600)
+    no_rules = check(looked(handrail, "--without", "bash"), "mode")
+
+    assert settled(handrail, f"{no_mode}\n{no_rules}") == snapshot("""\
+{'status': 'fail', 'found': 'mode "open" is not available as root without a sandbox; run as another user, or in a sandbox (`sandboxed=True`)', 'remedy': 'pass another mode: `--mode edits`'}
+{'status': 'fail', 'found': "plan: every call is denied: HOME/config/handrail/rules.toml: invalid TOML: Expected '=' after a key in a key/value pair (at end of document)", 'remedy': 'correct the rules'}\
+""")
 
 
 def test_in_full_it_says_what_was_wanted_and_all_layers(handrail: Handrail) -> None:
@@ -710,10 +729,12 @@ def test_a_provider_is_tried_only_when_asked_for(
         ran = looked(handrail, "--model", "anthropic:x", *arguments, ANTHROPIC_API_KEY="k")
         return models(ran)["model-server"].replace(str(server), "PORT")
 
-    assert [tried(), tried("--online")] == snapshot(
+    own = models(looked(handrail, "--model", "m.py:x", "--online"))["model-server"]
+    assert [tried(), tried("--online"), own] == snapshot(
         [
             "ok | not checked; `--online` checks a provider's server",
             "ok | connected to 127.0.0.1:PORT",
+            "ok | not checked; the model has no provider",
         ]
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -766,4 +767,27 @@ def test_many_files_that_need_approval_are_counted(tmp_path: Path) -> None:
     assert text(root, "glob", options=options, pattern="**/a.pem") == snapshot("""\
 keys/a.pem
 [1 file.]\
+""")
+
+
+def test_binary_files_are_named_if_nothing_else_matches(tmp_path: Path) -> None:
+    made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b/c.dat": b"\0price", "d.dat": b"\0x"})
+    made(tmp_path, {"large.dat": b"\0price", "sparse.dat": b"\0price"})
+    os.truncate(tmp_path / "large.dat", 11 * 1024 * 1024)
+    os.truncate(tmp_path / "sparse.dat", 1 << 40)
+
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+[No matches.]
+[2 binary files match: a.dat, b/c.dat.]\
+""")
+    assert text(tmp_path, "grep", pattern="price", path="b", output_mode="count") == snapshot("""\
+[No matches.]
+[1 binary file matches: b/c.dat.]\
+""")
+    assert text(tmp_path, "grep", pattern="nothing") == snapshot("[No matches.]")
+    made(tmp_path, {"e.txt": b"price\n"})
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+e.txt
+1: price
+[1 matching line in 1 file (1 line).]\
 """)

@@ -18,8 +18,10 @@ from handrail.cli._chat.lines import cost_lines
 from handrail.cli._chat.screen import ChatScreen
 from handrail.cli._chat.text import safe, truncate
 from handrail.cli._project.models import model_of
+from handrail.cli._rules.mode import describe_mode
 from handrail.cli._runs.session import Session
 from handrail.messages import Model
+from handrail.policy import Rulebook
 from handrail.tools import undo
 
 _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*?))?\s*", re.DOTALL)
@@ -85,6 +87,12 @@ def _mode(chat: ChatCommands, rest: str) -> _Rows:
         yield safe(str(error))
         return
     yield f"mode {rules.mode}"
+    yield from mode_lines(rules, chat.screen.width)
+
+
+def mode_lines(rules: Rulebook, width: int) -> list[str]:
+    """Return what runs without approval in the current mode, as rows."""
+    return list(columns([("", describe_mode(rules))], width=width))
 
 
 def _tools(chat: ChatCommands, _rest: str) -> _Rows:

@@ -21,6 +21,7 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.stdout import Outlet
+from handrail.cli._chat.commands import mode_lines
 from handrail.cli._chat.input import Keyboard
 from handrail.cli._chat.lines import diff_lines
 from handrail.cli._chat.screen import ChatScreen, Printed
@@ -93,6 +94,8 @@ def _talk(kit: Kit, model: Model, saved: SavedRun, prompt: str, *, data: Outlet)
                 open_, portal, keyboard=keyboard, screen=screen, watcher=watcher, approver=approver
             )
             screen.say(_headline(kit, len(open_.executor.tools)))
+            for row in mode_lines(kit.rules, screen.width):
+                screen.say(row)
             exits = talk.until_over(prompt)
         _print_how_to_resume(saved, screen)
     if app.output != "text":

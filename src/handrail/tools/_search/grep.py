@@ -39,6 +39,8 @@ _MAX_PATTERN_CHARS: Final = 10_000
 _MAX_COUNTED_FILES: Final = 3
 _MAX_COUNTED_BYTES: Final = 1024 * 1024
 """Files whose lines are counted for a result, and the size up to which they are."""
+_BINARY_SECONDS: Final = 2.0
+"""Seconds to search binary files if nothing else matches."""
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 """Characters with a meaning in regular expressions."""
 
@@ -196,7 +198,8 @@ class _GrepSearch:
             answer = await self._search_wider(answer, selection, wider)
         if answer.hits.count:
             return answer
-        return replace(answer, notes=[*answer.notes, await self._describe_plain(selection)])
+        more = [await self._describe_binary(selection), await self._describe_plain(selection)]
+        return replace(answer, notes=[*answer.notes, *more])
 
     async def _search_wider(
         self, answer: GrepAnswer, selection: FileSelection, wider: FileSelection
@@ -208,6 +211,17 @@ class _GrepSearch:
         others = (await self._search(wider, replace(self.query, mode="files"))).hits
         note = describe_excluded(others.count, [file.path for file in others.files], selection)
         return replace(answer, notes=[note])
+
+    async def _describe_binary(self, selection: FileSelection) -> str:
+        """Return a note if binary files match. Large ones are not searched, nor for long."""
+        if self.place.file is not None:  # a file that is named is searched even if it is binary
+            return ""
+        query = replace(self.query, mode="files", binary=True)
+        hits = (await self._search(selection, query)).hits
+        if not hits.count:
+            return ""
+        files = "1 binary file matches" if hits.count == 1 else f"{hits.count:,} binary files match"
+        return f"{files}: {list_examples(hits.count, [file.path for file in hits.files])}."
 
     async def _describe_plain(self, selection: FileSelection) -> str:
         """Return a note if the pattern would match as plain text."""
@@ -234,8 +248,10 @@ class _GrepSearch:
             max_file_matches=query.max_file_matches,
             ordered=query.ordered,
         )
+        left = self.clock.seconds_left()
+        seconds = min(left, _BINARY_SECONDS) if query.binary else left
         end = await self.ripgrep.lines(
-            self.place, selection.scope, query, hits.take, seconds=self.clock.seconds_left()
+            self.place, selection.scope, query, hits.take, seconds=seconds
         )
         return hits, end
 
