@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol, runtime_checkable
 
 from handrail import READ, Access, Ask, Call, CheckedCall, Deny, Spec, Toolset
 from handrail.permissions import Policy
@@ -55,16 +56,32 @@ def coding_tools(
     return Toolset(*(tool for tool in tools if tool.spec.name in names))
 
 
+@runtime_checkable
+class _FindsAsked(Protocol):
+    """A policy that knows which files it asks about, such as a Rulebook."""
+
+    def find_asked(self, folder: str) -> Collection[str]: ...
+
+
+class _Hiding:
+    """Asks a policy about reading a file."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def __call__(self, relative: str) -> Hiding:
+        call = Call("read", {"file_path": relative}, id="hidden")
+        accesses = (Access(READ, f"file:{relative}"),)
+        decision = self._policy(CheckedCall.recorded(call, _READ_SPEC, accesses))
+        return "ask" if isinstance(decision, Ask) else isinstance(decision, Deny)
+
+    def list_asked(self, root: str) -> Collection[str] | None:
+        return self._policy.find_asked(root) if isinstance(self._policy, _FindsAsked) else None
+
+
 def hide_denied(policy: Policy) -> Callable[[str], Hiding]:
     """Return a function for ``Workspace(hides=...)`` that hides files the policy denies reading.
 
     A search also omits what is in files that the policy asks about, and says so.
     """
-
-    def hides(relative: str) -> Hiding:
-        call = Call("read", {"file_path": relative}, id="hidden")
-        accesses = (Access(READ, f"file:{relative}"),)
-        decision = policy(CheckedCall.recorded(call, _READ_SPEC, accesses))
-        return "ask" if isinstance(decision, Ask) else isinstance(decision, Deny)
-
-    return hides
+    return _Hiding(policy)

@@ -100,8 +100,8 @@ class WorkspaceFiles:
         With ``paths``, only files in or below these count.
         """
         try:
-            git = find_git_folder(self._root)
-            tracked = [] if git is None else read_tracked_paths(git / "index")
+            found = find_git_folder(self._root)
+            tracked = {} if found is None else read_tracked_paths(found.git / "index")
         except (OSError, ValueError):
             return None
         if tracked is None:
