@@ -7,6 +7,7 @@ enforced by the text of a command alone: the sandbox hides the files, or holds t
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -128,7 +129,7 @@ class RestrictedFiles:
         """Those that hide files come last, and override the others."""
         touches = [touch for guard in guards for touch in guard.touches]
         self._any = FilePattern(touches, built_in=all(guard.built_in for guard in guards))
-        in_git = any(".git" in touch.pattern.split("/") for touch in touches)
+        in_git = any(".git" in re.split("[:/]", touch.pattern) for touch in touches)
         self._skipped = self._any.skipped_folders | (frozenset() if in_git else {".git"})
         self._known: dict[str, _Listing] = {}
         self._tracked = TrackedFiles(self._root)

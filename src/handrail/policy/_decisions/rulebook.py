@@ -37,6 +37,7 @@ from handrail.policy._decisions.opinions import (
     command_objections,
     command_safeguards,
     describe_unmatched,
+    git_objections,
     is_answerable,
     is_read_only,
     mode_effect,
@@ -294,6 +295,8 @@ class Rulebook:
         opinions += [*path_safeguards([*named, *touched], self._protected)]
         opinions += [*objections(rules, args), *possible_objections(wide, args)]
         opinions += recursion_objections(tool.guarded, command, matched, self._files)
+        if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
+            opinions += git_objections(matched, self._files.find_git_program)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
