@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail import READ, WRITE, Access, Effect, Spec
@@ -249,6 +250,7 @@ class _Approved:
             if any(touch.meets(access) for touch in guard.rule.touches)
         ]
         self._named = frozenset(met)
+        self._globs = [name for name in met if set(name) & set("*?[")]
         self._reads = named.reads if asks and hides else ()
         self._tracked = tracked
 
@@ -256,11 +258,13 @@ class _Approved:
         """Return whether a file may be used."""
         if self._named and not self._named.isdisjoint([path, *_folders_above(path)]):
             return True
+        if any(_is_match(path, name) for name in self._globs):
+            return True
         return any(self._includes(read, path) for read in self._reads)
 
     def has_inside(self, folder: str) -> bool:
         """Return whether something in a folder, or all of it, may be used."""
-        return bool(self._reads) or any(
+        return bool(self._reads or self._globs) or any(
             name == folder or name.startswith(f"{folder}/") or folder.startswith(f"{name}/")
             for name in self._named
         )
@@ -307,6 +311,12 @@ def _folders_above(path: str) -> Iterator[str]:
     while at > 0:
         yield path[:at]
         at = path.find("/", at + 1)
+
+
+def _is_match(path: str, glob: str) -> bool:
+    """Return whether a shell may replace a glob by a path."""
+    parts, globs = path.split("/"), glob.split("/")
+    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
 
 
 def _below(path: str, top: str) -> str:
