@@ -86,7 +86,7 @@ def test_rules_of_people_hide_or_hold_whole_folders_and_files(tmp_path: Path) ->
 
 NAMING = [
     "cat .env", "cat ./.env", "cat {root}/.env", "python3 app.py --env-file=.env", "cd src; cat ../.env",
-    ". ./.env && make", "grep -r KEY .", "echo $(cat .env)", "cat < .env", "sed -i s/a/b/ .env", "git add .env",
+    ". ./.env && make", "grep -r KEY .", "echo $(cat .env)", "cat < .env", "sed -i s/a/b/ .env", "git add .env", "cat *.env",
 ]  # fmt: skip
 """Commands that need approval because of a file, which they then see."""
 NOT_NAMING = ["python3 peek.py", "rg KEY; python3 peek.py", "make", "ls -a", "git diff; make", "cat .e*", "tree"]  # fmt: skip

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, TypeAlias
@@ -38,7 +38,9 @@ class RuleFiles:
 
     def __init__(self, rules: tuple[Rule, ...], shell: Iterable[str]) -> None:
         self.rules = rules
-        self._specs = [_shell_spec(name) for name in sorted(shell) or ["bash"]]
+        specs = [_shell_spec(name) for name in sorted(shell) or ["bash"]]
+        about_files = [rule for rule in rules if rule.touches and rule.decide != "allow"]
+        self._of_shell = [rule for rule in about_files if any(map(rule.concerns, specs))]
         self._commands = CommandIndex(rule for rule in rules if rule.commands)
         self._folders: dict[str, RestrictedFiles] = {}
 
@@ -50,8 +52,7 @@ class RuleFiles:
         matched = match_commands(parsed.simple or (), self._commands, usable)
         reads = tuple(find_unnamed_reads(parsed, matched))
         named = _NamedFiles(command_accesses(parsed, matched), reads)
-        mine = (rule for rule in self.rules if any(map(rule.concerns, self._specs)))
-        return self._in_folder(folder).find(named, frozenset(filter(usable, mine)))
+        return self._in_folder(folder).find(named, frozenset(filter(usable, self._of_shell)))
 
     def find_asked(self, folder: str | os.PathLike[str], usable: Usable) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
@@ -71,11 +72,12 @@ class _NamedFiles(NamedTuple):
     reads: Sequence[Reach] = ()
 
 
-class _Candidate(NamedTuple):
-    """A file that may match, or a folder, relative to the workspace."""
+class _Folder(NamedTuple):
+    """A folder, relative to the workspace."""
 
     path: str
-    is_folder: bool
+    below: bool
+    """Whether its name, or that of a folder above it, may match."""
 
 
 class _Listing(NamedTuple):
@@ -87,9 +89,9 @@ class _Listing(NamedTuple):
     """Whether a later change would certainly change its time."""
     size: int
     """The number of entries."""
-    folders: tuple[str, ...]
+    folders: tuple[_Folder, ...]
     files: tuple[str, ...]
-    """The names of files that may match."""
+    """The paths of files that may match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class _Guard:
     restriction: Restriction
     touches: tuple[Touch, ...]
     pattern: FilePattern
+    whole: tuple[Touch, ...]
+    """Those that match everything in a folder."""
 
     @property
     def built_in(self) -> bool:
@@ -107,10 +111,7 @@ class _Guard:
 
     def covers(self, folder: str) -> bool:
         """Return whether everything in a folder matches, whatever its name is."""
-        return not self.built_in and any(
-            touch.pattern.endswith("/**") and touch.fits(f"file:{folder}/\x1f")
-            for touch in self.touches
-        )
+        return any(touch.fits(f"file:{folder}/\x1f") for touch in self.whole)
 
     def matches(self, path: str) -> bool:
         """Return whether a file matches."""
@@ -141,11 +142,15 @@ class RestrictedFiles:
         If a rule asks about a file that a command names, the command runs only with approval.
         """
         guards = [guard for guard in self._guards if guard.rule in active]
-        candidates = list(self._walk()) if guards else []
+        folders, files = self._walk() if guards else ([], [])
         restricted: dict[str, Restriction] = {}
         for guard in guards:
-            found = self._find_matches(guard, candidates, _Approved(guard, named, self._tracked))
-            restricted |= dict.fromkeys(found, guard.restriction)
+            approved = _Approved(guard, named, self._tracked)
+            whole = set(_find_whole(guard, folders, approved))
+            restricted |= dict.fromkeys(whole, guard.restriction)
+            matches = self._find_matches(guard, files, approved)
+            outside = (path for path in matches if not _is_below(path, whole))
+            restricted |= dict.fromkeys(outside, guard.restriction)
         return restricted | self._find_other_names(restricted)
 
     def find_asked(self, active: frozenset[Rule]) -> set[str]:
@@ -155,71 +160,70 @@ class RestrictedFiles:
             for guard in self._guards
             if guard.restriction == "hidden" and guard.rule.decide == "ask" and guard.rule in active
         ]
-        files = [path for path, is_folder in self._walk() if not is_folder] if guards else []
+        files = self._walk()[1] if guards else []
         return {path for path in files if any(guard.matches(path) for guard in guards)}
 
     def _find_matches(
-        self, guard: _Guard, candidates: Sequence[_Candidate], approved: _Approved
+        self, guard: _Guard, files: Sequence[str], approved: _Approved
     ) -> Iterator[str]:
-        """Yield the outermost folders that match as a whole, and the files elsewhere."""
-        whole: set[str] = set()
-        for path, is_folder in candidates:
-            if whole and not whole.isdisjoint(_folders_above(path)):
-                continue
-            if is_folder:
-                if guard.covers(path) and not approved.has_inside(path):
-                    whole.add(path)
-                    yield path
-            elif (
-                guard.matches(path)
-                and not approved.has(path)
-                # what git has, every program can read from git
-                and not (guard.built_in and self._tracked.has_content(path))
-            ):
+        for path in files:
+            if guard.matches(path) and not approved.has(path) and not self._is_known(guard, path):
                 yield path
 
-    def _walk(self) -> Iterator[_Candidate]:
-        """Yield candidates, those in the upper folders first; not all if there are too many."""
-        count, listings = 0, dict[str, _Listing]()
-        waiting = deque([("", self._any.fits_folder("."))])
-        while waiting and count <= MAX_ENTRIES:
-            path, below = waiting.popleft()
-            listing = self._list(path, below=below)
-            if listing is None:
-                continue
-            listings[path] = listing
-            count += listing.size
-            above = f"{path}/" if path else ""
-            yield from (_Candidate(above + name, is_folder=False) for name in listing.files)
-            for name in listing.folders:
-                if name not in self._skipped:
-                    yield _Candidate(above + name, is_folder=True)
-                    waiting.append((above + name, below or self._any.fits_folder(name)))
-        self._known = listings
+    def _is_known(self, guard: _Guard, path: str) -> bool:
+        """Return whether to leave a file as it is: what git has, programs can read from git."""
+        return guard.built_in and self._tracked.has_content(path)
 
-    def _list(self, path: str, *, below: bool) -> _Listing | None:
+    def _walk(self) -> tuple[list[str], list[str]]:
+        """Return all folders, and the files that may match: those in the upper folders first.
+
+        If there are too many, the others are missing.
+        """
+        count, listings = 0, dict[str, _Listing]()
+        files: list[str] = []
+        waiting = [_Folder("", self._any.fits_folder("."))]
+        for folder in waiting:  # grows while it is read
+            listing = self._list(folder) if count <= MAX_ENTRIES else None
+            if listing is not None:
+                listings[folder.path] = listing
+                count += listing.size
+                files += listing.files
+                waiting += listing.folders
+        self._known = listings
+        return [folder.path for folder in waiting[1:]], files
+
+    def _list(self, folder: _Folder) -> _Listing | None:
         """Return what is in a folder; None if it is gone or cannot be read."""
-        folder = f"{self._root}/{path}"
+        path, below = folder
+        real = f"{self._root}/{path}"
         try:
-            about = os.lstat(folder)
+            about = os.lstat(real)
             state = about.st_ino, about.st_ctime_ns
             known = self._known.get(path)
             if known is not None and known.settled and known.state == state:
                 return known
             settled = time.time_ns() - about.st_ctime_ns > _SETTLED_NS
-            with os.scandir(folder) as scanned:
+            with os.scandir(real) as scanned:
                 entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scanned]
         except OSError:
             return None
+        above = f"{path}/" if path else ""
         fits_name, fits_folder = self._any.fits_name, self._any.fits_folder
-        files = (name for name, is_folder in entries if not is_folder)
         return _Listing(
             state,
             settled,
             len(entries),
-            tuple(name for name, is_folder in entries if is_folder),
-            # a link may have the name of a folder
-            tuple(name for name in files if below or fits_name(name) or fits_folder(name)),
+            tuple(
+                _Folder(above + name, below or fits_folder(name))
+                for name, is_folder in entries
+                if is_folder and name not in self._skipped
+            ),
+            tuple(
+                above + name
+                for name, is_folder in entries
+                # a link may have the name of a folder
+                if not is_folder and (below or fits_name(name) or fits_folder(name))
+            ),
         )
 
     def _find_other_names(self, restricted: dict[str, Restriction]) -> dict[str, Restriction]:
@@ -302,7 +306,24 @@ def _guards_of(rule: Rule) -> Iterator[_Guard]:
         narrow = tuple(touch for touch in touches if touch.pattern not in _EVERYTHING)
         if narrow:
             built_in = rule.level is Level.BUILT_IN
-            yield _Guard(rule, restriction, narrow, FilePattern(narrow, built_in=built_in))
+            whole = tuple(
+                touch for touch in narrow if not built_in and touch.pattern.endswith("/**")
+            )
+            pattern = FilePattern(narrow, built_in=built_in)
+            yield _Guard(rule, restriction, narrow, pattern, whole)
+
+
+def _find_whole(guard: _Guard, folders: Sequence[str], approved: _Approved) -> Iterator[str]:
+    """Yield the outermost folders in which everything matches."""
+    whole: set[str] = set()
+    for path in folders if guard.whole else ():
+        if guard.covers(path) and not _is_below(path, whole) and not approved.has_inside(path):
+            whole.add(path)
+            yield path
+
+
+def _is_below(path: str, folders: Collection[str]) -> bool:
+    return bool(folders) and any(above in folders for above in _folders_above(path))
 
 
 def _folders_above(path: str) -> Iterator[str]:
