@@ -281,7 +281,7 @@ _RUNNING: Final = frozenset(
 _NAMING: Final = frozenset(["core.hookspath", *_INCLUDES, *_RUNNING])
 """Settings whose values are hooks, further settings, or programs."""
 _HARMLESS: Final = re.compile(r"(?i:true|false|yes|no|on|off|[01])|git-lfs [a-z-]+( -- %f)?")
-"""Values that are no programs of a workspace."""
+"""Values that name no program of a workspace."""
 _SECTION: Final = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _CONTINUED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')

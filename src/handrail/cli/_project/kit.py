@@ -98,7 +98,7 @@ class Kit:
                 network=settings["allowed_hosts"],
                 masked=[str(self._own.state)],
                 read_only=self._own.make_for_sandbox(),
-                restricted=self._find_restricted,
+                restricted=_LazyRules(self).find_restricted,
             )
         except SandboxUnavailable as error:
             self.app.say(f"the bash tool is not available: {error}")
@@ -108,10 +108,6 @@ class Kit:
             where = settings.origins["allowed_hosts"].where
             hint = "write a host name such as `pypi.org` or `*.example.org`"
             raise Halt(f"{where}: {error}", code="config", hint=hint) from None
-
-    def _find_restricted(self, command: str) -> Mapping[str, Restriction]:
-        """Return the files that a command cannot use. The rules depend on the sandbox."""
-        return self.rules.find_restricted(command)
 
     @cached_property
     def _own(self) -> OwnPlaces:
@@ -210,7 +206,7 @@ class Kit:
 
 @dataclass(frozen=True, slots=True)
 class _LazyRules:
-    """The rules as a policy. The first use loads them."""
+    """The rules as a policy. The first use loads them: they depend on the sandbox."""
 
     kit: Kit
 
@@ -220,6 +216,12 @@ class _LazyRules:
     def find_asked(self, folder: str) -> Collection[str]:
         """Return the files in a folder that rules ask about."""
         return self.kit.rules.find_asked(folder)
+
+    def find_restricted(
+        self, command: str = "", *, folder: str | None = None
+    ) -> Mapping[str, Restriction]:
+        """Return the files that a command cannot use."""
+        return self.kit.rules.find_restricted(command, folder=folder)
 
 
 def _names(tool: Tool[..., Any]) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ def read_regular_file(path: Path, most: int) -> bytes | None:
 
 
 class TrackedFiles:
-    """What git tracks in a folder, read again when the index changes."""
+    """The files that git tracks in a folder, read again when the index changes."""
 
     def __init__(self, root: str) -> None:
         self.root = root

@@ -34,7 +34,7 @@ _SETTLED_NS = 2_000_000_000
 
 
 class RuleFiles:
-    """The files that rules restrict. Each folder that is asked about is kept up to date."""
+    """The files that rules restrict, in one folder or several."""
 
     def __init__(self, rules: tuple[Rule, ...], shell: Iterable[str]) -> None:
         self.rules = rules
@@ -81,7 +81,7 @@ class _Folder(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    """What a folder had when it was listed."""
+    """The entries of a folder when it was listed."""
 
     state: tuple[int, int]
     """Its inode, and when it last changed."""
@@ -171,7 +171,7 @@ class RestrictedFiles:
                 yield path
 
     def _is_known(self, guard: _Guard, path: str) -> bool:
-        """Return whether to leave a file as it is: what git has, programs can read from git."""
+        """Return whether programs can read a file from git anyway."""
         return guard.built_in and self._tracked.has_content(path)
 
     def _walk(self) -> tuple[list[str], list[str]]:

@@ -211,7 +211,9 @@ class Rulebook:
         opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
         return tuple(opinion.matched for opinion in opinions)
 
-    def find_restricted(self, command: str = "") -> dict[str, Restriction]:
+    def find_restricted(
+        self, command: str = "", *, folder: str | os.PathLike[str] | None = None
+    ) -> dict[str, Restriction]:
         """Return the files of the workspace that rules deny or ask about, for a sandbox.
 
         A file that may not be read is "hidden", one that may not be changed "read-only". A file
@@ -219,7 +221,8 @@ class Rulebook:
         Pass this method as ``Sandbox(restricted=...)``.
         """
         usable = partial(self._is_usable, now=self._now(), args=_NO_ARGS)
-        return self._rule_files().find_restricted(self._workspace, command, usable)
+        top = self._workspace if folder is None else folder
+        return self._rule_files().find_restricted(top, command, usable)
 
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""

@@ -82,7 +82,7 @@ class Workspace:
                 "when you log in. Use a folder inside it, or pass whole_home=True to allow that."
             )
         self._spellings = (self.root, spelled)
-        self._hides = hides
+        self.hides = hides
         self._open = opener or best_opener()
         self._fd = os.open(self.root, NAMES | os.O_DIRECTORY)
         weakref.finalize(self, os.close, self._fd)
@@ -99,7 +99,7 @@ class Workspace:
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags of search tools: ``filtered`` if they omit what the policy denies reading."""
-        return () if self._hides is None else ("filtered",)
+        return () if self.hides is None else ("filtered",)
 
     def is_hidden(self, relative: str) -> bool:
         """Return whether a search must not show this file, nor that it exists."""
@@ -107,13 +107,13 @@ class Workspace:
 
     def hiding(self, relative: str) -> Hiding:
         """Return whether a search must omit what is in this file."""
-        return self._hides is not None and self._hides(relative)
+        return self.hides is not None and self.hides(relative)
 
     def list_asked(self) -> Collection[str] | None:
         """Return all files for which ``hiding`` may return "ask"; None if they are not known."""
-        if self._hides is None:
+        if self.hides is None:
             return ()
-        return self._hides.list_asked(self.root) if isinstance(self._hides, ListsAsked) else None
+        return self.hides.list_asked(self.root) if isinstance(self.hides, ListsAsked) else None
 
     def access(self, verb: Effect, path: str) -> tuple[Access, ...]:
         """Return what a call with this path will touch: the path itself, and where links lead.
