@@ -95,7 +95,7 @@ class _Listing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Guard:
+class _FileRule:
     """Files that a rule restricts in one way."""
 
     rule: Rule
@@ -164,13 +164,13 @@ class RestrictedFiles:
         return {path for path in files if any(guard.matches(path) for guard in guards)}
 
     def _find_matches(
-        self, guard: _Guard, files: Sequence[str], approved: _Approved
+        self, guard: _FileRule, files: Sequence[str], approved: _Approved
     ) -> Iterator[str]:
         for path in files:
             if guard.matches(path) and not approved.has(path) and not self._is_known(guard, path):
                 yield path
 
-    def _is_known(self, guard: _Guard, path: str) -> bool:
+    def _is_known(self, guard: _FileRule, path: str) -> bool:
         """Return whether programs can read a file from git anyway."""
         return guard.built_in and self._tracked.has_content(path)
 
@@ -245,7 +245,7 @@ class RestrictedFiles:
 class _Approved:
     """The files of a rule that a command was approved to use."""
 
-    def __init__(self, guard: _Guard, named: _NamedFiles, tracked: TrackedFiles) -> None:
+    def __init__(self, guard: _FileRule, named: _NamedFiles, tracked: TrackedFiles) -> None:
         asks, hides = guard.rule.decide == "ask", guard.restriction == "hidden"
         met = [
             access.resource.removeprefix("file:").removeprefix(f"{tracked.root}/")
@@ -297,7 +297,7 @@ def _shell_spec(name: str) -> Spec:
     )
 
 
-def _guards_of(rule: Rule) -> Iterator[_Guard]:
+def _guards_of(rule: Rule) -> Iterator[_FileRule]:
     """Yield what a rule restricts: reading, which hides files, and writing."""
     verbs: tuple[tuple[Effect, Restriction], ...] = ((READ, "hidden"), (WRITE, "read-only"))
     for verb, restriction in verbs:
@@ -310,10 +310,10 @@ def _guards_of(rule: Rule) -> Iterator[_Guard]:
                 touch for touch in narrow if not built_in and touch.pattern.endswith("/**")
             )
             pattern = FilePattern(narrow, built_in=built_in)
-            yield _Guard(rule, restriction, narrow, pattern, whole)
+            yield _FileRule(rule, restriction, narrow, pattern, whole)
 
 
-def _find_whole(guard: _Guard, folders: Sequence[str], approved: _Approved) -> Iterator[str]:
+def _find_whole(guard: _FileRule, folders: Sequence[str], approved: _Approved) -> Iterator[str]:
     """Yield the outermost folders in which everything matches."""
     whole: set[str] = set()
     for path in folders if guard.whole else ():
