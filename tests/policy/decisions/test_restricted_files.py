@@ -154,10 +154,12 @@ def test_history_shows_what_git_tracks_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_what_git_has_is_not_hidden_by_a_built_in_rule(tmp_path: Path) -> None:
-    """Programs could read it from git, and tests need their certificates."""
+    """Programs could read it from git, and tests need their certificates; builds copy them."""
     root = made(tmp_path, "tests/a.pem", "tests/b.pem", "c.pem")
     git(root, "init", "-q")
     git(root, "add", "tests")
+    (root / "build").mkdir()
+    shutil.copy(root / "tests/a.pem", root / "build/x.pem")
     (root / "tests/b.pem").write_text("changed\n", encoding="utf-8")
     policy, inner = book(root, shipped=True), book(root / "tests", shipped=True)
     before = policy.find_restricted(), inner.find_restricted()
@@ -167,7 +169,7 @@ def test_what_git_has_is_not_hidden_by_a_built_in_rule(tmp_path: Path) -> None:
     assert policy.find_restricted() == {"tests/b.pem": "hidden"}
     shutil.rmtree(root / ".git")
     (root / ".git").write_text("gitdir: \0", encoding="utf-8")
-    assert len(policy.find_restricted()) == 3
+    assert len(policy.find_restricted()) == 4
 
 
 def test_files_that_appear_and_disappear_are_noticed(tmp_path: Path) -> None:

@@ -117,34 +117,36 @@ class TrackedFiles:
         self.root = root
         self._state: tuple[str | int, ...] = ()
         self._hashes: dict[str, bytes] = {}
+        self._contents: frozenset[bytes] = frozenset()
 
     def has_path(self, path: str) -> bool:
         """Return whether git tracks a file, as far as is known."""
-        return path in self._read_index()
+        self._read_index()
+        return path in self._hashes
 
     def has_content(self, path: str) -> bool:
-        """Return whether git has exactly what is in a file now."""
-        known = self._read_index().get(path)
-        content = read_regular_file(Path(self.root, path), _MAX_HASHED_BYTES) if known else None
+        """Return whether a file that git tracks has the content of this file, perhaps a copy."""
+        self._read_index()
+        file = Path(self.root, path)
+        content = read_regular_file(file, _MAX_HASHED_BYTES) if self._contents else None
         if content is None:
             return False
-        return hashlib.sha1(b"blob %d\0" % len(content) + content).digest() == known  # noqa: S324  as git does
+        whole = b"blob %d\0" % len(content) + content
+        return hashlib.sha1(whole, usedforsecurity=False).digest() in self._contents
 
-    def _read_index(self) -> dict[str, bytes]:
-        """Return the hashes by path, relative to the folder."""
+    def _read_index(self) -> None:
+        """Read the index again if it has changed."""
+        top, git = find_git_folder(Path(self.root)) or GitFolder(Path("/"), Path(os.devnull))
         try:
-            found = find_git_folder(Path(self.root))
-            if found is None:
-                return {}
-            index = found.git / "index"
-            about = index.stat()
-        except (OSError, ValueError):  # a path may be invalid
-            return {}
-        state = str(index), about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+            about = (git / "index").stat()
+        except (OSError, ValueError):  # there is none, or a path is invalid
+            self._state, self._hashes, self._contents = (), {}, frozenset()
+            return
+        state = str(git), about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
         if state != self._state:
-            above = f"{self.root[len(str(found.top)) :]}/".lstrip("/")
-            tracked = read_tracked_paths(index) or {}
+            tracked = read_tracked_paths(git / "index") or {}
+            above = f"{self.root[len(str(top)) :]}/".lstrip("/")
             inside = {path: known for path, known in tracked.items() if path.startswith(above)}
             self._hashes = {path.removeprefix(above): known for path, known in inside.items()}
+            self._contents = frozenset(tracked.values())
             self._state = state
-        return self._hashes
