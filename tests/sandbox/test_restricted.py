@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -155,6 +156,23 @@ async def test_landlock_restricts_nothing_and_says_so(root: Path) -> None:
             [],
         ]
     )
+
+
+@pytest.mark.parametrize("tier", ["bubblewrap", "landlock"])
+async def test_what_is_slow_can_be_done_before_the_first_command(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tier: Any
+) -> None:
+    fake = tmp_path / "bin/git"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho ran >> {tmp_path}/log\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    sandbox = Sandbox(root, tier=tier)
+    sandbox.prepare()
+    before = (tmp_path / "log").read_text(encoding="utf-8")
+
+    assert (await run(sandbox, "cat secret")).text == "canary"
+    assert before == (tmp_path / "log").read_text(encoding="utf-8") == "ran\n"
 
 
 async def test_a_rulebook_reaches_scripts_by_every_name_of_a_file(root: Path) -> None:

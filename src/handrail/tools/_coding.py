@@ -80,6 +80,7 @@ class _Hiding:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._files = policy if isinstance(policy, _KnowsFiles) else None
 
     def __call__(self, relative: str) -> Hiding:
         call = Call("read", {"file_path": relative}, id="hidden")
@@ -89,15 +90,11 @@ class _Hiding:
 
     def find_restricted(self, root: str) -> Callable[[str], Mapping[str, Restriction]] | None:
         """Return a function for ``Sandbox(restricted=...)``; None if the policy has none."""
-        policy = self._policy
-        return (
-            partial(policy.find_restricted, folder=root)
-            if isinstance(policy, _KnowsFiles)
-            else None
-        )
+        return partial(self._files.find_restricted, folder=root) if self._files else None
 
     def list_asked(self, root: str) -> Collection[str] | None:
-        return self._policy.find_asked(root) if isinstance(self._policy, _KnowsFiles) else None
+        """Return the files that need approval; None if the policy cannot list them."""
+        return self._files.find_asked(root) if self._files else None
 
 
 def hide_denied(policy: Policy) -> Callable[[str], Hiding]:

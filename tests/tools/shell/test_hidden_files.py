@@ -55,6 +55,7 @@ COMMANDS = [
     "cd sub && cat *.pem b.pem",
     "cat a.pem && cat *",
     "echo x > ../he''ld",
+    "echo other: Permission denied; exit 1",
 ]
 
 
@@ -94,6 +95,10 @@ canary
             """\
 bash: line 1: ../held: Read-only file system
 [../held is read-only for commands. Tell the user if it must change.]
+[exit code 1, N s, folder sub]\
+""",
+            """\
+other: Permission denied
 [exit code 1, N s, folder sub]\
 """,
         ]

@@ -132,7 +132,7 @@ class RestrictedFiles:
         touches = [touch for guard in guards for touch in guard.touches]
         self._any = FilePattern(touches, built_in=all(guard.built_in for guard in guards))
         in_git = any(".git" in re.split("[:/]", touch.pattern) for touch in touches)
-        self._skipped = self._any.skipped_folders | (frozenset() if in_git else {".git"})
+        self._skipped = self._any.skipped_folders | (frozenset[str]() if in_git else {".git"})
         self._known: dict[str, _Listing] = {}
         self._tracked = TrackedFiles(self._root)
 
