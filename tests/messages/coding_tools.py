@@ -14,7 +14,7 @@ import anyio
 
 from handrail import Call, Executor, Result, Tool, Toolset
 from handrail.net import Guard
-from handrail.sandbox import Sandbox
+from handrail.sandbox import Restriction, Sandbox
 from handrail.tools import (
     Jobs,
     Workspace,
@@ -327,6 +327,7 @@ BASH: Final = [
     _bash("a file outside is read-only", "echo x > /etc/handrail-test"),
     _bash("a protected file is read-only", "mkdir -p .vscode/x"),
     _bash("an unnamed file is read-only", "echo Read-only file system; exit 1"),
+    _bash("a rule hides a file", "cat .e*"),
     _bash("memory is used up", "echo MemoryError; exit 1"),
     _bash("a file is too large", "echo File too large; exit 1"),
     _bash("too many processes run", "echo fork: Resource temporarily unavailable; exit 1"),
@@ -459,10 +460,15 @@ async def _search_rows(root: Path) -> AsyncIterator[Row]:
         yield await _run_alone(engine, _grep(when, "x"))
 
 
+def _hide_env(_command: str) -> dict[str, Restriction]:
+    return {".env": "hidden"}
+
+
 async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
     root = folder / "commands"
     (root / "sub").mkdir(parents=True)
-    jobs, sandbox = Jobs(max_running=2, max_output_bytes=1_000), Sandbox(root)
+    (root / ".env").touch()
+    jobs, sandbox = Jobs(max_running=2, max_output_bytes=1_000), Sandbox(root, restricted=_hide_env)
     tools = Toolset(bash(sandbox, jobs=jobs), read_job(jobs), stop_job(jobs))
     async with Executor(tools) as executor:
         for case in BASH:

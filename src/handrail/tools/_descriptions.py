@@ -109,6 +109,8 @@ class CommandFacts:
     """Whether a command can run in the background."""
     root: str = ""
     """The path of the workspace."""
+    hidden: Sequence[str] = ()
+    """Files that rules hide from one command."""
 
     @property
     def written(self) -> str:

@@ -74,7 +74,7 @@ ok    workspace           a project's own folder
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
-ok    sandbox             bubblewrap: 7 protections enforced, 7 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 6 not enforced
 ok    state               will be created
 ok    rules-system        none
 ok    rules-user          none
@@ -132,7 +132,7 @@ ok    bubblewrap          works
                           expected: bubblewrap N or later, allowed to start
 ok    landlock            Landlock N
                           expected: Landlock 3 or later
-ok    sandbox             bubblewrap: 7 protections enforced, 7 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 6 not enforced
                           expected: a sandbox, for the bash tool
                           enforced: commands can write only the workspace and private temporary folders (mounts)
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
@@ -141,6 +141,7 @@ ok    sandbox             bubblewrap: 7 protections enforced, 7 not enforced
                           enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
                           enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
                           enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
+                          enforced: files that rules deny or ask about are hidden or read-only (mounts)
                           not enforced: files outside the home folder can be read
                           not enforced: file systems mounted while a command runs may be visible and writable to it
                           not enforced: named pipes of other programs can be written, if the user may

@@ -405,3 +405,18 @@ def test_a_rule_of_the_user_comes_first_and_a_built_in_one_does_not() -> None:
 @pytest.mark.parametrize("command", [*commands(RUNS), *IN_LINES_THAT_RUN])
 def test_everything_else_runs_in_the_sandbox(command: str) -> None:
     assert (decided("edits", command), decided("open", command)) == ("allow", "allow")
+
+
+@pytest.mark.parametrize("mode", ["edits", "open"])
+def test_a_rule_of_a_workspace_does_not_answer_for_the_person(mode: str) -> None:
+    """A rule of the user does: who allows `git push` is not asked again."""
+    text = '[[rule]]\ndecide = "allow"\ncommand = ["git push", "make"]'
+    decisions = []
+    for level in (Level.PROJECT, Level.USER):
+        rules = parse(text, file="rules.toml", level=level).rules
+        policy = Rulebook(rules, mode=mode, sandboxed=True)
+        one = Executor(Toolset(bash), policy=policy)
+        explained = [one.explain(Call("bash", {"command": line})) for line in ("git push", "make")]
+        decisions.append([type(each.decision).__name__ for each in explained])
+
+    assert decisions == [["Ask", "Allow"], ["Allow", "Allow"]]

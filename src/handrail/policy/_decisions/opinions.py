@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +26,15 @@ CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
 TOO_BIG = Origin("command size limit", kind="built-in")
 UNREADABLE = Origin("unreadable rules", kind="built-in")
 COMPUTED = Origin("a computed program", kind="built-in")
+GIT_PROGRAMS = Origin("programs of git", kind="built-in")
 NO_COMMAND = Origin("shell tool without a command", kind="built-in")
+_RUN_NO_PROGRAM = frozenset(
+    """
+    branch cat-file check-attr check-ignore config count-objects for-each-ref ls-remote ls-tree
+    merge-base name-rev remote rev-list rev-parse show-ref symbolic-ref tag var version --version
+    """.split()
+)
+"""Commands of git that read neither files nor differences."""
 _MAX_QUOTED_CHARS = 60
 _MAX_FOLDERS = 8
 _MAX_FOLDER_CHARS = 200
@@ -171,6 +179,22 @@ def is_read_only(part: MatchedCommand) -> bool:
     return part.command is not None and part.command.read_only
 
 
+def git_objections(
+    commands: Sequence[MatchedCommand], find_program: Callable[[], str]
+) -> Iterator[Opinion]:
+    """Yield an ask for a command that only reads, if git may run a program for it.
+
+    ``find_program`` returns the setting of the repository that names the program.
+    """
+    reads = any(
+        part.argv[0] == "git" and is_read_only(part) and _RUN_NO_PROGRAM.isdisjoint(part.argv[1:2])
+        for part in commands
+    )
+    if reads and (setting := find_program()):
+        reason = f"git may run a program that {setting} names in the settings of the repository"
+        yield Opinion("ask", Level.BUILT_IN, GIT_PROGRAMS, reason)
+
+
 def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
     """Return everything that a shell command may touch, according to its words."""
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
@@ -231,11 +255,14 @@ def _accesses_by_word(
 
 
 def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
-    """Return the simple commands that a rule allows which is not built in."""
+    """Return the simple commands that a rule of a person allows, whatever their consequences.
+
+    A workspace's rules can allow a command, but they do not answer for the person who runs it.
+    """
     return {
         part.argv
         for part in commands
-        if part.rule is not None and part.rule.level is not Level.BUILT_IN
+        if part.rule is not None and part.rule.level not in (Level.BUILT_IN, Level.PROJECT)
     }
 
 

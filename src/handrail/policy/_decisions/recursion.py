@@ -27,19 +27,19 @@ _PATHS = ("path", "file", "subpath", "dot_path")
 
 @dataclass(frozen=True, slots=True)
 class GuardedFiles:
-    """A rule that denies reading some files, or asks about it."""
+    """A rule that denies reading or writing some files, or asks about it."""
 
     rule: Rule
     touches: tuple[Touch, ...]
     pattern: FilePattern
 
     @classmethod
-    def of(cls, rule: Rule) -> GuardedFiles | None:
-        """Return the files that a rule is about; None if it restricts no reading of files."""
+    def of(cls, rule: Rule, verb: Effect = Effect.READ) -> GuardedFiles | None:
+        """Return the files that a rule is about; None if it does not restrict this verb."""
         touches = tuple(
             touch
             for touch in rule.touches
-            if Effect.READ in touch.verbs and touch.pattern.startswith(("file:", "*"))
+            if verb in touch.verbs and touch.pattern.startswith(("file:", "*"))
         )
         if rule.decide == "allow" or rule.args or not touches:
             return None
@@ -59,7 +59,7 @@ def recursion_objections(
     files: WorkspaceFiles,
 ) -> Iterator[Opinion]:
     """Yield asks for commands that read, without naming them, files that rules are about."""
-    reads = list(_unnamed_reads(command, matched)) if guarded else []
+    reads = list(find_unnamed_reads(command, matched)) if guarded else []
     for one in guarded:
         for read in dict.fromkeys(reads):
             if why := _describe_read(one, read, files):
@@ -67,7 +67,7 @@ def recursion_objections(
                 yield Opinion("ask", rule.level, rule.origin, why, once=rule.once, text=rule.text)
 
 
-def _unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
+def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
     """Yield what a shell command reads without naming it."""
     located = locate_commands(command, matched)
     for part in located:

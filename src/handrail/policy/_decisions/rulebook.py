@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
@@ -36,6 +37,7 @@ from handrail.policy._decisions.opinions import (
     command_objections,
     command_safeguards,
     describe_unmatched,
+    git_objections,
     is_answerable,
     is_read_only,
     mode_effect,
@@ -45,13 +47,15 @@ from handrail.policy._decisions.opinions import (
     possible_objections,
     written_commands,
 )
-from handrail.policy._decisions.recursion import GuardedFiles, recursion_objections
+from handrail.policy._decisions.recursion import recursion_objections
+from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
 from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
+from handrail.policy._decisions.tool_rules import FETCH_TAG, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
 from handrail.policy._decisions.workspace_files import WorkspaceFiles
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
-from handrail.policy._rules.index import AccessIndex, Candidates, CommandIndex
+from handrail.policy._rules.index import Candidates
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
@@ -61,59 +65,10 @@ from handrail.policy._rules.shell_command import (
     read_shell_command,
 )
 
-SHELL_TAG = "shell"
-"""A tool with this tag runs its argument ``command`` in a shell."""
-FILTERED_TAG = "filtered"
-"""A tool with this tag silently skips files that the policy denies reading."""
-FETCH_TAG = "fetch"
-"""A tool with this tag only reads the web: plan mode allows it where a rule does."""
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
 _NO_ARGS: Mapping[str, Any] = {}
 _NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
-
-
-class _ToolRules:
-    """The rules that concern one tool, indexed once."""
-
-    __slots__ = (
-        "commands",
-        "defaults",
-        "denies",
-        "filtered",
-        "guarded",
-        "lines",
-        "needs_args",
-        "remembered",
-        "rules",
-        "shell",
-        "spec",
-    )
-
-    def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
-        mine = [rule for rule in rules if rule.concerns(spec)]
-        self.spec = spec
-        self.shell = shell
-        self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
-        self.rules = AccessIndex(rule for rule in mine if not (rule.commands or rule.line))
-        self.commands = CommandIndex(rule for rule in mine if rule.commands)
-        self.guarded = [one for rule in mine if (one := GuardedFiles.of(rule)) is not None]
-        """Rules that deny reading files, or ask about it."""
-        self.lines = [rule for rule in mine if rule.line]
-        """Rules that allow one shell command, character for character."""
-        self.defaults = {
-            name: about["default"]
-            for name, about in spec.input_schema.get("properties", {}).items()
-            if is_table(about) and "default" in about
-        }
-        """The defaults of arguments."""
-        self.denies = any(rule.decide == "deny" for rule in mine)
-        self.needs_args = any(rule.args for rule in mine)
-        by_access = timeless and not shell and not self.needs_args
-        self.remembered: tuple[dict[str, Decision], ...] | None = None
-        """Decisions by verb and resource, if they depend on nothing else."""
-        if by_access:
-            self.remembered = ({}, {}, {}, {})
 
 
 class Rulebook:
@@ -150,13 +105,15 @@ class Rulebook:
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
-        self._files = WorkspaceFiles(workspace or ".")
+        self._workspace = workspace or "."
+        self._files = WorkspaceFiles(self._workspace)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
         self._lock = threading.Lock()
         """Approvals are remembered from other threads."""
-        self._tools: dict[str, _ToolRules] = {}
+        self._tools: dict[str, ToolRules] = {}
+        self._known_files: RuleFiles | None = None
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
@@ -254,16 +211,40 @@ class Rulebook:
         opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
         return tuple(opinion.matched for opinion in opinions)
 
-    def _tool_rules(self, spec: Spec) -> _ToolRules:
+    def find_restricted(
+        self, command: str = "", *, folder: str | os.PathLike[str] | None = None
+    ) -> dict[str, Restriction]:
+        """Return the files of the workspace that rules deny or ask about, for a sandbox.
+
+        A file that may not be read is "hidden", one that may not be changed "read-only". A file
+        that a rule only asks about is omitted if the command names it: it ran with approval.
+        Pass this method as ``Sandbox(restricted=...)``.
+        """
+        usable = partial(self._is_usable, now=self._now(), args=_NO_ARGS)
+        top = self._workspace if folder is None else folder
+        return self._rule_files().find_restricted(top, command, usable)
+
+    def find_asked(self, folder: str) -> set[str]:
+        """Return the files in a folder that rules ask about before they are read."""
+        usable = partial(self._is_usable, now=self._now(), args=_NO_ARGS)
+        return self._rule_files().find_asked(folder, usable)
+
+    def _rule_files(self) -> RuleFiles:
+        rules, known = self.rules, self._known_files
+        if known is None or known.rules is not rules:
+            known = self._known_files = RuleFiles(rules, self._shell)
+        return known
+
+    def _tool_rules(self, spec: Spec) -> ToolRules:
         with self._lock:
             # A change of rules replaces the dictionary, and this entry with it.
             rules, tools = self.rules, self._tools
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
-        tool = tools[spec.name] = _ToolRules(spec, rules, shell=shell, timeless=timeless)
+        tool = tools[spec.name] = ToolRules(spec, rules, shell=shell, timeless=timeless)
         return tool
 
-    def _decide(self, call: Call, tool: _ToolRules, accesses: tuple[Access, ...]) -> Decision:
+    def _decide(self, call: Call, tool: ToolRules, accesses: tuple[Access, ...]) -> Decision:
         first = self._opinions(call, tool, accesses)[0]
         if first.verdict == "allow":
             return Allow(first.origin)
@@ -277,7 +258,7 @@ class Rulebook:
         )
         return Ask(question, first.origin, first.once)
 
-    def _opinions(self, call: Call, tool: _ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
+    def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
         """Return all opinions, the deciding one first."""
         if self._refusal:
             return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
@@ -300,20 +281,12 @@ class Rulebook:
 
     def _opinions_on_command(
         self,
-        tool: _ToolRules,
+        tool: ToolRules,
         command: ShellCommand,
         args: Mapping[str, Any],
         accesses: Sequence[Access],
     ) -> list[Opinion]:
-        now = self._now()
-
-        def usable(rule: Rule) -> bool:
-            return (
-                rule.is_active(now)
-                and (not rule.args or rule.fits(args))
-                and (self._sandboxed or not rule.sandboxed)
-            )
-
+        usable = partial(self._is_usable, now=self._now(), args=args)
         index, simple = tool.commands, command.simple
         matched = match_commands(simple, index, usable) if simple is not None else ()
         touched = command_accesses(command, matched)
@@ -325,6 +298,8 @@ class Rulebook:
         opinions += [*path_safeguards([*named, *touched], self._protected)]
         opinions += [*objections(rules, args), *possible_objections(wide, args)]
         opinions += recursion_objections(tool.guarded, command, matched, self._files)
+        if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
+            opinions += git_objections(matched, self._files.find_git_program)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -341,6 +316,14 @@ class Rulebook:
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
         return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
+
+    def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any]) -> bool:
+        """Return whether a rule applies to a command with these arguments."""
+        return (
+            rule.is_active(now)
+            and (not rule.args or rule.fits(args))
+            and (self._sandboxed or not rule.sandboxed)
+        )
 
     def _add_mode_opinion(
         self,

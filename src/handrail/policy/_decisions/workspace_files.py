@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from handrail._support.obeyed_names import find_git_program
 from handrail.policy._decisions.git_index import (
     find_git_folder,
     read_regular_file,
@@ -100,8 +101,8 @@ class WorkspaceFiles:
         With ``paths``, only files in or below these count.
         """
         try:
-            git = find_git_folder(self._root)
-            tracked = [] if git is None else read_tracked_paths(git / "index")
+            found = find_git_folder(self._root)
+            tracked = {} if found is None else read_tracked_paths(found.git / "index")
         except (OSError, ValueError):
             return None
         if tracked is None:
@@ -113,6 +114,11 @@ class WorkspaceFiles:
             if may_match and pattern.matches(path) and _is_in(path, wanted):
                 return path
         return ""
+
+    def find_git_program(self) -> str:
+        """Return a setting of the repository with a program that git may run to read."""
+        found = find_git_folder(self._root)
+        return "" if found is None else find_git_program(os.path.realpath(found.top))
 
     def _walk(self, folder: str, pattern: FilePattern) -> Iterator[_Place]:
         """Yield files in and below a folder that may match, and ignore files.

@@ -9,6 +9,7 @@ privileges: the user who made a user namespace may enter it.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import weakref
@@ -70,6 +71,8 @@ class Loopback:
             subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=write, env={}) as first,  # noqa: S603  absolute paths outside the workspace
         ):
             os.close(write)
+            if not select.select([output], [], [], _TIMEOUT_SECONDS)[0]:
+                first.kill()
             pid = int(output.readline())
             user, net = (os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in _KINDS)
             for fd in (user, net):

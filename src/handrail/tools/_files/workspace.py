@@ -7,10 +7,10 @@ import os
 import re
 import stat
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from handrail import READ, WRITE, Access, Context, Effect, HandrailError, Refused, ToolFailed
 from handrail.sandbox import contains_home
@@ -39,6 +39,15 @@ class OpenPath(NamedTuple):
     real: str
     """Its path relative to the root, with links resolved; empty for the root itself."""
     stat: os.stat_result
+
+
+@runtime_checkable
+class ListsAsked(Protocol):
+    """A function for ``hides`` that may know which files need approval, without a call for each."""
+
+    def list_asked(self, root: str) -> Collection[str] | None:
+        """Return the files in a folder for which it may return "ask"; None if it cannot tell."""
+        ...
 
 
 class FolderFound(ToolFailed):
@@ -73,7 +82,7 @@ class Workspace:
                 "when you log in. Use a folder inside it, or pass whole_home=True to allow that."
             )
         self._spellings = (self.root, spelled)
-        self._hides = hides
+        self.hides = hides
         self._open = opener or best_opener()
         self._fd = os.open(self.root, NAMES | os.O_DIRECTORY)
         weakref.finalize(self, os.close, self._fd)
@@ -90,7 +99,7 @@ class Workspace:
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags of search tools: ``filtered`` if they omit what the policy denies reading."""
-        return () if self._hides is None else ("filtered",)
+        return () if self.hides is None else ("filtered",)
 
     def is_hidden(self, relative: str) -> bool:
         """Return whether a search must not show this file, nor that it exists."""
@@ -98,7 +107,13 @@ class Workspace:
 
     def hiding(self, relative: str) -> Hiding:
         """Return whether a search must omit what is in this file."""
-        return self._hides is not None and self._hides(relative)
+        return self.hides is not None and self.hides(relative)
+
+    def list_asked(self) -> Collection[str] | None:
+        """Return all files for which ``hiding`` may return "ask"; None if they are not known."""
+        if self.hides is None:
+            return ()
+        return self.hides.list_asked(self.root) if isinstance(self.hides, ListsAsked) else None
 
     def access(self, verb: Effect, path: str) -> tuple[Access, ...]:
         """Return what a call with this path will touch: the path itself, and where links lead.

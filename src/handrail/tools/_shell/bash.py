@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 
 from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
-from handrail.sandbox import Sandbox, SandboxUnavailable
+from handrail.sandbox import Restriction, Sandbox, SandboxUnavailable
 from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
 from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
@@ -59,11 +59,13 @@ class _CommandRunner:
         start, place = start_folder(command), self.shell.folder
         await to_thread.run_sync(self.scan.begin)
         try:
+            restricted = await to_thread.run_sync(self._prepare, command)
             ended = await run_in_foreground(
                 self.sandbox,
                 command,
                 seconds=timeout_ms / 1000,
                 variables=self.shell.variables,
+                restricted=restricted,
                 progress=context.progress,
             )
         except SandboxUnavailable as error:
@@ -77,7 +79,9 @@ class _CommandRunner:
             )
         dropped = self.shell.take(command, ended.left, self.sandbox.root)
         note = _describe_dropped(dropped) + _describe_start(start, place) + note
-        return self._format_result(command, ended, note)
+        hidden = [path for path, limit in restricted.items() if limit == "hidden"]
+        facts = replace(self.facts, hidden=hidden)
+        return self._format_result(command, ended, facts, note)
 
     async def start(self, command: str, jobs: Jobs, context: Context) -> str:
         """Start a command in the background, and check whether it fails at once."""
@@ -89,8 +93,14 @@ class _CommandRunner:
             return await self._scan()
 
         variables = dict(self.shell.variables)
-        start = partial(self.sandbox.start, quote_command(command), variables=variables)
         try:
+            restricted = await to_thread.run_sync(self._prepare, command)
+            start = partial(
+                self.sandbox.start,
+                quote_command(command),
+                variables=variables,
+                restricted=restricted,
+            )
             job = await jobs.start(command, start, ended=finish, on_close=context.on_close)
         except SandboxUnavailable as error:
             self.scan.end()
@@ -101,6 +111,11 @@ class _CommandRunner:
         await to_thread.run_sync(job.wait, _WATCH_SECONDS, abandon_on_cancel=True)
         state = "has ended" if job.over else "is running"
         return f"Job {job.number} {state}. Output so far:\n{format_output(job)}"
+
+    def _prepare(self, command: str) -> Mapping[str, Restriction]:
+        """Return the files that a command cannot use. The first time, other programs run."""
+        self.sandbox.prepare()
+        return self.sandbox.find_restricted(command)
 
     async def _scan(self) -> str:
         """Scan the workspace, report suspicious files, and return a note for the model."""
@@ -129,10 +144,12 @@ class _CommandRunner:
         if reason := describe_wait(command):
             raise ToolFailed(f"Not run: {reason[0].lower()}{reason[1:]}")
 
-    def _format_result(self, command: str, ended: FinishedCommand, note: str) -> str:
+    def _format_result(
+        self, command: str, ended: FinishedCommand, facts: CommandFacts, note: str
+    ) -> str:
         """Return the text for the model about a command that was not stopped."""
         code = ended.code or 0
-        advice = find_advice(command, ended.text, code, self.facts)
+        advice = find_advice(command, ended.text, code, facts)
         notes = f"\n[{advice}]" if advice else ""
         if ended.left.jobs:
             notes += self._describe_leftover_jobs(ended.left.jobs)
