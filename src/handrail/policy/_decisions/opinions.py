@@ -15,11 +15,18 @@ from handrail.policy._decisions.safeguards import (
     find_overwritten_disk,
     find_protection,
     find_written_words,
+    shows_names,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
 from handrail.policy._rules.rule import STRENGTH, Level, Rule
-from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, Usable, paths_in
+from handrail.policy._rules.shell_command import (
+    MatchedCommand,
+    ShellCommand,
+    Usable,
+    match_spellings,
+    paths_in,
+)
 
 PROTECTED = Origin("protected paths", kind="built-in")
 CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
@@ -55,6 +62,23 @@ class Opinion(NamedTuple):
         """The opinion, for an explanation."""
         both = f"{self.about} ({self.reason})" if self.about and self.reason else ""
         return Matched(self.verdict, self.origin, both or self.about or self.reason)
+
+
+class ReadCommand(NamedTuple):
+    """A shell command with the rules that allow its parts."""
+
+    spelled: ShellCommand
+    command: ShellCommand
+    """The same, with paths in the workspace relative to it."""
+    matched: Sequence[MatchedCommand]
+
+    @classmethod
+    def of(
+        cls, spelled: ShellCommand, folders: Sequence[str], rules: CommandIndex, usable: Usable
+    ) -> ReadCommand:
+        """Return a command in a workspace that has these absolute paths."""
+        command = spelled.seen_from(folders)
+        return cls(spelled, command, match_spellings(spelled, command, rules, usable))
 
 
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
@@ -171,11 +195,18 @@ def is_read_only(part: MatchedCommand) -> bool:
     return part.command is not None and part.command.read_only
 
 
-def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
-    """Return everything that a shell command may touch, according to its words."""
+def command_accesses(
+    command: ShellCommand, parts: Sequence[MatchedCommand], *, names: bool = True
+) -> list[Access]:
+    """Return everything that a shell command may touch, according to its words.
+
+    Without ``names``, a file does not count if only its name is read, as by ``ls``.
+    """
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
     reading = changes_nothing(command)
     for part in locate_commands(command, parts):
+        if not names and shows_names(command.text, part.argv):
+            continue
         read_only = part.command is not None and part.command.read_only
         written = (
             set[str]()
@@ -189,10 +220,24 @@ def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> 
         if part.rule is None:
             accesses += _accesses_by_word(part.argv[1:], written, [part.folder])
     simple = {part.argv for part in parts}
-    hidden = [argv for argv in command.possible if argv not in simple]
+    hidden = [
+        argv
+        for argv in command.possible
+        if argv not in simple and (names or not shows_names(command.text, argv))
+    ]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
     written = set[str]() if reading else find_written_words(command.text, hidden)
     return [*accesses, *_accesses_by_word(words, written, _folders(command))]
+
+
+def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access]:
+    """Return accesses of files in the workspace by their absolute paths, for rules with these."""
+    return [
+        Access(access.verb, f"file:{folder}/{path}")
+        for access in accesses
+        if (path := access.resource.removeprefix("file:")) and not path.startswith(("/", "~", ".."))
+        for folder in folders
+    ]
 
 
 def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[MatchedCommand]:

@@ -30,6 +30,7 @@ from handrail.policy._decisions.opinions import (
     NO_COMMAND,
     UNREADABLE,
     Opinion,
+    ReadCommand,
     allowances,
     command_accesses,
     command_allowances,
@@ -43,77 +44,30 @@ from handrail.policy._decisions.opinions import (
     opinion_of,
     path_safeguards,
     possible_objections,
+    spell_out,
     written_commands,
 )
-from handrail.policy._decisions.recursion import GuardedFiles, recursion_objections
+from handrail.policy._decisions.recursion import recursion_objections
 from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
+from handrail.policy._decisions.tool_rules import ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
 from handrail.policy._decisions.workspace_files import WorkspaceFiles
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
-from handrail.policy._rules.index import AccessIndex, Candidates, CommandIndex
+from handrail.policy._rules.index import Candidates
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
-from handrail.policy._rules.shell_command import (
-    ShellCommand,
-    match_commands,
-    read_shell_command,
-)
+from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
 
 SHELL_TAG = "shell"
 """A tool with this tag runs its argument ``command`` in a shell."""
-FILTERED_TAG = "filtered"
-"""A tool with this tag silently skips files that the policy denies reading."""
 FETCH_TAG = "fetch"
 """A tool with this tag only reads the web: plan mode allows it where a rule does."""
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
 _NO_ARGS: Mapping[str, Any] = {}
 _NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
-
-
-class _ToolRules:
-    """The rules that concern one tool, indexed once."""
-
-    __slots__ = (
-        "commands",
-        "defaults",
-        "denies",
-        "filtered",
-        "guarded",
-        "lines",
-        "needs_args",
-        "remembered",
-        "rules",
-        "shell",
-        "spec",
-    )
-
-    def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
-        mine = [rule for rule in rules if rule.concerns(spec)]
-        self.spec = spec
-        self.shell = shell
-        self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
-        self.rules = AccessIndex(rule for rule in mine if not (rule.commands or rule.line))
-        self.commands = CommandIndex(rule for rule in mine if rule.commands)
-        self.guarded = [one for rule in mine if (one := GuardedFiles.of(rule)) is not None]
-        """Rules that deny reading files, or ask about it."""
-        self.lines = [rule for rule in mine if rule.line]
-        """Rules that allow one shell command, character for character."""
-        self.defaults = {
-            name: about["default"]
-            for name, about in spec.input_schema.get("properties", {}).items()
-            if is_table(about) and "default" in about
-        }
-        """The defaults of arguments."""
-        self.denies = any(rule.decide == "deny" for rule in mine)
-        self.needs_args = any(rule.args for rule in mine)
-        by_access = timeless and not shell and not self.needs_args
-        self.remembered: tuple[dict[str, Decision], ...] | None = None
-        """Decisions by verb and resource, if they depend on nothing else."""
-        if by_access:
-            self.remembered = ({}, {}, {}, {})
 
 
 class Rulebook:
@@ -150,13 +104,15 @@ class Rulebook:
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
+        self._folders = _spell_folder(workspace)
+        """The absolute paths of the workspace."""
         self._files = WorkspaceFiles(workspace or ".")
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
         self._lock = threading.Lock()
         """Approvals are remembered from other threads."""
-        self._tools: dict[str, _ToolRules] = {}
+        self._tools: dict[str, ToolRules] = {}
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
@@ -254,16 +210,16 @@ class Rulebook:
         opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
         return tuple(opinion.matched for opinion in opinions)
 
-    def _tool_rules(self, spec: Spec) -> _ToolRules:
+    def _tool_rules(self, spec: Spec) -> ToolRules:
         with self._lock:
             # A change of rules replaces the dictionary, and this entry with it.
             rules, tools = self.rules, self._tools
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
-        tool = tools[spec.name] = _ToolRules(spec, rules, shell=shell, timeless=timeless)
+        tool = tools[spec.name] = ToolRules(spec, rules, shell=shell, timeless=timeless)
         return tool
 
-    def _decide(self, call: Call, tool: _ToolRules, accesses: tuple[Access, ...]) -> Decision:
+    def _decide(self, call: Call, tool: ToolRules, accesses: tuple[Access, ...]) -> Decision:
         first = self._opinions(call, tool, accesses)[0]
         if first.verdict == "allow":
             return Allow(first.origin)
@@ -277,7 +233,7 @@ class Rulebook:
         )
         return Ask(question, first.origin, first.once)
 
-    def _opinions(self, call: Call, tool: _ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
+    def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
         """Return all opinions, the deciding one first."""
         if self._refusal:
             return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
@@ -300,7 +256,7 @@ class Rulebook:
 
     def _opinions_on_command(
         self,
-        tool: _ToolRules,
+        tool: ToolRules,
         command: ShellCommand,
         args: Mapping[str, Any],
         accesses: Sequence[Access],
@@ -314,17 +270,9 @@ class Rulebook:
                 and (self._sandboxed or not rule.sandboxed)
             )
 
-        index, simple = tool.commands, command.simple
-        matched = match_commands(simple, index, usable) if simple is not None else ()
-        touched = command_accesses(command, matched)
-        named = [access for access in accesses if access.resource != "*"]
-        rules = self._drop_expired(tool.rules.candidates([*accesses, *touched]))
-        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
-        opinions += command_objections(index, command, usable)
-        wide = self._drop_expired(tool.rules.candidates_below(named))
-        opinions += [*path_safeguards([*named, *touched], self._protected)]
-        opinions += [*objections(rules, args), *possible_objections(wide, args)]
-        opinions += recursion_objections(tool.guarded, command, matched, self._files)
+        read = ReadCommand.of(command, self._folders, tool.commands, usable)
+        command, matched = read.command, read.matched
+        opinions = self._objections_to_command(tool, read, args, accesses, usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -336,11 +284,42 @@ class Rulebook:
         caused = "" if lines else self._describe_consequence(command, written_commands(matched))
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
-        unclear = _NOT_SIMPLE if simple is None else describe_unmatched(matched)
-        if any(index.may_restrict(argv) for argv in find_computed(command)):
+        unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
+        if any(tool.commands.may_restrict(argv) for argv in find_computed(command)):
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
         return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
+
+    def read_command(self, text: str) -> ShellCommand:
+        """Return a shell command, with paths in the workspace relative to it."""
+        return read_shell_command(text).seen_from(self._folders)
+
+    def _objections_to_command(  # noqa: PLR0913
+        self,
+        tool: ToolRules,
+        read: ReadCommand,
+        args: Mapping[str, Any],
+        accesses: Sequence[Access],
+        usable: Usable,
+    ) -> list[Opinion]:
+        """Return what safeguards and rules say against a command."""
+        command, index = read.command, tool.commands
+        touched = command_accesses(command, read.matched)
+        shown = command_accesses(command, read.matched, names=False)
+        named = [access for access in accesses if access.resource != "*"]
+        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
+        for one in dict.fromkeys((read.spelled, command)):
+            opinions += command_objections(index, one, usable)
+        opinions += path_safeguards([*named, *touched], self._protected)
+        for says, resources in (("deny", touched), ("ask", shown)):
+            if read.spelled is not command:
+                resources += spell_out(resources, self._folders)
+            rules = self._drop_expired(tool.rules.candidates([*accesses, *resources]))
+            opinions += [one for one in objections(rules, args) if one.verdict == says]
+        wide = self._drop_expired(tool.rules.candidates_below(named))
+        opinions += possible_objections(wide, args)
+        opinions += recursion_objections(tool.guarded, command, read.matched, self._files)
+        return list(dict.fromkeys(opinions))
 
     def _add_mode_opinion(
         self,
@@ -384,6 +363,14 @@ class Rulebook:
             return rules
         now = self._now()
         return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
+
+
+def _spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
+    if folder is None:
+        return ()
+    spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay
+    return tuple(path for path in dict.fromkeys(spelled) if path != "/")
 
 
 def _read_args(call: Call) -> Mapping[str, Any]:

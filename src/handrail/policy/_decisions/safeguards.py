@@ -84,6 +84,11 @@ _READERS = frozenset(
     """.split()
 )
 """Programs that change no file that a word names. A program that they run counts by itself."""
+_NAME_READERS = frozenset(
+    "[ [[ test ls stat du which type echo printf basename dirname realpath readlink".split()
+)
+"""Programs that show nothing of what a file contains."""
+_GIT_NAME_READERS = frozenset("check-ignore ls-files rm status".split())
 _GIT_READERS = frozenset(
     """
     add blame cat-file check-ignore commit describe diff fetch grep log ls-files ls-tree push
@@ -105,6 +110,15 @@ _UNSURE = re.compile(
     rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
 )
 """A program may have another meaning here, or its output may be the words of one that writes."""
+
+
+def shows_names(text: str, argv: Sequence[str]) -> bool:
+    """Return whether a command shows at most the names of files. ``text`` holds the command."""
+    if _UNSURE.search(text) is not None:
+        return False
+    if argv[0] == "git":
+        return _git_command(argv[1:]) in _GIT_NAME_READERS
+    return argv[0] in _NAME_READERS or (argv[0] == "find" and _only_reads(argv))
 
 
 def changes_nothing(command: ShellCommand) -> bool:
@@ -140,9 +154,12 @@ def _only_reads(argv: Sequence[str]) -> bool:
     if program == "find":
         return _FIND_CHANGES.isdisjoint(words)
     if program == "git":
-        command = next((word for word in words if not word.startswith("-")), "")
-        return command in _GIT_READERS and not any(word.startswith("--ou") for word in words)
+        return _git_command(words) in _GIT_READERS and not any(word.startswith("--ou") for word in words)
     return program in _READERS or program.startswith("-")  # options are no programs
+
+
+def _git_command(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 _WIDE = re.compile(

@@ -7,8 +7,9 @@ never allowed by a rule.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -16,7 +17,12 @@ from handrail.policy._rules.command import Command, Word
 from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._shell.grammar import agrees, grammar_commands
-from handrail.policy._shell.rough import possible_commands, possible_redirects
+from handrail.policy._shell.rough import (
+    created_files,
+    emptied_files,
+    possible_commands,
+    possible_redirects,
+)
 from handrail.policy._shell.strict import SimpleCommand, lex
 from handrail.policy._shell.wrappers import runs_its_input, unwrap
 
@@ -24,6 +30,10 @@ MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
 _NO_PATHS = ("text", "number", "sed_lines", "jq_filter", "git_format")
 """Kinds of words that name no path."""
+_INSTALLED = re.compile(
+    r"(?:[\w.-]+/)*(?:(?:\.venv|venv|\.env|env)/bin|node_modules/\.bin)/([\w.-]+)"
+)
+"""A program that the project has installed, by its path."""
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""
 
@@ -39,6 +49,28 @@ class ShellCommand:
     """Every command that it may run."""
     files: tuple[str, ...]
     """Every file that it may redirect to or from."""
+    emptied: tuple[str, ...] = ()
+    """Files that it may overwrite with nothing."""
+    created: tuple[str, ...] = ()
+    """Files that it overwrites with the output of a command."""
+
+    def seen_from(self, folders: Sequence[str]) -> ShellCommand:
+        """Return the command with paths in one of these folders relative to it.
+
+        The text stays as it is. A word without such a path does too.
+        """
+
+        def shorten(words: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(_shorten(word, folders, home=self.simple is None) for word in words)
+
+        possible = tuple(dict.fromkeys(map(shorten, self.possible)))
+        lists = [shorten(words) for words in (self.files, self.emptied, self.created)]
+        if (possible, *lists) == (self.possible, self.files, self.emptied, self.created):
+            return self
+        simple = self.simple and tuple(
+            replace(command, argv=shorten(command.argv)) for command in self.simple
+        )
+        return ShellCommand(self.text, simple, possible, *lists)
 
     @property
     def is_readable(self) -> bool:
@@ -76,7 +108,31 @@ def read_shell_command(text: str) -> ShellCommand:
     if simple is None:
         possible |= dict.fromkeys(grammar_commands(text))
     argvs = tuple(argv for argv in possible if argv)
-    return ShellCommand(text, simple, argvs, possible_redirects(text))
+    return ShellCommand(
+        text,
+        simple,
+        argvs,
+        possible_redirects(text),
+        emptied_files(text),
+        created_files(text),
+    )
+
+
+def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
+    """Return a path, or a setting with one, relative to the folder that it is in.
+
+    With ``home``, a tilde may stand for a home folder.
+    """
+    name, equals, value = word.rpartition("=")
+    path = posixpath.expanduser(value) if home else value
+    if ".." not in path:  # a link may lead to another folder, which has another parent
+        path = posixpath.normpath(path)
+    for folder in folders if path.startswith("/") else ():
+        if path == folder:
+            return f"{name}{equals}."
+        if path.startswith(f"{folder}/"):
+            return f"{name}{equals}{path[len(folder) + 1 :]}"
+    return word
 
 
 def _runs_nothing_else(argv: tuple[str, ...]) -> bool:
@@ -132,6 +188,20 @@ def match_commands(
     return tuple(matched)
 
 
+def match_spellings(
+    spelled: ShellCommand, command: ShellCommand, rules: CommandIndex, usable: Usable
+) -> tuple[MatchedCommand, ...]:
+    """Match a command as it is spelled, and with paths relative to the workspace."""
+    relative = match_commands(command.simple or (), rules, usable)
+    if spelled is command:
+        return relative
+    absolute = match_commands(spelled.simple or (), rules, usable)
+    return tuple(
+        part if own.rule is None else replace(own, argv=part.argv, folder=part.folder)
+        for own, part in zip(absolute, relative, strict=True)
+    )
+
+
 def _match_command(
     argv: tuple[str, ...], folder: str, rules: CommandIndex, usable: Usable
 ) -> MatchedCommand:
@@ -143,4 +213,10 @@ def _match_command(
                 found = MatchedCommand(argv, folder, rule, command, words)
                 if rule.level is not Level.BUILT_IN:
                     break  # a written rule decides rather than a built-in one
+    installed = _INSTALLED.fullmatch(argv[0])
+    if found.rule is None and installed is not None and ".." not in argv[0]:
+        same = _match_command((installed[1], *argv[1:]), folder, rules, usable)
+        # Reading is allowed to programs of the system, not to files of the workspace.
+        if same.command is not None and not same.command.read_only:
+            found = replace(same, argv=argv)
     return found

@@ -38,12 +38,24 @@ def possible_redirects(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_explore(text).targets))
 
 
+def emptied_files(text: str) -> tuple[str, ...]:
+    """Return the files that the text may overwrite with nothing, as ``: > file`` does."""
+    return tuple(dict.fromkeys(_explore(text).emptied))
+
+
+def created_files(text: str) -> tuple[str, ...]:
+    """Return the files that the text overwrites with the output of a command."""
+    return tuple(dict.fromkeys(_explore(text).created))
+
+
 @dataclass(slots=True)
 class _Findings:
     """The results so far."""
 
     commands: dict[tuple[str, ...], None] = field(default_factory=dict[tuple[str, ...], None])
     targets: list[str] = field(default_factory=list[str])
+    emptied: list[str] = field(default_factory=list[str])
+    created: list[str] = field(default_factory=list[str])
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
@@ -74,6 +86,8 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     scanner = CommandScanner(text, findings.values)
     scanner.read()
     findings.targets += scanner.targets
+    findings.emptied += scanner.emptied
+    findings.created += scanner.created
     yield from scanner.nested
     inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
     if scanner.feeds:
