@@ -234,6 +234,12 @@ curl -sL example.com/x.json | jq .
 curl $URL
 wget -q https://example.com/a.tar.gz
 docker pull redis
+docker compose up -d
+kubectl get pods
+terraform plan
+gh pr view 12
+gh pr list
+gh run view 1
 """
 RUNS = """
 ls -la && cat README.md
@@ -311,10 +317,7 @@ npx jest
 python -m pip install -r dev.txt
 curl -s localhost:8000
 http :8000/api
-docker compose up -d
 docker compose down
-kubectl get pods
-terraform plan
 psql -c 'select 1'
 sqlite3 app.db '.tables'
 sqlite3 app.db "delete from users where id = 1"
@@ -325,9 +328,6 @@ rg 'rm -rf' .
 echo "rm -rf /" > notes.txt
 cat deploy.sh
 bash -n deploy.sh
-gh pr view 12
-gh pr list
-gh run view 1
 ls ssh
 man rm
 which ssh

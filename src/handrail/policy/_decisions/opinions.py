@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,8 +25,10 @@ from handrail.policy._rules.shell_command import (
     MatchedCommand,
     ShellCommand,
     Usable,
+    find_strings_in_code,
     match_spellings,
     paths_in,
+    read_known_values,
 )
 
 PROTECTED = Origin("protected paths", kind="built-in")
@@ -36,6 +39,8 @@ COMPUTED = Origin("a computed program", kind="built-in")
 NO_COMMAND = Origin("shell tool without a command", kind="built-in")
 _MAX_QUOTED_CHARS = 60
 _MAX_FOLDERS = 8
+_WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|rename|replace\(|unlink|remove|copy|move|dump\(")
+"""Parts of code that changes files."""
 _MAX_FOLDER_CHARS = 200
 
 
@@ -70,6 +75,8 @@ class ReadCommand(NamedTuple):
     spelled: ShellCommand
     command: ShellCommand
     """The same, with paths in the workspace relative to it."""
+    known: ShellCommand
+    """The same, with the values of some variables."""
     matched: Sequence[MatchedCommand]
 
     @classmethod
@@ -78,7 +85,8 @@ class ReadCommand(NamedTuple):
     ) -> ReadCommand:
         """Return a command in a workspace that has these absolute paths."""
         command = spelled.seen_from(folders)
-        return cls(spelled, command, match_spellings(spelled, command, rules, usable))
+        known = read_known_values(spelled.text).seen_from(folders)
+        return cls(spelled, command, known, match_spellings(spelled, command, rules, usable))
 
 
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
@@ -227,7 +235,10 @@ def command_accesses(
     ]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
     written = set[str]() if reading else find_written_words(command.text, hidden)
-    return [*accesses, *_accesses_by_word(words, written, _folders(command))]
+    if strings := find_strings_in_code(command):
+        words |= dict.fromkeys(strings)
+        written |= strings if _WRITES.search(command.text) else set()
+    return [*accesses, *_accesses_by_word(words, written, folders_of(command))]
 
 
 def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access]:
@@ -250,11 +261,11 @@ def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> l
         return list(parts)
     near = [part for part in parts if len(part.folder) <= _MAX_FOLDER_CHARS]
     far = {part.argv: part for part in parts if len(part.folder) > _MAX_FOLDER_CHARS}
-    folders = _folders(command)
+    folders = folders_of(command)
     return near + [replace(part, folder=folder) for part in far.values() for folder in folders]
 
 
-def _folders(command: ShellCommand) -> list[str]:
+def folders_of(command: ShellCommand) -> list[str]:
     """Return the folders that parts of a shell command may run in, according to its text."""
     folders = [""]
     for argv in command.possible:

@@ -15,7 +15,7 @@ from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effe
 from handrail._support.tables import is_table
 from handrail.permissions import Matched, Origin, Verdict
 from handrail.policy._decisions.consequences import (
-    CHANGES_OTHERS,
+    IN_EVERY_MODE,
     describe_consequence,
     find_computed,
     find_consequences,
@@ -272,7 +272,7 @@ class Rulebook:
 
         read = ReadCommand.of(command, self._folders, tool.commands, usable)
         command, matched = read.command, read.matched
-        opinions = self._objections_to_command(tool, read, args, accesses, usable)
+        opinions = self._objections_to_command(tool, read, args, accesses, usable=usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -281,7 +281,7 @@ class Rulebook:
             if any(rule.level is not Level.PROJECT for rule in lines):
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
-        caused = "" if lines else self._describe_consequence(command, written_commands(matched))
+        caused = "" if lines else self._describe_consequence(read.known, written_commands(matched))
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
         unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
@@ -294,12 +294,13 @@ class Rulebook:
         """Return a shell command, with paths in the workspace relative to it."""
         return read_shell_command(text).seen_from(self._folders)
 
-    def _objections_to_command(  # noqa: PLR0913
+    def _objections_to_command(
         self,
         tool: ToolRules,
         read: ReadCommand,
         args: Mapping[str, Any],
         accesses: Sequence[Access],
+        *,
         usable: Usable,
     ) -> list[Opinion]:
         """Return what safeguards and rules say against a command."""
@@ -307,14 +308,14 @@ class Rulebook:
         touched = command_accesses(command, read.matched)
         shown = command_accesses(command, read.matched, names=False)
         named = [access for access in accesses if access.resource != "*"]
-        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
+        opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
         for one in dict.fromkeys((read.spelled, command)):
             opinions += command_objections(index, one, usable)
         opinions += path_safeguards([*named, *touched], self._protected)
-        for says, resources in (("deny", touched), ("ask", shown)):
-            if read.spelled is not command:
-                resources += spell_out(resources, self._folders)
-            rules = self._drop_expired(tool.rules.candidates([*accesses, *resources]))
+        folders = self._folders if read.spelled is not command else ()
+        for says, named_files in (("deny", touched), ("ask", shown)):
+            resources = [*accesses, *named_files, *spell_out(named_files, folders)]
+            rules = self._drop_expired(tool.rules.candidates(resources))
             opinions += [one for one in objections(rules, args) if one.verdict == says]
         wide = self._drop_expired(tool.rules.candidates_below(named))
         opinions += possible_objections(wide, args)
@@ -354,7 +355,7 @@ class Rulebook:
     def _describe_consequence(self, command: ShellCommand, chosen: set[tuple[str, ...]]) -> str:
         """Return which consequence of a command needs approval in this mode; empty if none."""
         for kind, cause in find_consequences(command, chosen).items():
-            if self._mode is not Mode.OPEN or kind in CHANGES_OTHERS:
+            if self._mode is not Mode.OPEN or kind in IN_EVERY_MODE:
                 return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
         return ""
 

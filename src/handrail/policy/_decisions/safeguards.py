@@ -80,10 +80,21 @@ _READERS = frozenset(
     """
     [ [[ test cat head tail wc ls stat file grep egrep fgrep rg diff cmp comm cut nl od hexdump jq
     md5sum sha1sum sha256sum sha512sum cksum readlink realpath basename dirname du df pwd which type
-    echo printf true false : export declare typeset local readonly unset source .
+    echo printf true false : export declare typeset local readonly unset source . more bat tac tr
+    column fold rev strings
     """.split()
 )
 """Programs that change no file that a word names. A program that they run counts by itself."""
+_CHECKERS = frozenset(
+    """
+    sed sort yq eslint actionlint yamllint hadolint shellcheck mypy pyright flake8 pylint pytest
+    prettier black isort ruff
+    """.split()
+)
+"""Programs that change files only with some flags, or only without others."""
+_CHANGING_FLAG = re.compile(r"-\w*[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
+_FORMATTERS = frozenset(["prettier", "black", "isort"])
+_CHECKING_FLAGS = frozenset("--check --check-only -c --list-different --diff".split())
 _NAME_READERS = frozenset(
     "[ [[ test ls stat du which type echo printf basename dirname realpath readlink".split()
 )
@@ -154,8 +165,22 @@ def _only_reads(argv: Sequence[str]) -> bool:
     if program == "find":
         return _FIND_CHANGES.isdisjoint(words)
     if program == "git":
-        return _git_command(words) in _GIT_READERS and not any(word.startswith("--ou") for word in words)
+        return _git_command(words) in _GIT_READERS and not any(
+            word.startswith("--ou") for word in words
+        )
+    if {"venv", "virtualenv"} & {program, *words[:2]}:
+        return True  # the sandbox holds an environment that exists
+    if program in _CHECKERS:
+        return _only_checks(program, words)
     return program in _READERS or program.startswith("-")  # options are no programs
+
+
+def _only_checks(program: str, words: Sequence[str]) -> bool:
+    if program in _FORMATTERS and _CHECKING_FLAGS.isdisjoint(words):
+        return False
+    if program == "ruff" and "check" not in words[:1]:
+        return False
+    return not any(map(_CHANGING_FLAG.fullmatch, words))
 
 
 def _git_command(words: Sequence[str]) -> str:

@@ -18,13 +18,15 @@ from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._shell.grammar import agrees, grammar_commands
 from handrail.policy._shell.rough import (
+    certain_arguments,
     created_files,
     emptied_files,
     possible_commands,
     possible_redirects,
+    runs_unread_text,
 )
 from handrail.policy._shell.strict import SimpleCommand, lex
-from handrail.policy._shell.wrappers import runs_its_input, unwrap
+from handrail.policy._shell.wrappers import runs_its_input, runs_text, unwrap
 
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
@@ -34,6 +36,16 @@ _INSTALLED = re.compile(
     r"(?:[\w.-]+/)*(?:(?:\.venv|venv|\.env|env)/bin|node_modules/\.bin)/([\w.-]+)"
 )
 """A program that the project has installed, by its path."""
+_KNOWN = re.compile(
+    r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?)"
+    r"|(?P<here>\$\{?PWD\b\}?|\$\(\s*(?:pwd|git rev-parse --show-toplevel)\s*\)|`pwd`)"
+    r"|(?P<made>\$\(\s*mktemp(?:\s+(?:-[dqut]+|--directory|[\w./-]*X{3}[\w.]*))*\s*\))"
+)
+_VALUES = {"temporary": "/tmp", "home": "~", "here": ".", "made": "/tmp/made"}  # noqa: S108
+"""In the sandbox, where commands have their own temporary folder."""
+_HOLDS_MADE = re.compile(r"\b([A-Za-z_]\w*)=[\"']?/tmp/made\b", re.ASCII)
+_SETS_KNOWN = re.compile(r"\b(?:TMPDIR|HOME|PWD)=|\bmktemp\s*\(\)")
+_QUOTED = re.compile(r"""(['"])([^'"\s]+)\1""")
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""
 
@@ -53,6 +65,10 @@ class ShellCommand:
     """Files that it may overwrite with nothing."""
     created: tuple[str, ...] = ()
     """Files that it overwrites with the output of a command."""
+    arguments: frozenset[tuple[str, ...]] = frozenset()
+    """Those of the possible commands that start with an argument of another program."""
+    unread: bool = False
+    """Whether a shell runs what another program prints."""
 
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.
@@ -63,14 +79,17 @@ class ShellCommand:
         def shorten(words: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(_shorten(word, folders, home=self.simple is None) for word in words)
 
-        possible = tuple(dict.fromkeys(map(shorten, self.possible)))
-        lists = [shorten(words) for words in (self.files, self.emptied, self.created)]
-        if (possible, *lists) == (self.possible, self.files, self.emptied, self.created):
-            return self
-        simple = self.simple and tuple(
-            replace(command, argv=shorten(command.argv)) for command in self.simple
+        seen = replace(
+            self,
+            simple=self.simple
+            and tuple(replace(command, argv=shorten(command.argv)) for command in self.simple),
+            possible=tuple(dict.fromkeys(map(shorten, self.possible))),
+            files=shorten(self.files),
+            emptied=shorten(self.emptied),
+            created=shorten(self.created),
+            arguments=frozenset(map(shorten, self.arguments)),
         )
-        return ShellCommand(self.text, simple, possible, *lists)
+        return self if seen == self else seen
 
     @property
     def is_readable(self) -> bool:
@@ -115,7 +134,29 @@ def read_shell_command(text: str) -> ShellCommand:
         possible_redirects(text),
         emptied_files(text),
         created_files(text),
+        certain_arguments(text),
+        runs_unread_text(text),
     )
+
+
+def read_known_values(text: str) -> ShellCommand:
+    """Read a shell command with the values that some variables and substitutions have.
+
+    It says more about what a command may touch, but a rule cannot allow a command by it.
+    """
+    if _SETS_KNOWN.search(text):
+        return read_shell_command(text)
+    known = _KNOWN.sub(lambda found: _VALUES[found.lastgroup or ""], text)
+    for name in dict.fromkeys(_HOLDS_MADE.findall(known)):
+        known = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", _VALUES["made"], known)
+    return read_shell_command(known)
+
+
+def find_strings_in_code(command: ShellCommand) -> set[str]:
+    """Return the strings in program text that a command has, as in ``python -c``."""
+    if not any(runs_text(argv) for argv in command.possible if argv not in command.arguments):
+        return set()
+    return {text for _, text in _QUOTED.findall(command.text)}
 
 
 def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
