@@ -29,6 +29,7 @@ from handrail.policy._decisions.removals import (
     Check,
     find_copied_over,
     find_deleted,
+    find_emptied_by_tee,
     find_named_files,
     find_removed,
     is_kept,
@@ -41,6 +42,7 @@ from handrail.policy._decisions.requests import (
     find_installs,
     find_packages_run,
     find_requests,
+    find_requests_in_code,
     find_service_calls,
     find_synchronized,
 )
@@ -137,7 +139,7 @@ def _commands_in(command: ShellCommand) -> Iterator[Argv]:
             if len(argv) == 1 and "xargs" in programs:
                 yield (*argv, "*")
     if not _INTERPRETERS.isdisjoint(program.rstrip("0123456789.") for program in programs):
-        yield from _quoted_lists(command.text)
+        yield from _quoted_commands(command.text)
     if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
 
@@ -165,12 +167,15 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
                 yield argv
 
 
-def _quoted_lists(text: str) -> Iterator[Argv]:
-    """Yield lists of strings in code, such as the argument of ``subprocess.run``."""
+def _quoted_commands(text: str) -> Iterator[Argv]:
+    """Yield strings and lists of strings in code, such as the argument of ``subprocess.run``."""
     for found in _LIST.finditer(text):
         words = tuple(word for _, word in _STRING.findall(found[0]) if word)
         if words:
             yield words
+    if _RUNS_PROGRAMS.search(text):
+        for _, line in _STRING.findall(text):
+            yield from read_shell_command(line).possible
 
 
 def _kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -199,6 +204,8 @@ def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
         yield "files"
     if language in ("perl", "ruby") and _PERL_LOSS.search(text):
         yield "files"
+    if language in _INTERPRETERS:
+        yield from find_requests_in_code(text)
 
 
 def _rows_for(program: str) -> Iterable[ConsequenceRow]:
@@ -285,7 +292,9 @@ def _checks_out_files(argv: Argv) -> bool:
         return len(rest) > rest.index("--") + 1
     if any(word.startswith("--pathspec-from") for word in rest):
         return True
-    if has_flag(("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track")):
+    if has_flag(
+        ("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track", "--ours", "--theirs")
+    ):
         return False
     operands = [word for word in rest if not word.startswith("-")]
     return len(operands) > 1 or any(_names_files(word) for word in operands)
@@ -313,6 +322,7 @@ _CHECKS: dict[str, Check] = {
     "rm": find_removed,
     "find": find_deleted,
     "cp": find_copied_over,
+    "tee": find_emptied_by_tee,
     "rsync": find_synchronized,
     "npx": find_packages_run,
     "go": find_packages_run,

@@ -41,6 +41,7 @@ _OTHER_FILES = frozenset("! -not -prune -newer -mtime".split())
 """Words of a search that make it find files with other names."""
 _IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
 """Sizes, and the options of ``dd`` except for the file that it writes."""
+_EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
 _NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
 
 
@@ -93,6 +94,13 @@ def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     *copied, target = operands_of(argv) or ("",)
     if "/dev/null" in copied and not is_made(target):
+        yield "files"
+
+
+def find_emptied_by_tee(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``tee`` overwrites files with nothing."""
+    appends = {"-a", "--append"} & set(argv)
+    if _EMPTY_INPUT.search(command.text) and not appends and any(map(is_kept, operands_of(argv))):
         yield "files"
 
 

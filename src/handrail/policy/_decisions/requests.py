@@ -53,6 +53,11 @@ _SQL_CHANGE = re.compile(
     r"\b(?:drop|truncate|delete|update|insert|alter|create|grant|flushall|flushdb|set|del)\b",
     re.IGNORECASE,
 )
+_URL = re.compile(r"https?://[^\s'\"`]+")
+_CODE_SENDS = re.compile(
+    r"\.(?:post|put|patch|delete)\(|urlopen\([^)]*(?:data\s*=|,)|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
+)
+_CODE_FETCHES = re.compile(r"urlopen|urlretrieve|\bfetch\(|(?:requests|httpx|axios|https?)\.\w+\(")
 _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
 _INSTALLS = frozenset(("install", "i", "download"))
 _DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
@@ -70,6 +75,16 @@ def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     about_itself = argv[1:] in (("--version",), ("--help",), ("-V",))
     if not about_itself and not (addresses and all(map(_LOCAL.match, addresses))):
         yield "others" if changes else "hosts"
+
+
+def find_requests_in_code(text: str) -> Iterator[Kind]:
+    """Yield what program text asks of the servers that it names."""
+    addresses = _URL.findall(text)
+    if any(not _LOCAL.match(address) for address in addresses):
+        if _CODE_SENDS.search(text):
+            yield "others"
+        elif _CODE_FETCHES.search(text):
+            yield "hosts"
 
 
 def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:

@@ -255,7 +255,7 @@ class CommandScanner(WordReader):
             frame.fed.append(word)
         elif target and not (sign in {">&", "<&"} and _DUPLICATE.fullmatch(target)):
             self.targets.append(target)
-            frame.blank &= sign not in {"<", "<>"}
+            frame.blank &= sign not in {"<", "<>"} or target in _BLANK
             if sign in {">", ">|", "&>"}:
                 frame.replaced.append(target)
 
