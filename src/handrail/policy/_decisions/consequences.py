@@ -131,17 +131,26 @@ def describe_consequence(kind: Kind) -> str:
 
 def _commands_in(command: ShellCommand) -> Iterator[Argv]:
     """Yield the commands that a text runs, as far as it can be read."""
-    programs = _programs_in(command)
+    programs, aliases = _programs_in(command), _aliases_in(command)
     printed = set(_printed_commands(command))
     for argv in command.possible:
         if argv not in command.arguments and argv not in printed:
             yield argv
             if len(argv) == 1 and "xargs" in programs:
                 yield (*argv, "*")
+            if argv[0] in aliases:
+                yield (*aliases[argv[0]], *argv[1:])
     if not _INTERPRETERS.isdisjoint(program.rstrip("0123456789.") for program in programs):
         yield from _quoted_commands(command.text)
     if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
+
+
+def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
+    named = (
+        word.partition("=") for argv in command.possible if argv[0] == "alias" for word in argv
+    )
+    return {name: value.split() for name, _, value in named if value}
 
 
 def _programs_in(command: ShellCommand) -> set[str]:

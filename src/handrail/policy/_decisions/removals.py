@@ -27,7 +27,8 @@ _MADE_NAMES = frozenset(
 _BUILT_NAMES = frozenset(
     """
     build dist out target coverage tmp .tmp .coverage junit.xml coverage.xml coverage.json
-    .DS_Store tsconfig.tsbuildinfo nohup.out
+    .DS_Store tsconfig.tsbuildinfo nohup.out venv package-lock.json yarn.lock pnpm-lock.yaml
+    bun.lockb poetry.lock uv.lock Pipfile.lock Cargo.lock Gemfile.lock composer.lock go.sum
     """.split()
 )
 """The same at the top of a workspace, or as the last part of a path."""
@@ -37,7 +38,7 @@ _MADE_SUFFIXES = (
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
 
 _REMOVERS = frozenset("find fd xargs rm cd true".split())
-_OTHER_FILES = frozenset("! -not -prune -newer -mtime".split())
+_OTHER_FILES = frozenset("! -not -newer -mtime".split())
 """Words of a search that make it find files with other names."""
 _IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
 """Sizes, and the options of ``dd`` except for the file that it writes."""
@@ -127,6 +128,7 @@ def _finds_made(argv: Argv) -> bool:
     choices = sum(word in ("-o", "-or", ",") for word in words)
     return (
         _OTHER_FILES.isdisjoint(words)
+        and not (choices and "-prune" in words)
         and len(named) > choices
         and all(
             is_made(word) or name in _MADE_NAMES or f".{name}" in _MADE_SUFFIXES

@@ -16,7 +16,7 @@ from handrail.policy._decisions.removals import is_made
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
-FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie".split())
+FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie lynx w3m".split())
 CLOUDS = frozenset(
     """
     aws gcloud gsutil az doctl linode-cli hcloud oci ibmcloud aliyun s3cmd s5cmd mc b2 bq
