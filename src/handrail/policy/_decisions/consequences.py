@@ -320,7 +320,11 @@ def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     if program_name(argv[0]) in _SCRIPT_RUNNERS:
-        scripts = [word for word in words if word not in _BEFORE_SCRIPTS and word[0] not in "-+@"]
+        scripts = [
+            word
+            for word in words
+            if word not in _BEFORE_SCRIPTS and word[:1] not in ("-", "+", "@")
+        ]
         words = () if scripts[:1] and scripts[0] in _NO_SCRIPTS else tuple(scripts[:2])
     if any(map(_TASKS.fullmatch, words)) and not {"-n", "--dry-run", "--just-print"} & set(argv):
         yield "others"

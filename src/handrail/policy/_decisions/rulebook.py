@@ -191,9 +191,7 @@ class Rulebook:
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
         spec, accesses = call.spec, call.accesses
-        tool = self._tools.get(spec.name)
-        if tool is None or tool.spec is not spec:
-            tool = self._tool_rules(spec)
+        tool = self._tool_rules(spec)
         if (known := tool.remembered) is not None and len(accesses) == 1:
             access = accesses[0]
             remembered = known[access.verb]
@@ -211,6 +209,9 @@ class Rulebook:
         return tuple(opinion.matched for opinion in opinions)
 
     def _tool_rules(self, spec: Spec) -> ToolRules:
+        indexed = self._tools.get(spec.name)
+        if indexed is not None and indexed.spec is spec:
+            return indexed
         with self._lock:
             # A change of rules replaces the dictionary, and this entry with it.
             rules, tools = self.rules, self._tools

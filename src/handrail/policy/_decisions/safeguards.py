@@ -157,7 +157,18 @@ def find_written_words(
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"
+        if not (word.strip("./") == "venv" and _makes_environment(argv))
     }
+
+
+def _makes_environment(argv: Sequence[str]) -> bool:
+    """Return whether a command makes a Python environment. The sandbox holds one that exists."""
+    program, words = program_name(argv[0]).rstrip("0123456789."), tuple(argv[1:3])
+    return (
+        program == "virtualenv"
+        or (program == "uv" and words[:1] == ("venv",))
+        or (program == "python" and words in (("-m", "venv"), ("-m", "virtualenv")))
+    )
 
 
 def _only_reads(argv: Sequence[str]) -> bool:
@@ -168,8 +179,6 @@ def _only_reads(argv: Sequence[str]) -> bool:
         return _git_command(words) in _GIT_READERS and not any(
             word.startswith("--ou") for word in words
         )
-    if {"venv", "virtualenv"} & {program, *words[:2]}:
-        return True  # the sandbox holds an environment that exists
     if program in _CHECKERS:
         return _only_checks(program, words)
     return program in _READERS or program.startswith("-")  # options are no programs

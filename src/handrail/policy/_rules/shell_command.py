@@ -37,7 +37,7 @@ _INSTALLED = re.compile(
 )
 """A program that the project has installed, by its path."""
 _KNOWN = re.compile(
-    r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?)"
+    r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?(?=/[\w.]))"
     r"|(?P<here>\$\{?PWD\b\}?|\$\(\s*(?:pwd|git rev-parse --show-toplevel)\s*\)|`pwd`)"
     r"|(?P<made>\$\(\s*mktemp(?:\s+(?:-[dqut]+|--directory|[\w./-]*X{3}[\w.]*))*\s*\))"
 )
