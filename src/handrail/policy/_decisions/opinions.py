@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from handrail.policy._decisions.safeguards import (
     find_overwritten_disk,
     find_protection,
     find_written_words,
-    shows_names,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
@@ -204,16 +204,18 @@ def is_read_only(part: MatchedCommand) -> bool:
 
 
 def command_accesses(
-    command: ShellCommand, parts: Sequence[MatchedCommand], *, names: bool = True
+    command: ShellCommand,
+    parts: Sequence[MatchedCommand],
+    without: AbstractSet[tuple[str, ...]] = frozenset(),
 ) -> list[Access]:
     """Return everything that a shell command may touch, according to its words.
 
-    Without ``names``, a file does not count if only its name is read, as by ``ls``.
+    The words of the commands in ``without`` do not count.
     """
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
     reading = changes_nothing(command)
     for part in locate_commands(command, parts):
-        if not names and shows_names(command.text, part.argv):
+        if part.argv in without:
             continue
         read_only = part.command is not None and part.command.read_only
         written = (
@@ -228,11 +230,8 @@ def command_accesses(
         if part.rule is None:
             accesses += _accesses_by_word(part.argv[1:], written, [part.folder])
     simple = {part.argv for part in parts}
-    hidden = [
-        argv
-        for argv in command.possible
-        if argv not in simple and (names or not shows_names(command.text, argv))
-    ]
+    simple |= without
+    hidden = [argv for argv in command.possible if argv not in simple]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
     written = set[str]() if reading else find_written_words(command.text, hidden)
     if strings := find_strings_in_code(command):

@@ -48,7 +48,11 @@ from handrail.policy._decisions.opinions import (
     written_commands,
 )
 from handrail.policy._decisions.recursion import recursion_objections
-from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
+from handrail.policy._decisions.safeguards import (
+    find_name_readers,
+    find_named_by_git,
+    normalize_paths,
+)
 from handrail.policy._decisions.tool_rules import ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
@@ -307,17 +311,19 @@ class Rulebook:
         """Return what safeguards and rules say against a command."""
         command, index = read.command, tool.commands
         touched = command_accesses(command, read.matched)
-        shown = command_accesses(command, read.matched, names=False)
+        names = find_name_readers(command)
+        shown = command_accesses(command, read.matched, names) if names else touched
         named = [access for access in accesses if access.resource != "*"]
         opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
         for one in dict.fromkeys((read.spelled, command)):
             opinions += command_objections(index, one, usable)
         opinions += path_safeguards([*named, *touched], self._protected)
         folders = self._folders if read.spelled is not command else ()
-        for says, named_files in (("deny", touched), ("ask", shown)):
+        kinds = {"deny": touched, "ask": shown} if names else {"denyask": touched}
+        for says, named_files in kinds.items():
             resources = [*accesses, *named_files, *spell_out(named_files, folders)]
             rules = self._drop_expired(tool.rules.candidates(resources))
-            opinions += [one for one in objections(rules, args) if one.verdict == says]
+            opinions += [one for one in objections(rules, args) if one.verdict in says]
         wide = self._drop_expired(tool.rules.candidates_below(named))
         opinions += possible_objections(wide, args)
         opinions += recursion_objections(tool.guarded, command, read.matched, self._files)

@@ -123,10 +123,13 @@ _UNSURE = re.compile(
 """A program may have another meaning here, or its output may be the words of one that writes."""
 
 
-def shows_names(text: str, argv: Sequence[str]) -> bool:
-    """Return whether a command shows at most the names of files. ``text`` holds the command."""
-    if _UNSURE.search(text) is not None:
-        return False
+def find_name_readers(command: ShellCommand) -> frozenset[tuple[str, ...]]:
+    """Return the commands in a shell command that show at most the names of files."""
+    named = frozenset(argv for argv in command.possible if _shows_names(argv))
+    return named if named and _UNSURE.search(command.text) is None else frozenset()
+
+
+def _shows_names(argv: Sequence[str]) -> bool:
     if argv[0] == "git":
         return _git_command(argv[1:]) in _GIT_NAME_READERS
     return argv[0] in _NAME_READERS or (argv[0] == "find" and _only_reads(argv))

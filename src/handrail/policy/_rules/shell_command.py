@@ -75,6 +75,8 @@ class ShellCommand:
 
         The text stays as it is. A word without such a path does too.
         """
+        if not folders:
+            return self
 
         def shorten(words: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(_shorten(word, folders, home=self.simple is None) for word in words)
