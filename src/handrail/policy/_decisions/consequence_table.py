@@ -86,13 +86,17 @@ def _read_row(kind: Kind, line: str) -> Iterator[ConsequenceRow]:
 
 def is_meant(argv: Argv, row: ConsequenceRow) -> bool:
     """Return whether a command is one that a row is about."""
-    about_itself = len(argv) == 2 and argv[1] in _ABOUT_ITSELF  # noqa: PLR2004
     return (
         matches(argv, row.words)
         and (not row.flags or has_flag(argv, row.flags))
         and not (row.harmless and _is_harmless(argv, row.harmless))
-        and not (about_itself or (argv[:-1] == row.words and argv[-1] == "--help"))
+        and not (is_about_itself(argv) or (argv[:-1] == row.words and argv[-1] == "--help"))
     )
+
+
+def is_about_itself(argv: Argv) -> bool:
+    """Return whether a program only prints its version or its help."""
+    return len(argv) == 2 and argv[1] in _ABOUT_ITSELF  # noqa: PLR2004
 
 
 def _is_harmless(argv: Argv, harmless: Iterable[str]) -> bool:

@@ -37,6 +37,7 @@ from handrail.policy._decisions.removals import (
 from handrail.policy._decisions.requests import (
     CLOUDS,
     FETCHERS,
+    PROBES,
     find_connections,
     find_database_hosts,
     find_installs,
@@ -341,7 +342,7 @@ _CHECKS: dict[str, Check] = {
     "go": find_packages_run,
     "deno": find_packages_run,
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
-    **dict.fromkeys("nc ncat netcat socat telnet ping dig nslookup host".split(), find_connections),
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
     **dict.fromkeys(FETCHERS, find_requests),
     **dict.fromkeys(CLOUDS, find_service_calls),
     **dict.fromkeys((*_SQL_CLIENTS, "redis-cli", "pg_dump", "mysqldump"), find_database_hosts),

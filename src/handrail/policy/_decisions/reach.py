@@ -107,7 +107,9 @@ def _restrict(reach: Reach, words: Sequence[str], valued: frozenset[str]) -> Rea
     globs = [value for flag, value in flags if flag in _NAME_FLAGS]
     types = [value for flag, value in flags if flag in ("-t", "--type")]
     names = [glob.rpartition("/")[2] for glob in globs if not glob.startswith("!")]
-    names += [f"*.{end}" for kind in types for end in _TYPES.get(kind, "*").split()]
+    names += [f"*.{end}" for kind in types for end in _TYPES.get(kind, "").split()]
+    if not _TYPES.keys() >= set(types):
+        names = []
     folders = [_literal_folder(path) for path in (operands if has_pattern else operands[1:])]
     return reach._replace(paths=tuple(folders), names=tuple(names))
 

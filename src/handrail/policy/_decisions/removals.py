@@ -115,7 +115,7 @@ def _finds_only_made(command: ShellCommand) -> bool:
     commands = [argv for argv in command.possible if argv not in command.arguments]
     searches = [argv for argv in commands if program_name(argv[0]) in ("find", "fd")]
     words = " ".join(word for argv in commands for word in argv[1:])
-    names = {program_name(argv[0]) for argv in commands if argv[:1] + argv[2:] != ("for", "in")}
+    names = {program_name(argv[0]) for argv in commands}
     others = {name for name in names if name not in words}  # an argument is no program
     return bool(searches) and others <= _REMOVERS and all(map(_finds_made, searches))
 

@@ -9,6 +9,7 @@ from handrail.policy._decisions.consequence_table import (
     Argv,
     Kind,
     has_flag,
+    is_about_itself,
     operands_of,
     values_of,
 )
@@ -62,6 +63,7 @@ _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
 _INSTALLS = frozenset(("install", "i", "download"))
 _DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _OTHER_SOURCES = ("--index-url", "--extra-index-url", "--registry", "--find-links", "--index")
+PROBES = frozenset("ping dig nslookup host traceroute whois".split())
 _DELETING = ("--delete", "--remove-source-files")
 
 
@@ -72,8 +74,7 @@ def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
     changes = sends or any(map(_METHOD.fullmatch, methods))
     addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
-    about_itself = argv[1:] in (("--version",), ("--help",), ("-V",))
-    if not about_itself and not (addresses and all(map(_LOCAL.match, addresses))):
+    if not is_about_itself(argv) and not (addresses and all(map(_LOCAL.match, addresses))):
         yield "others" if changes else "hosts"
 
 
@@ -92,10 +93,7 @@ def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     names = [word for word in operands_of(argv) if not word.isdecimal()]
     if not names or not all(map(_LOCAL.match, names)):
-        yield "hosts" if program_name(argv[0]) in _PROBES else "others"
-
-
-_PROBES = frozenset("ping dig nslookup host traceroute whois".split())
+        yield "hosts" if program_name(argv[0]) in PROBES else "others"
 
 
 def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -111,10 +109,8 @@ def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     words = operands_of(argv)[:4]
     reads = any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
-    if words not in ([], ["help"], ["version"]) or len(argv) == 1:
+    if not is_about_itself(argv):
         yield "hosts" if reads else "others"
-    elif not {"--version", "--help", "-V"} & set(argv):
-        yield "others"
 
 
 def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:

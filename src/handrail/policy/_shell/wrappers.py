@@ -239,9 +239,9 @@ def _mark_arguments(
     """Mark what follows the first word that is certainly the program of a wrapper.
 
     ``before`` other words come before the program. With ``scripts``, ``run`` is followed by the
-    name of a script instead.
+    name of a script instead, and ``--`` by its arguments.
     """
-    at = 0 if scripts and argv[:1] == ("run",) else _find_program(argv) + before
+    at = 0 if scripts and argv[:1] in (("run",), ("--",)) else _find_program(argv) + before
     inner.arguments += [command for command in inner.commands if 0 < len(command) < len(argv) - at]
 
 
