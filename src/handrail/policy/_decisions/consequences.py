@@ -100,7 +100,7 @@ _SENDING_SCRIPT = re.compile(r"(?:deploy|publish|release)(?:[_-][\w-]+)?(?:\.\w+
 """Names of programs that do."""
 _BEFORE_SCRIPTS = frozenset("run run-script workspace".split())
 _NO_SCRIPTS = frozenset("test t build check start exec x install i add why info view ls".split())
-"""Commands of package managers whose further words are no scripts."""
+"""Commands of package managers that are not followed by the name of a script."""
 
 
 def find_consequences(
@@ -337,6 +337,7 @@ _CHECKS: dict[str, Check] = {
     "find": find_deleted,
     "cp": find_copied_over,
     "tee": find_emptied_by_tee,
+    "just": _find_tasks,
     "rsync": find_synchronized,
     "npx": find_packages_run,
     "go": find_packages_run,
@@ -348,6 +349,6 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys((*_SQL_CLIENTS, "redis-cli", "pg_dump", "mysqldump"), find_database_hosts),
     **dict.fromkeys("pip pip3 npm python python3 uv yarn pnpm bun".split(), find_installs),
     **dict.fromkeys(
-        "make gmake rake task just mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks
+        "make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks
     ),
 }

@@ -210,7 +210,7 @@ def command_accesses(
 ) -> list[Access]:
     """Return everything that a shell command may touch, according to its words.
 
-    The words of the commands in ``without`` do not count.
+    The words of the commands in ``without`` are left out.
     """
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
     reading = changes_nothing(command)

@@ -1,4 +1,4 @@
-"""What a command deletes or empties, and whether tools would make it again."""
+"""Finds files that a command deletes or empties and that no tool would make again."""
 
 from __future__ import annotations
 

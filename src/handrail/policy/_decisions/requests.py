@@ -1,4 +1,4 @@
-"""What a command asks of other machines: whether it fetches something, or changes something."""
+"""Finds requests to other machines: those that fetch something, and those that change something."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ShellCommand:
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.
 
-        The text stays as it is. A word without such a path does too.
+        Its text, and words without such a path, stay unchanged.
         """
         if not folders:
             return self
@@ -164,7 +164,7 @@ def find_strings_in_code(command: ShellCommand) -> set[str]:
 def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
     """Return a path, or a setting with one, relative to the folder that it is in.
 
-    With ``home``, a tilde may stand for a home folder.
+    With ``home``, a tilde may be a home folder.
     """
     name, equals, value = word.rpartition("=")
     path = posixpath.expanduser(value) if home else value
