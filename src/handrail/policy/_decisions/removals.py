@@ -42,6 +42,10 @@ _OTHER_FILES = frozenset("! -not -newer -mtime".split())
 """Words of a search that make it find files with other names."""
 _IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
 """Sizes, and the options of ``dd`` except for the file that it writes."""
+_RM = re.compile(r"(?<!-)\brm\b")
+"""The program, and not the end of a flag such as ``--rm``."""
+_EMPTY_FILES = frozenset(["__init__.py", "py.typed", ".gitkeep", ".keep"])
+"""Files that usually are empty."""
 _EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
 _NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
 
@@ -52,8 +56,8 @@ def is_made(path: str) -> bool:
         return False
     if path.startswith(_TEMPORARY):
         return ".." not in path
-    parts = posixpath.normpath(path.rstrip("*")).strip("/").split("/")
-    if ".." in parts or path.startswith(("/", "~")) or parts == ["."]:
+    parts = posixpath.normpath(path.rstrip("*")).split("/")
+    if ".." in parts or path.startswith("~") or parts == ["."]:
         return False
     if not _MADE_NAMES.isdisjoint(parts) or not _BUILT_NAMES.isdisjoint((parts[0], parts[-1])):
         return True
@@ -63,7 +67,7 @@ def is_made(path: str) -> bool:
 def is_kept(path: str) -> bool:
     """Return whether emptying a file loses something. That of a log may, unless it is temporary."""
     is_log = path.endswith(".log") and not path.startswith(_TEMPORARY)
-    return is_log or not is_made(path)
+    return is_log or not (is_made(path) or posixpath.basename(path) in _EMPTY_FILES)
 
 
 def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -72,7 +76,7 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     if operands:
         if not all(is_made(path) or _is_created(path, command) for path in operands):
             yield "files"
-    elif not _finds_only_made(command):
+    elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
 
 

@@ -45,7 +45,8 @@ _SENDING = frozenset(
 _METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
 _HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
 _LOCAL = re.compile(
-    r"(?:[\w+]+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|[\w-]+\.localhost)?(?::\d+)?(?:/|$)"
+    r"(?:[\w+]+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|[\w-]+\.localhost"
+    r"|host\.docker\.internal)?(?::[^/@\s]*)?(?:/|$)"
 )
 _ADDRESS = re.compile(
     r"^(?:[\w+]+://|[^/\s]+@|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
