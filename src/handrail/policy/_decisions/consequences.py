@@ -9,76 +9,51 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TypeAlias
 
 from handrail.policy._decisions.consequence_table import (
+    COMPUTED,
     REASONS,
+    Argv,
     ConsequenceRow,
     Kind,
     git_settings,
+    has_flag,
+    is_meant,
+    operands_of,
     rows,
+)
+from handrail.policy._decisions.removals import (
+    Check,
+    find_copied_over,
+    find_deleted,
+    find_emptied_by_tee,
+    find_named_files,
+    find_removed,
+    is_kept,
+)
+from handrail.policy._decisions.requests import (
+    CLOUDS,
+    FETCHERS,
+    PROBES,
+    find_connections,
+    find_database_hosts,
+    find_installs,
+    find_packages_run,
+    find_requests,
+    find_requests_in_code,
+    find_service_calls,
+    find_synchronized,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
 from handrail.policy._shell.wrappers import SHELLS, matches, program_name
 
-_Argv: TypeAlias = tuple[str, ...]
-_Argvs: TypeAlias = Sequence[_Argv]
-
-CHANGES_OTHERS: frozenset[Kind] = frozenset(["others"])
+IN_EVERY_MODE: frozenset[Kind] = frozenset(["others", "settings", "unread"])
 """Consequences that need approval in every mode."""
-_CLUSTER = re.compile(r"-[A-Za-z0-9]+")
-_DRY_CLUSTER = re.compile(r"-[dfqxX]*n[dfqxX]*")
-_KNOWN_VARIABLES = re.compile(r"\$\{?(TMPDIR|PWD)\b\}?")
-_COMPUTED = re.compile(r"[$`]")
-_MIN_ABBREVIATION = 4
-"""Characters of the shortest abbreviation of a long flag, with its dashes."""
-
-_MADE_NAMES = frozenset(
-    """
-    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs
-    htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .cache .gradle .svelte-kit .angular
-    .terraform .ipynb_checkpoints cmake-build-debug cmake-build-release _build .vite .expo
-    storybook-static test-results playwright-report
-    """.split()
-)
-"""Names of folders that builds, tests and tools make again, wherever they are."""
-_BUILT_NAMES = frozenset(
-    """
-    build dist out target coverage tmp .tmp .coverage junit.xml coverage.xml coverage.json
-    .DS_Store tsconfig.tsbuildinfo nohup.out
-    """.split()
-)
-"""The same at the top of a workspace, or as the last part of a path."""
-_MADE_SUFFIXES = (
-    ".pyc .pyo .o .obj .class .log .tmp .swp .swo .egg-info .dist-info .tsbuildinfo .pid .gcda"
-).split()
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
-
-_REMOVERS = frozenset("find fd xargs rm".split())
-_OTHER_FILES = frozenset("! -not -o -or -prune , ( \\( -newer -mtime".split())
-"""Words of a search that make it find files with other names."""
-_FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie".split())
 _INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
-_SENDING = frozenset(
-    """
-    -d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string
-    -T --upload-file --post-data --post-file --body-data --body-file
-    """.split()
-)
-_INSTALLS = frozenset(("install", "i", "download"))
-_DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
-_METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
-_HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
-_LOCAL = re.compile(
-    r"(?:\w+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\]|[\w-]+\.localhost)?(?::\d+)?(?:/|$)"
-)
-_ADDRESS = re.compile(
-    r"^(?:\w+://|[^/\s]+@|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
-)
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
 )
@@ -88,9 +63,28 @@ _SQL_LOSS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE_LOSS = re.compile(
-    r"\b(?:rmtree|os\.remove|os\.unlink|os\.rmdir|removedirs|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
-    r"|fs\.(?:promises\.)?(?:rm|unlink)|FileUtils\.rm\w*|File\.delete|unlink|rimraf)\s*[(\s]"
+    r"\b(?:rmtree|os\.remove|os\.rmdir|removedirs|truncate|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
+    r"|truncateSync|fs\.(?:promises\.)?(?:rm|unlink|truncate)|FileUtils\.rm\w*|(?:File|Dir)\.(?:delete|unlink)"
+    r"|unlink|rimraf)\s*\((?!\s*['\"]/tmp/)"
 )
+_PERL_LOSS = re.compile(r"\b(?:unlink|rmtree|remove_tree|FileUtils\.rm\w*|File\.delete)\b")
+"""The same in languages that need no brackets for a call."""
+_RUNS_PROGRAMS = re.compile(
+    r"system|popen|subprocess|exec|spawn|pty|child_process|Popen|run\(|call\(|shell|sh\(|`|%x|qx|eval|getline|\|"
+)
+"""Parts of code that can run a string as a command."""
+_AWKS = frozenset("awk gawk mawk nawk".split())
+_CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
+_DECODES = re.compile(
+    r"\bbase64\s+(?:-\S+\s+)*(?:-\w*[dD]|--d)|\bxxd\s+(?:-\S+\s+)*-\w*r|\buudecode\b"
+    r"|\bopenssl\s+(?:enc|base64)\b[^|;&\n]*\s-d\b"
+)
+_SOURCES = re.compile(
+    r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?"
+    r"|YARN_NPM_REGISTRY_SERVER|CARGO_REGISTRIES_\w+)=",
+    re.IGNORECASE,
+)
+"""Variables that decide where packages come from."""
 _LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
@@ -98,49 +92,38 @@ _USUAL_PATHS = frozenset(
     "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
 )
 """Names that are files or folders rather than branches."""
-_TASKS = re.compile(r"(?:deploy|publish|release|upload)(?::.*)?|publish[A-Z]\w*")
+_TASKS = re.compile(
+    r"(?!test|check|lint|build)(?:\w+[:_-])*(?:deploy|publish)(?:[:_-]\S*)?|(?:release|upload)(?::\S*)?"
+    r"|publish[A-Z]\w*"
+)
 """Names of tasks that send something to others."""
-_REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
+_SENDING_SCRIPT = re.compile(r"(?:deploy|publish|release)(?:[_-][\w-]+)?(?:\.\w+)?")
+"""Names of programs that do."""
+_BEFORE_SCRIPTS = frozenset("run run-script workspace".split())
+_NO_SCRIPTS = frozenset("test t build check start exec x install i add why info view ls".split())
+"""Commands of package managers that are not followed by the name of a script."""
 
 
 def find_consequences(
-    command: ShellCommand, chosen: AbstractSet[_Argv] = frozenset()
+    command: ShellCommand, chosen: AbstractSet[Argv] = frozenset()
 ) -> dict[Kind, str]:
     """Return what a shell command can cause, each with the command that may cause it.
 
     ``chosen`` are commands that a written rule allows: their consequences were accepted.
     """
     found: dict[Kind, str] = {}
-    if _KNOWN_VARIABLES.search(command.text):
-        command = read_shell_command(_KNOWN_VARIABLES.sub(_replace_variable, command.text))
-    possible = [*command.possible, *_quoted_lists(command.text)]
-    if r"\n" in command.text:  # as `printf` prints it
-        possible += read_shell_command(command.text.replace(r"\n", "\n")).possible
-    for argv in possible:
-        if argv in chosen:
-            continue
-        for kind in _kinds_of(argv, command.possible, command.text):
-            found.setdefault(kind, " ".join(argv))
+    for argv in _commands_in(command):
+        if argv not in chosen:
+            for kind in _kinds_of(argv, command):
+                found.setdefault(kind, " ".join(argv))
     for kind in _kinds_of_text(command):
         found.setdefault(kind, command.text)
     return found
 
 
-def find_computed(command: ShellCommand) -> list[_Argv]:
+def find_computed(command: ShellCommand) -> list[Argv]:
     """Return the commands whose program is computed, such as ``$x push``."""
-    return [argv for argv in command.possible if _COMPUTED.search(argv[0])]
-
-
-def _replace_variable(variable: re.Match[str]) -> str:
-    return "/tmp" if variable[1] == "TMPDIR" else "."  # noqa: S108  the sandbox has its own
-
-
-def _quoted_lists(text: str) -> Iterator[_Argv]:
-    """Yield lists of strings in code, such as the argument of ``subprocess.run``."""
-    for found in _LIST.finditer(text):
-        words = tuple(word for _, word in _STRING.findall(found[0]) if word)
-        if words:
-            yield words
+    return [argv for argv in command.possible if COMPUTED.search(argv[0])]
 
 
 def describe_consequence(kind: Kind) -> str:
@@ -148,43 +131,132 @@ def describe_consequence(kind: Kind) -> str:
     return REASONS[kind]
 
 
-def _kinds_of(argv: _Argv, beside: _Argvs, text: str) -> Iterator[Kind]:
+def _commands_in(command: ShellCommand) -> Iterator[Argv]:
+    """Yield the commands that a text runs, as far as it can be read."""
+    programs, aliases = _programs_in(command), _aliases_in(command)
+    printed = set(_printed_commands(command))
+    for argv in command.possible:
+        if argv not in command.arguments and argv not in printed:
+            yield argv
+            if len(argv) == 1 and "xargs" in programs:
+                yield (*argv, "*")
+            if argv[0] in aliases:
+                yield (*aliases[argv[0]], *argv[1:])
+    if not _INTERPRETERS.isdisjoint(program.rstrip("0123456789.") for program in programs):
+        yield from _quoted_commands(command.text)
+    if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
+        yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
+
+
+def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
+    named = (
+        word.partition("=") for argv in command.possible if argv[0] == "alias" for word in argv
+    )
+    return {name: value.split() for name, _, value in named if value}
+
+
+def _programs_in(command: ShellCommand) -> set[str]:
+    return {program_name(argv[0]) for argv in command.possible if argv not in command.arguments}
+
+
+def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
+    """Yield commands that are only strings in code that runs no program."""
+    code = [
+        word
+        for argv in command.possible
+        for flag, word in pairwise(argv)
+        if _is_code(program_name(argv[0]), flag) and not _RUNS_PROGRAMS.search(word)
+    ]
+    rest = command.text
+    for word in code:
+        rest = rest.replace(word, "0")
+    if rest != command.text:
+        others = read_shell_command(rest).possible
+        for argv in command.possible:
+            if argv not in others and not set(argv).intersection(code):
+                yield argv
+
+
+def _is_code(program: str, flag: str) -> bool:
+    """Return whether a program takes the word after a flag, or any word, for program text."""
+    in_language = program.rstrip("0123456789.") in _INTERPRETERS
+    return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
+
+
+def _quoted_commands(text: str) -> Iterator[Argv]:
+    """Yield strings and lists of strings in code, such as the argument of ``subprocess.run``."""
+    for found in _LIST.finditer(text):
+        words = tuple(word for _, word in _STRING.findall(found[0]) if word)
+        if words:
+            yield words
+    if _RUNS_PROGRAMS.search(text):
+        for _, line in _STRING.findall(text):
+            yield from read_shell_command(line).possible
+
+
+def _kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     program = program_name(argv[0])
     is_git = program == "git"  # a computed word may be any of its subcommands
-    words = ["*" if is_git and _COMPUTED.search(word) else word for word in argv[1:]]
+    words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
     for row in _rows_for(program):
-        if _is_meant((row.words[0], *words), row):
+        if is_meant((row.words[0], *words), row):
             yield row.kind
-    special = _SPECIAL.get(program)
-    if special is not None:
-        yield from special(argv, beside)
+    check = _CHECKS.get(program)
+    if check is not None:
+        yield from check(argv, command)
     if program in _SCRIPT_RUNNERS:
-        yield from _task(argv, beside)
+        yield from _find_tasks(argv, command)
     if "-m" in argv[1:-1]:  # as in `python -m twine`
-        yield from _kinds_of(argv[argv.index("-m") + 1 :], beside, text)
+        yield from _kinds_of(argv[argv.index("-m") + 1 :], command)
+    yield from _kinds_of_code(program, command.text)
+
+
+def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
+    """Yield what the text of a program loses: in SQL, or in the language of an interpreter."""
+    language = program.rstrip("0123456789.")
     if program in _SQL_CLIENTS and _SQL_LOSS.search(text):
         yield "data"
-    if program.rstrip("0123456789.") in _INTERPRETERS and _CODE_LOSS.search(text):
+    if language in _INTERPRETERS and _CODE_LOSS.search(text):
         yield "files"
+    if language in ("perl", "ruby") and _PERL_LOSS.search(text):
+        yield "files"
+    if language in _INTERPRETERS:
+        yield from find_requests_in_code(text)
 
 
 def _rows_for(program: str) -> Iterable[ConsequenceRow]:
     """Return the rows of a program. A computed one may be any that has a further word."""
-    if not _COMPUTED.search(program):
+    if not COMPUTED.search(program):
         return rows().get(program, ())
     return (row for named in rows().values() for row in named if len(row.words) > 1)
 
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
-    """Yield the consequences of redirections, and of a download that a shell runs."""
-    programs = {program_name(argv[0]) for argv in command.possible}
-    if programs & _FETCHERS and any(_runs_input(argv) for argv in command.possible):
+    """Yield the consequences of redirections, of downloads and of text that a shell runs."""
+    programs = _programs_in(command)
+    if programs & FETCHERS and any(_runs_input(argv) for argv in command.possible):
         yield "others"
-    if programs <= {":", "true"} and any(not _is_made(path) for path in command.files):
-        yield "files"  # `: > file` and `> file` empty it
+    if command.unread or (
+        _DECODES.search(command.text) and programs & (SHELLS | {"eval", "source", "."})
+    ):
+        yield "unread"
+    if any(map(is_kept, command.emptied)):
+        yield "files"
+    if any(map(_is_sending_script, programs)) and not _only_checks_syntax(command):
+        yield "others"
+    if _SOURCES.search(command.text):
+        yield "credentials"
 
 
-def _runs_input(argv: _Argv) -> bool:
+def _is_sending_script(program: str) -> bool:
+    return _SENDING_SCRIPT.fullmatch(program) is not None
+
+
+def _only_checks_syntax(command: ShellCommand) -> bool:
+    return any(program_name(argv[0]) in SHELLS and "-n" in argv for argv in command.possible)
+
+
+def _runs_input(argv: Argv) -> bool:
     """Return whether a shell or an interpreter runs what it reads, or what a download printed."""
     program = program_name(argv[0]).rstrip("0123456789.")
     if program not in SHELLS and program not in _INTERPRETERS:
@@ -193,124 +265,52 @@ def _runs_input(argv: _Argv) -> bool:
     return not operands or operands[0] == "-" or "curl" in operands[0] or "wget" in operands[0]
 
 
-def _is_meant(argv: _Argv, row: ConsequenceRow) -> bool:
-    return (
-        matches(argv, row.words)
-        and (not row.flags or _has_flag(argv, row.flags))
-        and not (row.harmless and _is_harmless(argv, row.harmless))
-    )
-
-
-def _is_harmless(argv: _Argv, harmless: Iterable[str]) -> bool:
-    """Return whether a word makes a command harmless: exactly, or in a cluster without values."""
-    dry = "-n" in harmless and any(map(_DRY_CLUSTER.fullmatch, argv[1:]))
-    return dry or not set(harmless).isdisjoint(argv[1:])
-
-
-def _has_flag(argv: _Argv, flags: Iterable[str]) -> bool:
-    """Return whether a command has one of these flags: alone, in a cluster, or abbreviated."""
-    return any(_may_be_flag(word, flag) for word in argv[1:] for flag in flags)
-
-
-def _may_be_flag(word: str, flag: str) -> bool:
-    name = word.partition("=")[0]
-    if name == flag:
-        return True
-    if flag.startswith("--"):
-        return len(name) >= _MIN_ABBREVIATION and flag.startswith(name) and name.startswith("--")
-    is_short = flag.startswith("-") and len(flag) == 2  # noqa: PLR2004
-    return is_short and _CLUSTER.fullmatch(word) is not None and flag[1] in word
-
-
-def _operands(argv: _Argv) -> list[str]:
-    words = list(argv[1:])
-    if "--" in words:
-        at = words.index("--")
-        return [word for word in words[:at] if not word.startswith("-")] + words[at + 1 :]
-    return [word for word in words if not word.startswith("-")]
-
-
-def _is_made(path: str) -> bool:
-    """Return whether a path names something temporary, or something that tools make again."""
-    if _COMPUTED.search(path):
-        return False
-    if path.startswith(_TEMPORARY):
-        return ".." not in path
-    parts = posixpath.normpath(path.rstrip("*")).strip("/").split("/")
-    if ".." in parts or path.startswith(("/", "~")) or parts == ["."]:
-        return False
-    if not _MADE_NAMES.isdisjoint(parts) or not _BUILT_NAMES.isdisjoint((parts[0], parts[-1])):
-        return True
-    return parts[-1].endswith(tuple(_MADE_SUFFIXES))
-
-
-def _removal(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    operands = [word for word in _operands(argv) if word not in ("{}", "+", ";", "\\;")]
-    if operands:
-        if not all(_is_made(path) for path in operands):
-            yield "files"
-    elif not _finds_only_made(beside):
-        yield "files"
-
-
-def _finds_only_made(beside: _Argvs) -> bool:
-    """Return whether everything that is removed comes from searches for what tools make again."""
-    searches = [argv for argv in beside if program_name(argv[0]) in ("find", "fd")]
-    words = " ".join(word for argv in beside for word in argv[1:])
-    names = {program_name(argv[0]) for argv in beside}
-    others = {name for name in names if name not in words}  # an argument is no program
-    return bool(searches) and others <= _REMOVERS and all(map(_finds_made, searches))
-
-
-def _finds_made(argv: _Argv) -> bool:
-    """Return whether a search is only for files that tools make again."""
-    if not _OTHER_FILES.isdisjoint(argv):
-        return False
-    words = [
-        value
-        for flag, value in pairwise(argv)
-        if flag in ("-name", "-iname", "-path", "-wholename", "-regex", "-g", "--glob", "-e")
-    ]
-    names = [word.strip("*/").removeprefix("*") for word in words]
-    return bool(names) and all(
-        _is_made(word) or name in _MADE_NAMES or f".{name}" in _MADE_SUFFIXES
-        for word, name in zip(words, names, strict=True)
-    )
-
-
-def _search(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    del beside
-    if "-delete" in argv and not _finds_made(argv):
-        yield "files"
-
-
-def _git(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    del beside
+def _find_git(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     if matches(argv, ("git", "restore")):
-        staged, worktree = (
-            _has_flag(argv, ("-S", "--staged")),
-            _has_flag(argv, ("-W", "--worktree")),
-        )
+        staged, worktree = has_flag(argv, ("-S", "--staged")), has_flag(argv, ("-W", "--worktree"))
         if worktree or not staged:
             yield "work"
     elif matches(argv, ("git", "checkout")) and _checks_out_files(argv):
         yield "work"
-    elif any(word.lower().startswith("alias.") for word in argv) and "-c" in argv:
-        yield from ("work", "others")  # a word may be any subcommand
-    elif matches(argv, ("git", "config")):
-        keys = [word.lower() for word in argv[1:]]
-        if any(key.startswith(git_settings()) for key in keys):
-            yield "credentials"
+    elif matches(argv, ("git", "clone")):
+        if not any(word.startswith((".", "/", "~", "file://")) for word in operands_of(argv)[1:2]):
+            yield "hosts"
+    elif matches(argv, ("git", "config")) and _changes_settings(argv):
+        yield "settings"
+    for meaning in _expand_aliases(argv):
+        yield from _kinds_of(meaning, command)
 
 
-def _checks_out_files(argv: _Argv) -> bool:
+def _expand_aliases(argv: Argv) -> Iterator[Argv]:
+    """Yield what ``git -c alias.x=... x`` runs."""
+    for at, word in enumerate(argv):
+        if word.lower().startswith("alias.") and argv[at - 1] == "-c":
+            yield ("git", *word.partition("=")[2].split(), *argv[at + 2 :])
+
+
+def _changes_settings(argv: Argv) -> bool:
+    """Return whether ``git config`` changes a setting that others obey, or one of the user."""
+    words = argv[argv.index("config") + 1 :] if "config" in argv else argv[1:]
+    operands = [word for word in words if not word.startswith("-")]
+    reads = any(word.startswith(("--get", "--list", "-l")) for word in words)
+    reads = reads or operands[:1] in (["get"], ["list"])
+    removes = any(word.startswith(("--un", "--re", "--ed", "-e")) for word in words)
+    if reads or (len(operands) <= 1 and not removes):
+        return False
+    shared = any(word.startswith(("--gl", "--sy")) for word in words)
+    return shared or any(word.lower().startswith(git_settings()) for word in operands)
+
+
+def _checks_out_files(argv: Argv) -> bool:
     """Return whether a checkout may overwrite files of the work tree."""
     rest = argv[argv.index("checkout") + 1 :] if "checkout" in argv else argv[1:]
     if "--" in rest:
         return len(rest) > rest.index("--") + 1
     if any(word.startswith("--pathspec-from") for word in rest):
         return True
-    if _has_flag(("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track")):
+    if has_flag(
+        ("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track", "--ours", "--theirs")
+    ):
         return False
     operands = [word for word in rest if not word.startswith("-")]
     return len(operands) > 1 or any(_names_files(word) for word in operands)
@@ -322,73 +322,39 @@ def _names_files(word: str) -> bool:
     return is_path or "*" in word or _FILE_NAME.fullmatch(posixpath.basename(word)) is not None
 
 
-def _request(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    """Yield what a request to a server that is not this machine does there."""
-    del beside
-    methods = [*_values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
-    sends = _has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
-    changes = sends or any(map(_METHOD.fullmatch, methods))
-    addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
-    if not (addresses and all(map(_LOCAL.match, addresses))):
-        yield "others" if changes else "hosts"
-
-
-def _values_of(argv: _Argv, flags: Sequence[str]) -> Iterator[str]:
-    for word, value in zip(argv, (*argv[1:], ""), strict=True):
-        name, equals, glued = word.partition("=")
-        if name in flags:
-            yield glued if equals else value
-        elif word.startswith("-X"):
-            yield word[2:]
-
-
-def _task(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
+def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether one of the tasks that a command names sends something to others."""
-    del beside
-    if any(map(_TASKS.fullmatch, argv[1:])):
+    del command
+    words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
+    if program_name(argv[0]) in _SCRIPT_RUNNERS:
+        scripts = [
+            word
+            for word in words
+            if word not in _BEFORE_SCRIPTS and word[:1] not in ("-", "+", "@")
+        ]
+        words = () if scripts[:1] and scripts[0] in _NO_SCRIPTS else tuple(scripts[:2])
+    if any(map(_TASKS.fullmatch, words)) and not {"-n", "--dry-run", "--just-print"} & set(argv):
         yield "others"
 
 
-def _copy(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    """Yield whether a copy goes to another machine."""
-    del beside
-    if any(_REMOTE_FILE.match(word) for word in _operands(argv)):
-        yield "others"
-
-
-def _install(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    """Yield whether a package manager installs a package that the project does not declare."""
-    del beside
-    words = argv[1:]
-    commands = [at for at, word in enumerate(words) if word in _INSTALLS]
-    named = _operands(("", *words[commands[0] + 1 :])) if commands else []
-    if _has_flag(argv, _DECLARED):
-        named = [word for word in named if not _is_local_package(word)][1:]
-    if any(not _is_local_package(word) for word in named):
-        yield "hosts"
-
-
-def _is_local_package(word: str) -> bool:
-    return word in (".", "-") or word.startswith(("./", "../", ".[", "/")) or word.endswith(".whl")
-
-
-def _run_package(argv: _Argv, beside: _Argvs) -> Iterator[Kind]:
-    """Yield whether a package is downloaded to be run: its name has a version, or it creates."""
-    del beside
-    named = [word for word in argv[1:] if not word.startswith("-")][:1]
-    if any("@" in word[1:] or word.startswith("create-") for word in named):
-        yield "hosts"
-
-
-_SPECIAL: dict[str, Callable[[_Argv, _Argvs], Iterator[Kind]]] = {
-    "git": _git,
-    "rm": _removal,
-    "find": _search,
-    "rsync": _copy,
-    **dict.fromkeys(_FETCHERS, _request),
+_CHECKS: dict[str, Check] = {
+    "git": _find_git,
+    "rm": find_removed,
+    "find": find_deleted,
+    "cp": find_copied_over,
+    "tee": find_emptied_by_tee,
+    "just": _find_tasks,
+    "rsync": find_synchronized,
+    "npx": find_packages_run,
+    "go": find_packages_run,
+    "deno": find_packages_run,
+    **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
+    **dict.fromkeys(FETCHERS, find_requests),
+    **dict.fromkeys(CLOUDS, find_service_calls),
+    **dict.fromkeys((*_SQL_CLIENTS, "redis-cli", "pg_dump", "mysqldump"), find_database_hosts),
+    **dict.fromkeys("pip pip3 npm python python3 uv yarn pnpm bun".split(), find_installs),
     **dict.fromkeys(
-        ("pip", "pip3", "npm", "python", "python3", "uv", "yarn", "pnpm", "bun"), _install
+        "make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks
     ),
-    "npx": _run_package,
-    **dict.fromkeys("make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _task),
 }

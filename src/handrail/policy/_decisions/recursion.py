@@ -8,11 +8,12 @@ rules ask about files that most workspaces do not have.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from handrail import Effect
-from handrail.policy._decisions.opinions import Opinion, locate_commands
+from handrail.policy._decisions.opinions import Opinion, folders_of, locate_commands
 from handrail.policy._decisions.reach import LISTS_NAMES, Reach, find_reach
 from handrail.policy._decisions.wording import name_resource
 from handrail.policy._decisions.workspace_files import FilePattern, WorkspaceFiles
@@ -21,6 +22,7 @@ from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, p
 from handrail.policy._shell.wrappers import program_name
 
 _MAX_FOLDERS = 20
+_COMPUTED = re.compile(r"\$[\w{(]|`|\b(?:xargs|parallel)\b")
 _PATHS = ("path", "file", "subpath", "dot_path")
 """Kinds of words that name a file or a folder."""
 
@@ -80,9 +82,22 @@ def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand])
         else:
             names = program_name(part.argv[0]) in LISTS_NAMES or "--files" in part.argv
             kind = "names" if names else reach.files if reach is not None else "files"
-            yield Reach(kind, tuple(_named_folders(part)))
+            only = reach.names if reach is not None else ()
+            yield Reach(kind, tuple(_named_folders(part)), only)
     known = {part.argv for part in located}
-    yield from filter(None, (find_reach(argv) for argv in command.possible if argv not in known))
+    for argv in command.possible:
+        reach = find_reach(argv) if argv not in known else None
+        if reach is not None and reach.files in ("files", "visible files"):
+            yield reach._replace(paths=tuple(_possible_folders(command, reach)))
+        elif reach is not None:
+            yield reach
+
+
+def _possible_folders(command: ShellCommand, reach: Reach) -> list[str]:
+    """Return the folders that a search may read; none if only the shell can name them."""
+    if _COMPUTED.search(command.text) or not reach.paths:
+        return []
+    return [posixpath.join(folder, path) for folder in folders_of(command) for path in reach.paths]
 
 
 def _named_folders(part: MatchedCommand) -> list[str]:
@@ -112,7 +127,7 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
             return _describe_doubt(guarded, f"everything below {folder}")
         if not guarded.denies and read.files != "names":
             dotted = read.files != "visible files"
-            found = files.find_below(folder, guarded.pattern, dotted=dotted)
+            found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
             if why := _describe_found(guarded, f"everything below {folder}", found):
                 return why
     return ""

@@ -16,7 +16,7 @@ from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effe
 from handrail._support.tables import is_table
 from handrail.permissions import Matched, Origin, Verdict
 from handrail.policy._decisions.consequences import (
-    CHANGES_OTHERS,
+    IN_EVERY_MODE,
     describe_consequence,
     find_computed,
     find_consequences,
@@ -31,6 +31,7 @@ from handrail.policy._decisions.opinions import (
     NO_COMMAND,
     UNREADABLE,
     Opinion,
+    ReadCommand,
     allowances,
     command_accesses,
     command_allowances,
@@ -45,11 +46,16 @@ from handrail.policy._decisions.opinions import (
     opinion_of,
     path_safeguards,
     possible_objections,
+    spell_out,
     written_commands,
 )
 from handrail.policy._decisions.recursion import recursion_objections
 from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
-from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
+from handrail.policy._decisions.safeguards import (
+    find_name_readers,
+    find_named_by_git,
+    normalize_paths,
+)
 from handrail.policy._decisions.tool_rules import FETCH_TAG, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
@@ -59,11 +65,7 @@ from handrail.policy._rules.index import Candidates
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
-from handrail.policy._rules.shell_command import (
-    ShellCommand,
-    match_commands,
-    read_shell_command,
-)
+from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
 
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
@@ -106,6 +108,8 @@ class Rulebook:
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
         self._workspace = workspace or "."
+        self._folders = _spell_folder(workspace)
+        """The absolute paths of the workspace."""
         self._files = WorkspaceFiles(self._workspace)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
@@ -192,9 +196,7 @@ class Rulebook:
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
         spec, accesses = call.spec, call.accesses
-        tool = self._tools.get(spec.name)
-        if tool is None or tool.spec is not spec:
-            tool = self._tool_rules(spec)
+        tool = self._tool_rules(spec)
         if (known := tool.remembered) is not None and len(accesses) == 1:
             access = accesses[0]
             remembered = known[access.verb]
@@ -236,6 +238,9 @@ class Rulebook:
         return known
 
     def _tool_rules(self, spec: Spec) -> ToolRules:
+        indexed = self._tools.get(spec.name)
+        if indexed is not None and indexed.spec is spec:
+            return indexed
         with self._lock:
             # A change of rules replaces the dictionary, and this entry with it.
             rules, tools = self.rules, self._tools
@@ -287,19 +292,9 @@ class Rulebook:
         accesses: Sequence[Access],
     ) -> list[Opinion]:
         usable = partial(self._is_usable, now=self._now(), args=args)
-        index, simple = tool.commands, command.simple
-        matched = match_commands(simple, index, usable) if simple is not None else ()
-        touched = command_accesses(command, matched)
-        named = [access for access in accesses if access.resource != "*"]
-        rules = self._drop_expired(tool.rules.candidates([*accesses, *touched]))
-        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
-        opinions += command_objections(index, command, usable)
-        wide = self._drop_expired(tool.rules.candidates_below(named))
-        opinions += [*path_safeguards([*named, *touched], self._protected)]
-        opinions += [*objections(rules, args), *possible_objections(wide, args)]
-        opinions += recursion_objections(tool.guarded, command, matched, self._files)
-        if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
-            opinions += git_objections(matched, self._files.find_git_program)
+        read = ReadCommand.of(command, self._folders, tool.commands, usable)
+        command, matched = read.command, read.matched
+        opinions = self._objections_to_command(tool, read, args, accesses, usable=usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -308,11 +303,11 @@ class Rulebook:
             if any(rule.level is not Level.PROJECT for rule in lines):
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
-        caused = "" if lines else self._describe_consequence(command, written_commands(matched))
+        caused = "" if lines else self._describe_consequence(read.known, written_commands(matched))
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
-        unclear = _NOT_SIMPLE if simple is None else describe_unmatched(matched)
-        if any(index.may_restrict(argv) for argv in find_computed(command)):
+        unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
+        if any(tool.commands.may_restrict(argv) for argv in find_computed(command)):
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
         return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
@@ -324,6 +319,42 @@ class Rulebook:
             and (not rule.args or rule.fits(args))
             and (self._sandboxed or not rule.sandboxed)
         )
+
+    def read_command(self, text: str) -> ShellCommand:
+        """Return a shell command, with paths in the workspace relative to it."""
+        return read_shell_command(text).seen_from(self._folders)
+
+    def _objections_to_command(
+        self,
+        tool: ToolRules,
+        read: ReadCommand,
+        args: Mapping[str, Any],
+        accesses: Sequence[Access],
+        *,
+        usable: Usable,
+    ) -> list[Opinion]:
+        """Return what safeguards and rules say against a command."""
+        command, index = read.command, tool.commands
+        touched = command_accesses(command, read.matched)
+        names = find_name_readers(command)
+        shown = command_accesses(command, read.matched, names) if names else touched
+        named = [access for access in accesses if access.resource != "*"]
+        opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
+        for one in dict.fromkeys((read.spelled, command)):
+            opinions += command_objections(index, one, usable)
+        opinions += path_safeguards([*named, *touched], self._protected)
+        folders = self._folders if read.spelled is not command else ()
+        kinds = {"deny": touched, "ask": shown} if names else {"denyask": touched}
+        for says, named_files in kinds.items():
+            resources = [*accesses, *named_files, *spell_out(named_files, folders)]
+            rules = self._drop_expired(tool.rules.candidates(resources))
+            opinions += [one for one in objections(rules, args) if one.verdict in says]
+        wide = self._drop_expired(tool.rules.candidates_below(named))
+        opinions += possible_objections(wide, args)
+        opinions += recursion_objections(tool.guarded, command, read.matched, self._files)
+        if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
+            opinions += git_objections(read.matched, self._files.find_git_program)
+        return list(dict.fromkeys(opinions))
 
     def _add_mode_opinion(
         self,
@@ -358,7 +389,7 @@ class Rulebook:
     def _describe_consequence(self, command: ShellCommand, chosen: set[tuple[str, ...]]) -> str:
         """Return which consequence of a command needs approval in this mode; empty if none."""
         for kind, cause in find_consequences(command, chosen).items():
-            if self._mode is not Mode.OPEN or kind in CHANGES_OTHERS:
+            if self._mode is not Mode.OPEN or kind in IN_EVERY_MODE:
                 return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
         return ""
 
@@ -367,6 +398,14 @@ class Rulebook:
             return rules
         now = self._now()
         return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
+
+
+def _spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
+    if folder is None:
+        return ()
+    spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay
+    return tuple(path for path in dict.fromkeys(spelled) if path != "/")
 
 
 def _read_args(call: Call) -> Mapping[str, Any]:

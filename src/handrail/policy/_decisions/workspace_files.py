@@ -75,17 +75,22 @@ class WorkspaceFiles:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = Path(root)
 
-    def find_below(self, folder: str, pattern: FilePattern, *, dotted: bool) -> str | None:
+    def find_below(
+        self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
+    ) -> str | None:
         """Return a matching file in or below a folder; empty if there is none, None if unknown.
 
         Without ``dotted``, files with a leading dot in their path are skipped, unless an ignore
-        file makes an exception for them.
+        file makes an exception for them. With ``names``, only files with such a name count.
         """
         skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
         try:
             for place in self._walk(folder, pattern):
-                if place.path.rpartition("/")[2] in _IGNORE_FILES:
+                name = place.path.rpartition("/")[2]
+                if name in _IGNORE_FILES:
                     ignore_files.append(place.path)
+                elif names and not any(fnmatchcase(name, glob) for glob in names):
+                    continue
                 elif pattern.matches(place.path) and (dotted or not place.dotted):
                     return place.path
                 elif pattern.matches(place.path):
