@@ -46,7 +46,7 @@ def coding_tools(
     if "bash" in names:
         jobs = Jobs()
         tools += [
-            bash(sandbox or Sandbox(workspace.root), jobs=jobs),
+            bash(sandbox or Sandbox(workspace.root), jobs=jobs, workspace=workspace),
             read_job(jobs),
             stop_job(jobs),
         ]

@@ -79,7 +79,9 @@ class Kit:
                 code="usage",
                 hint="change to the folder of a project, or pass it with `-C`",
             )
-        return Workspace(self.app.workspace, hides=self._hides)
+        self._own.drop_old_undo_folders()
+        folder = self._own.undo_folder
+        return Workspace(self.app.workspace, hides=self._hides, undo_folder=folder)
 
     def _hides(self, path: str) -> bool | Literal["ask"]:
         """Return whether searches skip a file. The first call loads the rules."""
