@@ -28,8 +28,8 @@ MAX_ENTRIES = 50
 """Changes that are kept. The oldest are dropped."""
 _MAX_BYTES = 1024 * 1024 * 1024
 """Bytes of contents that are kept. Above that, the oldest changes are dropped."""
-_SWEEP_BYTES = 64 * 1024 * 1024
-"""Bytes that are written until contents that nothing needs are removed."""
+_SWEEP_SHARE = 16
+"""Contents that nothing needs are removed after this share of the limit was written: 1/16."""
 _MAX_LOCK_SECONDS = 10.0
 _DIGEST = re.compile(rb"\b[0-9a-f]{64}\b")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -91,7 +91,7 @@ class UndoLog:
     ) -> None:
         self._given = folder
         self._max_bytes = max_bytes
-        self._written = _SWEEP_BYTES  # so that the first change removes what others left
+        self._written = max_bytes  # so that the first change removes what others left
         self._read = dict[int, UndoEntry]()
 
     @cached_property
@@ -160,7 +160,7 @@ class UndoLog:
         self._read[number] = entry
         for old in self._numbers()[:-MAX_ENTRIES]:
             self._entry_file(old).unlink()
-        if self._written >= _SWEEP_BYTES:
+        if self._written >= self._max_bytes // _SWEEP_SHARE:
             self._sweep()
 
     def entries(self) -> tuple[UndoEntry, ...]:

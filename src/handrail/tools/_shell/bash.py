@@ -16,7 +16,7 @@ from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
 from handrail.tools._files.workspace import Workspace
 from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
-from handrail.tools._shell.command_undo import CommandUndo
+from handrail.tools._shell.command_undo import CommandUndo, OnlyReads
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
 from handrail.tools._shell.leftovers import Scan, ScanReport
@@ -180,7 +180,7 @@ def _describe_start(start: str, place: str) -> str:
     )
 
 
-def bash(
+def bash(  # noqa: PLR0913  each is an option with a default
     sandbox: Sandbox,
     *,
     shell: Shell | None = None,
@@ -188,6 +188,7 @@ def bash(
     scan: Scan | None = None,
     found: Report = _ignore,
     workspace: Workspace | None = None,
+    only_reads: OnlyReads | None = None,
 ) -> Tool[..., Any]:
     """Make a tool that runs shell commands in a sandbox.
 
@@ -199,6 +200,7 @@ def bash(
         scan: The scan of the workspace after each command; by default one with the usual limits.
         found: Receives each report that names a suspicious file or is incomplete.
         workspace: The workspace of the file tools. With it, ``undo`` also undoes commands.
+        only_reads: Returns whether a command changes nothing, so that there is nothing to undo.
     """
     if workspace is not None and workspace.root != sandbox.root:
         raise ValueError(f"the sandbox is for {sandbox.root}, the workspace for {workspace.root}")
@@ -214,7 +216,12 @@ def bash(
         root=sandbox.root,
     )
     runner = _CommandRunner(
-        sandbox, shell or Shell(), scan or Scan(sandbox.root), found, facts, CommandUndo(workspace)
+        sandbox,
+        shell or Shell(),
+        scan or Scan(sandbox.root),
+        found,
+        facts,
+        CommandUndo(workspace, only_reads),
     )
     return runner.shell.follow(_without_jobs(runner) if jobs is None else _with_jobs(runner, jobs))
 

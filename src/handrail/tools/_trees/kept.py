@@ -174,8 +174,6 @@ class KeptTrees:
                     continue
                 try:
                     content = folder.read(path, about)
-                except (FileNotFoundError, NotADirectoryError):  # a job may still be running
-                    continue
                 except OSError as error:
                     survey.left_out[path] = describe_error(error)
                     continue

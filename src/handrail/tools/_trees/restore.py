@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -51,28 +51,29 @@ def undo(workspace: Workspace, which: str | int | None = None) -> UndoReport:
     """Undo the changes of a call: by its id, by the number of the change, or the latest change.
 
     Commands that only changed caches are not a change of their own: they are undone together with
-    the one before. A path that has changed since stays, and the report names it.
+    the one before. Of a command, a path that has changed since stays, and the report names it. Of
+    a file tool, all files are restored or none.
 
     Raises:
-        ToolFailed: The change is not kept, or none of its paths can be restored.
+        ToolFailed: The change is not kept, or was not undone.
     """
     KeptTrees(workspace).record_interrupted()
     entries = _find_entries(workspace.changes, which)
-    entry, work = entries[-1], _Restoring(workspace)
-    for one in entries:
-        work.run(one.changes)
-    if work.left and not work.done:
-        raise ToolFailed(_describe_failure(entry.call_id, work.left))
-    for one in entries:
-        workspace.changes.drop(one.number)
-    created = {change.path for one in entries for change in one.changes if change.before is None}
+    parts = [_Restoring(workspace).run(entry) for entry in entries]
+    entry, last = entries[-1], parts[-1]
+    if last.left and not last.done:
+        raise ToolFailed(_describe_failure(entry.call_id, last.left))
+    done = {path for part in parts for path in part.done}
+    left = {path: reason for part in parts for path, reason in part.left.items()}
+    changes = (change for one in entries for change in one.changes)
+    created = {change.path for change in changes if change.before is None}
     return UndoReport(
         call_id=entry.call_id,
         command=entry.command,
         changed=tuple(change.path for change in entry.changes),
-        restored=tuple(sorted(work.done - created)),
-        deleted=tuple(sorted(work.done & created)),
-        left=dict(sorted(work.left.items())),
+        restored=tuple(sorted(done - created)),
+        deleted=tuple(sorted(done & created)),
+        left=dict(sorted(left.items())),
         not_kept=entry.not_kept,
     )
 
@@ -117,16 +118,23 @@ class _Restoring:
     done: set[str] = field(default_factory=set[str])
     left: dict[str, str] = field(default_factory=dict[str, str])
 
-    def run(self, changes: Iterable[ChangedPath]) -> None:
-        """Restore every path that has not changed since."""
-        todo = [change for change in changes if self._is_to_do(change)]
+    def run(self, entry: UndoEntry) -> _Restoring:
+        """Restore every path that has not changed since, and forget the entry."""
+        todo = [change for change in entry.changes if self._is_to_do(change)]
+        if not self.left or entry.command:
+            self._restore(todo)
+        if self.done or not self.left:
+            self.workspace.changes.drop(entry.number)
+        return self
+
+    def _restore(self, todo: Sequence[ChangedPath]) -> None:
         replaced = [change for change in todo if _is_replaced(change)]
         folders = [change for change in todo if _kind(change.before) == "folder"]
-        self._each(self._open_folder, (one for one in folders if not _is_replaced(one)))
+        self._each(self._open_folder, (one for one in folders if _kind(one.after) == "folder"))
         self._each(self._remove, reversed(replaced))
         self._each(self._create, todo)
         self._each(self._set_mode, reversed(folders))
-        self.done |= {change.path for change in todo} - self.left.keys()
+        self.done = {change.path for change in todo} - self.left.keys()
 
     def _each(self, do: Callable[[ChangedPath], object], changes: Iterable[ChangedPath]) -> None:
         for change in changes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Generator
@@ -124,10 +123,11 @@ def read_content(folder: int, name: str, about: os.stat_result, max_bytes: int) 
     if about.st_size > max_bytes:
         return Content(FileState("file", mode, _identify(about)))
     fd = os.open(name, _FILE, dir_fd=folder)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EIO, "changed while it was read")
-        data = file.read(MAX_FILE_BYTES)
+    try:
+        with open(fd, "rb", closefd=False) as file:
+            data = file.read(MAX_FILE_BYTES)
+    finally:
+        os.close(fd)
     return Content(FileState("file", mode, digest(data)), data)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,6 +25,8 @@ MAX_FILES = 20_000
 """Files and folders of a workspace that are kept."""
 MAX_TREE_BYTES = 256 * 1024 * 1024
 """Bytes of files that are kept."""
+_MAX_SMALL_BYTES = 1024 * 1024
+"""The largest file of the project that is kept if there are too many bytes."""
 _LISTED_TIMES = 10
 """Entries that are listed, as a multiple of those that are kept. The rest is left out unseen."""
 _MAX_DEPTH = 100
@@ -83,6 +86,10 @@ class _TooLarge(Exception):
     """A folder does not fit. Has the reason, and the folder in which the limit was reached."""
 
 
+class _TooManyBytes(_TooLarge):
+    """The files of a folder are too large together."""
+
+
 class _Folder(NamedTuple):
     """A folder that is being listed."""
 
@@ -116,9 +123,9 @@ class Surveyor:
         self._known = too_large
         self._skipped = skipped
         self._by_rank = by_rank
+        self._own_file_bytes = bounds.file_bytes
         self._whole = Survey()
         self._unlisted = int(bounds.files * _LISTED_TIMES)
-        self._device = 0
 
     def run(self) -> Survey:
         """List everything within the limits."""
@@ -147,7 +154,6 @@ class Surveyor:
     def _take(self, folder: _Folder) -> None:
         """List a folder completely; otherwise list its parts, or leave it out."""
         about = os.fstat(folder.fd)
-        self._device = self._device or about.st_dev
         known = self._known.get(folder.path)
         if known is None or (known.inode, known.mtime) != (about.st_ino, about.st_mtime_ns):
             reason = self._list_whole(folder)
@@ -167,6 +173,10 @@ class Surveyor:
             self._list(folder, part)
         except _TooLarge as error:
             reason, where = error.args
+            is_size = isinstance(error, _TooManyBytes)
+            if is_size and folder.rank == "own" and self._own_file_bytes > _MAX_SMALL_BYTES:
+                self._own_file_bytes = _MAX_SMALL_BYTES  # better without assets than without code
+                return self._list_whole(folder)
             has_parts = folder.rank == "own" and where != folder.path and self._has_room()
             return "" if has_parts else str(reason)
         self._whole.add(part)
@@ -179,11 +189,7 @@ class Surveyor:
 
     def _list_parts(self, folder: _Folder) -> None:
         part = Survey()
-        try:
-            folders, rules = self._list_files(folder, part)
-        except _TooLarge as error:  # another program has added many
-            self._whole.left_out[folder.path or "."] = str(error.args[0])
-            return
+        folders, rules = self._list_files(folder, part, sys.maxsize)
         for name in folders:
             with self._enter(folder._replace(rules=rules), name, part) as inner:
                 if inner is not None:
@@ -192,27 +198,28 @@ class Surveyor:
 
     def _list(self, folder: _Folder, part: Survey) -> None:
         """Add a folder and everything in it to a part. Raises _TooLarge."""
-        folders, rules = self._list_files(folder, part)
+        room = int(self._bounds.files) - len(self._whole.found) - len(part.found)
+        folders, rules = self._list_files(folder, part, min(room, self._unlisted))
+        if self._whole.size + part.size > self._bounds.total_bytes:
+            raise _TooManyBytes(f"over {format_size(self._bounds.total_bytes)}", folder.path)
         for name in folders:
             with self._enter(folder._replace(rules=rules), name, part) as inner:
                 if inner is not None:
                     self._list(inner, part)
 
-    def _list_files(self, folder: _Folder, part: Survey) -> tuple[list[str], IgnoreRules]:
+    def _list_files(
+        self, folder: _Folder, part: Survey, limit: int
+    ) -> tuple[list[str], IgnoreRules]:
         """Add a folder and its files to a part; return its folders, and the rules for these."""
         if folder.path:
             part.found[folder.path] = os.fstat(folder.fd)
-        limit = min(
-            int(self._bounds.files - len(self._whole.found) - len(part.found)), self._unlisted
-        )
         with os.scandir(folder.fd) as scanned:
-            entries = list(islice(scanned, limit + 1))
+            entries = list(islice(scanned, max(limit, 0)))
+            is_more = next(scanned, None) is not None
         self._unlisted -= len(entries)
-        if len(entries) > limit:
+        if is_more:
             raise _TooLarge(f"over {self._bounds.files:,} files", folder.path)
         folders = self._add_files(folder, entries, part)
-        if self._whole.size + part.size > self._bounds.total_bytes:
-            raise _TooLarge(f"over {format_size(self._bounds.total_bytes)}", folder.path)
         if self._by_rank and folder.rank == "own" and folder.path and _has_rules(entries):
             return folders, IgnoreRules(folder.path, self._read_rules)
         return folders, folder.rules
@@ -222,7 +229,8 @@ class Surveyor:
     ) -> list[str]:
         """Add the files of a folder to a part, and return the names of its folders."""
         folders, above = list[str](), f"{folder.path}/" if folder.path else ""
-        skipped, max_bytes, size = self._skipped, self._bounds.file_bytes, 0
+        is_own, skipped, size = folder.rank == "own", self._skipped, 0
+        max_bytes = self._own_file_bytes if is_own else self._bounds.file_bytes
         for entry in entries:
             path = above + entry.name
             if path in skipped or _SCRATCH.fullmatch(entry.name):
@@ -230,15 +238,13 @@ class Surveyor:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
                 continue
-            try:
+            with suppress(FileNotFoundError):  # a job may still be running
                 about = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # a job may still be running
-                continue
-            if about.st_size > max_bytes and stat.S_ISREG(about.st_mode):
-                part.left_out[path] = format_size(about.st_size)
-            else:
-                part.found[path] = about
-                size += about.st_size
+                if about.st_size > max_bytes and stat.S_ISREG(about.st_mode):
+                    part.left_out[path] = format_size(about.st_size)
+                else:
+                    part.found[path] = about
+                    size += about.st_size
         part.size += size
         return sorted(folders)
 
@@ -259,9 +265,6 @@ class Surveyor:
         try:
             if path.count("/") >= _MAX_DEPTH:
                 part.left_out[path] = "too deep"
-                yield None
-            elif os.fstat(fd).st_dev != self._device:
-                part.left_out[path] = "another file system"
                 yield None
             else:
                 yield _Folder(fd, path, rank, above.rules)
