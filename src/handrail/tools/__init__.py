@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from handrail.tools._edit.apply_patch import apply_patch
     from handrail.tools._edit.edit import edit
     from handrail.tools._files.read import read
+    from handrail.tools._files.undo import UndoEntry
     from handrail.tools._files.workspace import Workspace
     from handrail.tools._files.write import write
     from handrail.tools._outline import ToolSummary, list_missing_tools, outline
@@ -30,6 +31,7 @@ else:
         "Shell": "_shell.state",
         "SuspiciousFile": "_shell.leftovers",
         "ToolSummary": "_outline",
+        "UndoEntry": "_files.undo",
         "UndoReport": "_trees.restore",
         "Workspace": "_files.workspace",
         "apply_patch": "_edit.apply_patch",
@@ -62,6 +64,7 @@ __all__ = [
     "Shell",
     "SuspiciousFile",
     "ToolSummary",
+    "UndoEntry",
     "UndoReport",
     "Workspace",
     "apply_patch",

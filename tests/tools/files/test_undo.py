@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import ToolFailed
-from handrail.tools import UndoReport, Workspace, list_changes, undo
+from handrail.tools import Workspace, list_changes, undo
 from handrail.tools._files.undo import FileEdit, UndoLog  # the limit has no other name
 from tools.stage import results, toolset
 
@@ -29,7 +29,8 @@ def test_a_change_is_undone_and_the_mode_stays(tmp_path: Path) -> None:
     report = undo(workspace, "c1")
 
     assert changed == b"\xef\xbb\xbfnew\r\n"
-    assert report == UndoReport("c1", "", ("d/f",), ("d/f",), (), {}, ())
+    assert (report.entry.call_id, report.entry.command, report.entry.paths) == ("c1", "", ("d/f",))
+    assert (report.restored, report.deleted, report.left) == (("d/f",), (), {})
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"\xef\xbb\xbfold\r\n", 0o750)
 
 
@@ -50,7 +51,7 @@ def test_a_file_that_was_made_is_taken_away(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     results(toolset(workspace), ("write", {"file_path": "a/f", "content": "new"}))
 
-    assert undo(workspace, "c1") == UndoReport("c1", "", ("a/f",), (), ("a/f",), {}, ())
+    assert undo(workspace, "c1").deleted == ("a/f",)
     assert list((tmp_path / "a").iterdir()) == []
 
 

@@ -74,7 +74,8 @@ def test_every_kind_of_change_is_undone(tmp_path: Path) -> None:
     assert shown == ["link", "new", "new/deep", "new/deep/f", "pipe"]
     shown = [path for path in report.restored if not path.startswith(".git/")]
     assert shown == ["a.log", "build", "build/out.bin", "run.sh", "tracked.txt", "untracked.txt"]
-    assert (report.call_id, report.command, report.left, report.not_kept) == ("c1", line, {}, ())
+    assert (report.entry.call_id, report.entry.command) == ("c1", line)
+    assert (report.left, report.entry.not_kept) == ({}, ())
 
 
 def test_a_later_process_undoes_a_command(tmp_path: Path) -> None:
@@ -175,7 +176,9 @@ def test_what_is_as_before_already_is_not_restored(tmp_path: Path) -> None:
     commands(workspace, "rm a")
     (tmp_path / "a").write_text("old", encoding="utf-8")
 
-    assert undo(workspace) == UndoReport("c1", "rm a", ("a",), (), (), {}, ())
+    report = undo(workspace)
+
+    assert (report.entry.paths, report.restored, report.left) == (("a",), (), {})
 
 
 def test_commands_that_only_change_caches_are_undone_with_the_change_before(tmp_path: Path) -> None:
@@ -188,12 +191,12 @@ def test_commands_that_only_change_caches_are_undone_with_the_change_before(tmp_
     alone = undo(workspace)
 
     assert tree(tmp_path) == before
-    assert (report.command, report.restored, report.deleted) == (
+    assert (report.entry.command, report.restored, report.deleted) == (
         "echo 2 > f",
         ("f",),
         ("__pycache__", "__pycache__/f.pyc"),
     )
-    assert (alone.command, alone.deleted) == ("mkdir __pycache__", ("__pycache__",))
+    assert (alone.entry.command, alone.deleted) == ("mkdir __pycache__", ("__pycache__",))
 
 
 def test_a_folder_that_became_a_link_is_restored_and_its_target_is_not_touched(
@@ -241,7 +244,7 @@ def test_pipes_sockets_and_huge_files_neither_block_nor_fill_the_disk(tmp_path: 
     commands(workspace, "rm pipe socket huge; truncate -s 1T created; echo x > f")
     report = undo(workspace)
 
-    assert (report.restored, report.deleted, report.left, report.not_kept) == snapshot(
+    assert (report.restored, report.deleted, report.left, report.entry.not_kept) == snapshot(
         (
             (),
             ("created", "f"),
@@ -312,7 +315,7 @@ def test_what_is_too_large_is_left_out_whole_and_named(tmp_path: Path) -> None:
             ),
         ]
     )
-    assert report.not_kept == snapshot(
+    assert report.entry.not_kept == snapshot(
         (
             "assets/0.bin (60 MB)",
             "assets/1.bin (60 MB)",
@@ -362,7 +365,7 @@ def test_folders_that_are_too_deep_are_left_out(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     commands(workspace, "echo x > f")
 
-    assert undo(workspace).not_kept == (f"{'/'.join('d' * 101)} (too deep)",)
+    assert undo(workspace).entry.not_kept == (f"{'/'.join('d' * 101)} (too deep)",)
 
 
 def test_unreadable_files_are_left_out_and_modes_are_restored(tmp_path: Path) -> None:
@@ -385,15 +388,12 @@ def test_unreadable_files_are_left_out_and_modes_are_restored(tmp_path: Path) ->
     for path, mode in (("closed", 0o755), ("node_modules", 0o755), ("secret", 0o644)):
         (root / path).chmod(mode)
 
-    assert reports == [
-        UndoReport(
-            call_id="c1",
-            command="echo z > new; chmod 0 new open",
-            changed=("new", "open"),
-            restored=("open",),
-            deleted=("new",),
-            left={},
-            not_kept=(
+    assert [(one.restored, one.deleted, one.left, one.entry.not_kept) for one in reports] == [
+        (
+            ("open",),
+            ("new",),
+            {},
+            (
                 "closed (permission denied)",
                 "node_modules (permission denied)",
                 "open (permission denied)",
@@ -466,7 +466,7 @@ def test_a_command_is_undone_although_its_process_was_killed(tmp_path: Path) -> 
 
     now = {path: state for path, state in tree(root).items() if not path.startswith(".")}
 
-    assert (now, report.not_kept) == (  # the next command removes the folders of the sandbox
+    assert (now, report.entry.not_kept) == (  # the next command removes the folders of the sandbox
         before,
         ("the command was interrupted: later changes by others are included",),
     )

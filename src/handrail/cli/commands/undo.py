@@ -15,7 +15,7 @@ from handrail.cli._base.exits import Exit, Halt, safe
 from handrail.cli._base.options import COUNT
 from handrail.cli._project.kit import Kit
 from handrail.cli._runs.undone import join_names, shorten, undo_lines
-from handrail.tools import UndoReport, list_changes, undo
+from handrail.tools import UndoEntry, UndoReport, list_changes, undo
 
 _HEADS = ("change", "time", "paths", "made by")
 
@@ -39,38 +39,31 @@ def command(app: App, change: int | None, *, listing: bool) -> Exit:
     except ToolFailed as error:
         hint = "list the changes with `handrail undo --list`"
         raise Halt(str(error), code="not_undone", hint=hint, exits=Exit.FAILED) from None
-    app.print(_document(report), map(safe, undo_lines(report)))
+    app.print_all("changes", [_describe(report.entry, report)], map(safe, undo_lines(report)))
     return Exit.FAILED if report.left else Exit.DONE
 
 
-def _describe(entry: Any) -> dict[str, Any]:
+def _describe(entry: UndoEntry, report: UndoReport | None = None) -> dict[str, Any]:
+    left = report.left if report is not None else {}
     return {
         "number": entry.number,
         "time": datetime.fromtimestamp(entry.when, UTC).isoformat(timespec="seconds"),
         "call_id": entry.call_id,
         "command": entry.command,
-        "paths": [change.path for change in entry.changes],
+        "paths": list(entry.paths),
         "not_kept": list(entry.not_kept),
+        "undone": report is not None,
+        "restored": list(report.restored) if report is not None else [],
+        "deleted": list(report.deleted) if report is not None else [],
+        "left": [{"path": path, "reason": reason} for path, reason in left.items()],
     }
 
 
 def _lines(items: Sequence[dict[str, Any]]) -> Iterator[str]:
-    rows = [_HEADS, *(_row(item) for item in items)]
-    return columns(rows)
+    return columns([_HEADS, *(_row(item) for item in items)])
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
     made_by = shorten(item["command"]) or f"a change to {join_names(item['paths'])}"
     when = item["time"][5:16].replace("T", " ")
     return (str(item["number"]), when, str(len(item["paths"])), safe(made_by))
-
-
-def _document(report: UndoReport) -> dict[str, Any]:
-    return {
-        "call_id": report.call_id,
-        "command": report.command,
-        "restored": list(report.restored),
-        "deleted": list(report.deleted),
-        "left": [{"path": path, "reason": reason} for path, reason in report.left.items()],
-        "not_kept": list(report.not_kept),
-    }

@@ -71,6 +71,11 @@ class UndoEntry:
     not_kept: tuple[str, ...] = ()
     """What the entry does not cover, with the reason."""
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that the call changed."""
+        return tuple(change.path for change in self.changes)
+
 
 class FileEdit(NamedTuple):
     """A file that a tool wrote or deleted, by its contents."""

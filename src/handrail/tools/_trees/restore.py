@@ -26,19 +26,14 @@ _NAMES = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 class UndoReport:
     """What an undo did."""
 
-    call_id: str
-    command: str
-    """The command that was undone; empty for a file tool."""
-    changed: tuple[str, ...]
-    """The paths that the call had changed."""
+    entry: UndoEntry
+    """The change that was undone."""
     restored: tuple[str, ...]
     """The paths that are as before the call again."""
     deleted: tuple[str, ...]
     """The paths that did not exist before the call."""
     left: Mapping[str, str]
     """The paths that were not restored, each with the reason."""
-    not_kept: tuple[str, ...]
-    """What undo cannot restore after any command, each with the reason."""
 
 
 def list_changes(workspace: Workspace) -> tuple[UndoEntry, ...]:
@@ -68,13 +63,10 @@ def undo(workspace: Workspace, which: str | int | None = None) -> UndoReport:
     changes = (change for one in entries for change in one.changes)
     created = {change.path for change in changes if change.before is None}
     return UndoReport(
-        call_id=entry.call_id,
-        command=entry.command,
-        changed=tuple(change.path for change in entry.changes),
+        entry,
         restored=tuple(sorted(done - created)),
         deleted=tuple(sorted(done & created)),
         left=dict(sorted(left.items())),
-        not_kept=entry.not_kept,
     )
 
 
@@ -84,6 +76,8 @@ def _find_entries(log: UndoLog, which: str | int | None) -> list[UndoEntry]:
         found = log.find(which)
         if found is not None:
             return [found]
+        if isinstance(which, int):
+            raise ToolFailed(f"Not undone: no change with the number {which} is kept.")
         known = ", ".join(entry.call_id for entry in log.entries()[-_MAX_NAMED:]) or "none"
         raise ToolFailed(f"Not undone: no change by {which!r} is kept. Kept: {known}.")
     latest = log.entries()[::-1]
