@@ -1,4 +1,4 @@
-"""What an undo did, in text."""
+"""The result of an undo as text."""
 
 from __future__ import annotations
 

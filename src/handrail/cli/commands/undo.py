@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,7 +44,7 @@ def command(app: App, change: int | None, *, listing: bool) -> Exit:
 
 
 def _describe(entry: UndoEntry, report: UndoReport | None = None) -> dict[str, Any]:
-    left = report.left if report is not None else {}
+    left: Mapping[str, str] = report.left if report is not None else {}
     return {
         "number": entry.number,
         "time": datetime.fromtimestamp(entry.when, UTC).isoformat(timespec="seconds"),

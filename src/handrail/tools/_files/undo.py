@@ -38,7 +38,7 @@ Kind: TypeAlias = Literal["file", "folder", "link", "other"]
 
 
 class FileState(NamedTuple):
-    """What is at a path."""
+    """The state of a path."""
 
     kind: Kind
     mode: int | None
@@ -256,8 +256,14 @@ def _to_json(entry: UndoEntry) -> dict[str, Any]:
 
 
 def _from_json(value: dict[str, Any]) -> UndoEntry:
-    changes = tuple(
-        ChangedPath(path, before and FileState(*before), after and FileState(*after))
-        for path, before, after in value["changes"]
+    return UndoEntry(
+        number=value["number"],
+        call_id=value["call_id"],
+        when=value["when"],
+        changes=tuple(
+            ChangedPath(path, before and FileState(*before), after and FileState(*after))
+            for path, before, after in value["changes"]
+        ),
+        command=value["command"],
+        not_kept=tuple(value["not_kept"]),
     )
-    return UndoEntry(**{**value, "changes": changes, "not_kept": tuple(value["not_kept"])})

@@ -42,12 +42,16 @@ def _describe_error(error: OSError) -> str:
     return f"\n[The user cannot undo this command: {reason}.]"
 
 
+def _reads_and_writes(_command: str) -> bool:
+    return False
+
+
 class CommandUndo:
     """Keeps the files of one workspace; of none, if there is no workspace."""
 
     def __init__(self, workspace: Workspace | None, only_reads: OnlyReads | None) -> None:
         self._trees = None if workspace is None else KeptTrees(workspace)
-        self._only_reads = only_reads or (lambda _: False)
+        self._only_reads = only_reads or _reads_and_writes
 
     async def begin(self, call_id: str, command: str) -> UndoableCommand:
         """Keep the files before a command. A failure does not prevent the command."""

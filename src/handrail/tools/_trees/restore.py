@@ -24,7 +24,7 @@ _NAMES = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """What an undo did."""
+    """The result of an undo."""
 
     entry: UndoEntry
     """The change that was undone."""
@@ -45,8 +45,8 @@ def list_changes(workspace: Workspace) -> tuple[UndoEntry, ...]:
 def undo(workspace: Workspace, which: str | int | None = None) -> UndoReport:
     """Undo the changes of a call: by its id, by the number of the change, or the latest change.
 
-    Commands that only changed caches are not a change of their own: they are undone together with
-    the one before. Of a command, a path that has changed since stays, and the report names it. Of
+    A command that only changed caches is not a separate change: it is undone together with the
+    change before. Of a command, a path that has changed since stays, and the report names it. Of
     a file tool, all files are restored or none.
 
     Raises:
@@ -181,7 +181,7 @@ class _Restoring:
     def _create(self, change: ChangedPath) -> None:
         """Create or change what was there before."""
         before = change.before
-        if before is None or _kind(change.after) == before.kind == "folder":
+        if before is None or _kind(change.after) == _kind(before) == "folder":
             return
         if before.kind == "file":
             self._write(change, before)

@@ -22,7 +22,7 @@ Stamp: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Content(NamedTuple):
-    """What is at a path, with the bytes of a file if they were read."""
+    """The state of a path, with the bytes of a file if they were read."""
 
     state: FileState
     data: bytes | None = None
