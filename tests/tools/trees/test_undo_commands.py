@@ -280,9 +280,12 @@ def test_what_is_too_large_is_left_out_whole_and_named(tmp_path: Path) -> None:
         (root / folder).mkdir(parents=True)
         for number in range(count):
             os.mknod(root / folder / str(number))
-    for folder, size in (("build/large", 60), ("node_modules", 60), ("assets", 60), ("src", 1)):
+    (root / "pkg").mkdir()
+    (root / "pkg/.gitignore").write_text("gen\n", encoding="utf-8")
+    large = ("build/large", "node_modules", "assets", "pkg/gen")
+    for folder, size in (*((name, 60) for name in large), ("src", 1)):
         (root / folder).mkdir()
-        for number in range(5):
+        for number in range(6):
             with (root / folder / f"{number}.bin").open("wb") as file:
                 file.truncate(size * MEGABYTE)
     workspace = Workspace(root)
@@ -308,27 +311,24 @@ def test_what_is_too_large_is_left_out_whole_and_named(tmp_path: Path) -> None:
     assert [pending.changes for pending in asked] == snapshot(
         [
             (
-                "Undo cannot restore: assets/0.bin (60 MB), assets/1.bin (60 MB), assets/2.bin (60 MB), assets/3.bin (60 MB), assets/4.bin (60 MB), and 3 more.",
+                "Undo cannot restore: build (over the limit of 320 MB), data/many (over the limit of 20,000 files), node_modules (over the limit of 320 MB), pkg/gen (over the limit of 320 MB), 6 entries of assets.",
             ),
             (
-                "Undo cannot restore: assets/0.bin (60 MB), assets/1.bin (60 MB), assets/2.bin (60 MB), assets/3.bin (60 MB), assets/4.bin (60 MB), and 3 more.",
+                "Undo cannot restore: build (over the limit of 320 MB), data/many (over the limit of 20,000 files), node_modules (over the limit of 320 MB), pkg/gen (over the limit of 320 MB), 6 entries of assets.",
             ),
         ]
     )
     assert report.entry.not_kept == snapshot(
         (
-            "assets/0.bin (60 MB)",
-            "assets/1.bin (60 MB)",
-            "assets/2.bin (60 MB)",
-            "assets/3.bin (60 MB)",
-            "assets/4.bin (60 MB)",
-            "build (over 256 MB)",
-            "data/many (over 20,000 files)",
-            "node_modules (over 256 MB)",
+            "build (over the limit of 320 MB)",
+            "data/many (over the limit of 20,000 files)",
+            "node_modules (over the limit of 320 MB)",
+            "pkg/gen (over the limit of 320 MB)",
+            "6 entries of assets",
         )
     )
     assert sorted(path.name for path in root.iterdir()) == [
-        ".git", ".gitignore", "a.log", "assets", "data", "run.sh", "src", "tracked.txt", "untracked.txt",
+        ".git", ".gitignore", "a.log", "assets", "data", "pkg", "run.sh", "src", "tracked.txt", "untracked.txt",
     ]  # fmt: skip
     assert (root / "tracked.txt").read_text(encoding="utf-8") == "one\n"
 
@@ -341,7 +341,7 @@ def test_a_workspace_with_too_many_files_at_its_top_is_not_kept(tmp_path: Path) 
 
     assert list_changes(workspace) == ()
     assert bash(Sandbox(tmp_path), workspace=workspace).preview(command="rm 1") == [  # type: ignore[misc]
-        "Undo cannot restore: . (over 20,000 files)."
+        "Undo cannot restore: . (over the limit of 20,000 files)."
     ]
 
 
@@ -383,6 +383,12 @@ def test_unreadable_files_are_left_out_and_modes_are_restored(tmp_path: Path) ->
     def run() -> None:
         commands(workspace, "echo z > new; chmod 0 new open")
         reports.append(undo(workspace))
+        commands(workspace, "echo y > open/f")
+        (root / "open").chmod(0)
+        with pytest.raises(ToolFailed, match=r"'open/f' cannot be restored: permission denied.$"):
+            undo(workspace)
+        (root / "open").chmod(0o755)
+        undo(workspace)
 
     without_override(run)
     for path, mode in (("closed", 0o755), ("node_modules", 0o755), ("secret", 0o644)):
@@ -586,3 +592,20 @@ def test_two_processes_share_one_log(tmp_path: Path) -> None:
         undo(workspace)
 
     assert [*root.iterdir()] == []
+
+
+@pytest.mark.soak
+def test_a_folder_with_200_000_files_is_left_out_and_the_rest_is_restored(tmp_path: Path) -> None:
+    root = project(tmp_path / "w")
+    for number in range(200_000):
+        if number % 1_000 == 0:
+            folder = root / "many" / str(number)
+            folder.mkdir(parents=True)
+        os.mknod(folder / str(number))
+    workspace = Workspace(root)
+    commands(workspace, "rm -rf many tracked.txt; for i in $(seq 30000); do :> f$i; done")
+    report = undo(workspace)
+
+    assert (root / "tracked.txt").read_text(encoding="utf-8") == "one\n"
+    assert len(report.deleted) == 30_000
+    assert report.entry.not_kept == snapshot(("182 entries of many",))

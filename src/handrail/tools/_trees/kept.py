@@ -12,6 +12,7 @@ import math
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ _AFTER = Bounds(files=MAX_FILES * 5, total_bytes=math.inf, file_bytes=math.inf)
 """A command may create more than is kept. These files are only listed."""
 _MOUNT_POINTS = frozenset(row.name for row in OBEYED_NAMES if row.held == "always")
 """Folders that a sandbox creates and removes. To remove one, while a job runs, would open it."""
+_MAX_NAMED = 3
+"""Entries of one folder that are named. If there are more, only their number is."""
 _INTERRUPTED = "the command was interrupted: later changes by others are included"
 
 
@@ -277,4 +280,16 @@ def _start_of(pid: int) -> str:
 
 
 def _name_left_out(left_out: Mapping[str, str]) -> list[str]:
-    return [f"{quote_path(path)} ({reason})" for path, reason in sorted(left_out.items())]
+    """Return paths with reasons. Folders that are too large come first: they matter most."""
+    folders = Counter(path.rpartition("/")[0] for path in left_out)
+    names = dict[str, None]()
+    for path, reason in sorted(left_out.items(), key=lambda row: (not _is_limit(row[1]), row[0])):
+        folder = path.rpartition("/")[0]
+        several = folder and folders[folder] > _MAX_NAMED
+        one, all_of_them = quote_path(path), f"{folders[folder]} entries of {quote_path(folder)}"
+        names[all_of_them if several else f"{one} ({reason})"] = None
+    return [*names]
+
+
+def _is_limit(reason: str) -> bool:
+    return reason.startswith("over ")

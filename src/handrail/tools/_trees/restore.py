@@ -145,21 +145,22 @@ class _Restoring:
 
     def _is_to_do(self, change: ChangedPath) -> bool:
         """Return whether a path is to be restored, and can be."""
-        if _is_same(self._read(change), change.before):
+        try:
+            now = read_state(self.workspace, change.path, like=change.after)
+        except OSError as error:
+            self.left[change.path] = describe_error(error)
             return False
-        self._attempt(self._check, change)
-        if _kind(change.before) == "other":
-            self.left.setdefault(change.path, "pipes, sockets and devices are not kept")
+        if _is_same(now, change.before):
+            return False
+        if not _is_same(now, change.after):
+            self.left[change.path] = _CHANGED_SINCE
+        elif _kind(change.before) == "other":
+            self.left[change.path] = "pipes, sockets and devices are not kept"
         return change.path not in self.left
 
-    def _read(self, change: ChangedPath) -> FileState | None:
-        try:
-            return read_state(self.workspace, change.path, like=change.after)
-        except OSError as error:
-            return FileState("other", None, describe_error(error))
-
-    def _check(self, change: ChangedPath) -> None:
-        if not _is_same(self._read(change), change.after):
+    def _check(self, path: str, state: FileState | None) -> None:
+        """Check again, under the lock, what is at a path."""
+        if not _is_same(read_state(self.workspace, path, like=state), state):
             raise FileExistsError
 
     @contextmanager
@@ -174,7 +175,7 @@ class _Restoring:
 
     def _remove(self, change: ChangedPath) -> None:
         with self._locked(change.path) as (folder, name):
-            self._check(change)
+            self._check(change.path, change.after)
             remove = os.rmdir if _kind(change.after) == "folder" else os.unlink
             remove(name, dir_fd=folder)
 
@@ -197,11 +198,8 @@ class _Restoring:
         if data is None:
             raise OSError(0, "Its content is no longer kept")
         with self._locked(change.path) as (folder, _):
-            if _kind(change.after) == "file":
-                self._check(change)
+            self._check(change.path, None if _is_replaced(change) else change.after)
             file = LockedFile(self.workspace, change.path, folder)
-            if _kind(change.after) != "file" and file.before is not None:
-                raise FileExistsError
             if file.before != data:
                 file.restore(data)
         self._set_mode(change)

@@ -21,10 +21,12 @@ from handrail.tools._files.ignore_rules import IgnoreRules
 from handrail.tools._files.workspace import Workspace
 from handrail.tools._trees.states import MAX_FILE_BYTES, open_folder
 
-MAX_FILES = 20_000
+MAX_FILES = 25_000
 """Files and folders of a workspace that are kept."""
-MAX_TREE_BYTES = 256 * 1024 * 1024
+MAX_TREE_BYTES = 320 * 1024 * 1024
 """Bytes of files that are kept."""
+_OWN_SHARE = 0.8
+"""The share of both for the project's own files, so that its repository is kept, too."""
 _MAX_SMALL_BYTES = 1024 * 1024
 """The largest file of the project that is kept if there are too many bytes."""
 _LISTED_TIMES = 10
@@ -184,12 +186,19 @@ class Surveyor:
 
     def _has_room(self) -> bool:
         """Return whether a tenth of the limits is left."""
-        files, size = len(self._whole.found), self._whole.size
-        return files < self._bounds.files * 0.9 and size < self._bounds.total_bytes * 0.9
+        files, size = self._limits("own")
+        return len(self._whole.found) < files * 0.9 and self._whole.size < size * 0.9
+
+    def _limits(self, rank: _Rank) -> tuple[int, float]:
+        """Return how many files there may be after this rank, and how many bytes."""
+        share = _OWN_SHARE if self._by_rank and rank == "own" else 1.0
+        return int(self._bounds.files * share), self._bounds.total_bytes * share
 
     def _list_parts(self, folder: _Folder) -> None:
         part = Survey()
         folders, rules = self._list_files(folder, part, sys.maxsize)
+        self._whole.add(part)
+        part = Survey()
         for name in folders:
             with self._enter(folder._replace(rules=rules), name, part) as inner:
                 if inner is not None:
@@ -198,10 +207,11 @@ class Surveyor:
 
     def _list(self, folder: _Folder, part: Survey) -> None:
         """Add a folder and everything in it to a part. Raises _TooLarge."""
-        room = int(self._bounds.files) - len(self._whole.found) - len(part.found)
+        files, size = self._limits(folder.rank)
+        room = files - len(self._whole.found) - len(part.found)
         folders, rules = self._list_files(folder, part, min(room, self._unlisted))
-        if self._whole.size + part.size > self._bounds.total_bytes:
-            raise _TooManyBytes(f"over {format_size(self._bounds.total_bytes)}", folder.path)
+        if self._whole.size + part.size > size:
+            raise _TooManyBytes(f"over the limit of {format_size(size)}", folder.path)
         for name in folders:
             with self._enter(folder._replace(rules=rules), name, part) as inner:
                 if inner is not None:
@@ -218,7 +228,8 @@ class Surveyor:
             is_more = next(scanned, None) is not None
         self._unlisted -= len(entries)
         if is_more:
-            raise _TooLarge(f"over {self._bounds.files:,} files", folder.path)
+            files, _ = self._limits(folder.rank)
+            raise _TooLarge(f"over the limit of {files:,} files", folder.path)
         folders = self._add_files(folder, entries, part)
         if self._by_rank and folder.rank == "own" and folder.path and _has_rules(entries):
             return folders, IgnoreRules(folder.path, self._read_rules)
