@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,30 @@ from handrail.tools import Workspace, bash
 _OVERRIDES = 0b110
 """The capabilities of root to read and write any file."""
 _VERSION = 0x20080522
+
+
+def project(root: Path) -> Path:
+    """A repository with a tracked, an untracked and an ignored file."""
+    root.mkdir(exist_ok=True)
+    for name, text in {
+        ".gitignore": "build/\n*.log\n",
+        "tracked.txt": "one\n",
+        "untracked.txt": "two\n",
+        "build/out.bin": "three\n",
+        "a.log": "four\n",
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    (root / "run.sh").write_text("#!/bin/sh\n", encoding="utf-8")
+    (root / "run.sh").chmod(0o755)
+    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    for words in (
+        ["init", "-q"],
+        ["add", "tracked.txt", ".gitignore", "run.sh"],
+        ["commit", "-qm", "x"],
+    ):
+        subprocess.run([*git, *words], check=True)  # noqa: S603  git
+    return root
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:

@@ -16,8 +16,7 @@ from handrail import Call, Executor, Toolset
 from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, bash, list_changes, undo
 from tools.stage import rounds
-from tools.trees.stage import tree
-from tools.trees.test_undo_commands import project
+from tools.trees.stage import project, tree
 
 COMMANDS = rounds(quick=100, soak=1_000)
 MOST_AT_ONCE = 4

@@ -29,33 +29,9 @@ from handrail.tools import (
     write,
 )
 from tools.stage import results
-from tools.trees.stage import commands, tree, without_override
+from tools.trees.stage import commands, project, tree, without_override
 
 MEGABYTE = 1024 * 1024
-
-
-def project(root: Path) -> Path:
-    """A repository with a tracked, an untracked and an ignored file."""
-    root.mkdir(exist_ok=True)
-    for name, text in {
-        ".gitignore": "build/\n*.log\n",
-        "tracked.txt": "one\n",
-        "untracked.txt": "two\n",
-        "build/out.bin": "three\n",
-        "a.log": "four\n",
-    }.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    (root / "run.sh").write_text("#!/bin/sh\n", encoding="utf-8")
-    (root / "run.sh").chmod(0o755)
-    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@example.com"]
-    for words in (
-        ["init", "-q"],
-        ["add", "tracked.txt", ".gitignore", "run.sh"],
-        ["commit", "-qm", "x"],
-    ):
-        subprocess.run([*git, *words], check=True)  # noqa: S603  git
-    return root
 
 
 def test_every_kind_of_change_is_undone(tmp_path: Path) -> None:
@@ -608,4 +584,4 @@ def test_a_folder_with_200_000_files_is_left_out_and_the_rest_is_restored(tmp_pa
 
     assert (root / "tracked.txt").read_text(encoding="utf-8") == "one\n"
     assert len(report.deleted) == 30_000
-    assert report.entry.not_kept == snapshot(("182 entries of many",))
+    assert [re.sub(r"^\d+ ", "N ", name) for name in report.entry.not_kept] == ["N entries of many"]
