@@ -53,7 +53,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "policy": ({"_shell"}, {"_rules"}, {"_decisions"}, {"_stores", "importers"}),
     "providers": ({"_schema", "_formats"},),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
-    "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_shell", "_web"}),
+    "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }
 """The folders inside an edge, from the lowest to the highest."""
 

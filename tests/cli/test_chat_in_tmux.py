@@ -524,7 +524,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
     once = notes(pane)
     pane.answers("/undo", after="to notes.txt\n>")
     pane.answers("/undo", after="to notes.txt\n>", times=2)
-    pane.answers("What now?", after="cannot be undone\n>")
+    pane.answers("What now?", after="nothing to undo\n>")
     shown = pane.shows("What now?\n>")
 
     assert (once, notes(pane)) == ("one\ntwo!\nthree\n", "one\ntwo\nthree\n")
@@ -556,7 +556,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "> /undo",
                     "undid the last change to notes.txt",
                     "> /undo",
-                    "nothing to undo; changes made by commands cannot be undone",
+                    "nothing to undo",
                     "> What now?",
                     "  The user undid your last change to 'notes.txt'. The user undid your last",
                     "  change to 'notes.txt'. What now?",
@@ -586,7 +586,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "> /undo",
                     "undid the last change to notes.txt",
                     "> /undo",
-                    "nothing to undo; changes made by commands cannot be undone",
+                    "nothing to undo",
                     "> What now?",
                     "  The user undid your last change to 'notes.txt'. The user undid your last change to 'notes.txt'. What now?",
                     ">",

@@ -480,6 +480,11 @@ async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
         calls = [Call("bash", {"command": command}, command) for command in ("cd ..", "pwd")]
         _, second = await executor.run_all(calls)
         yield _describe("`bash`, an earlier call of the turn changed the folder", second)
+    not_a_folder = folder / "not-a-folder"
+    not_a_folder.touch()
+    workspace = Workspace(root, undo_folder=not_a_folder / "undo")
+    tool = bash(sandbox, workspace=workspace)
+    yield await _run_alone(tool, _bash("a command cannot be undone", "true"))
 
 
 async def _web_rows() -> AsyncIterator[Row]:

@@ -18,6 +18,7 @@ from handrail.tools._outline import list_missing_tools, outline
 from handrail.tools._search.glob import glob
 from handrail.tools._search.grep import grep
 from handrail.tools._shell.bash import bash
+from handrail.tools._shell.command_undo import OnlyReads
 from handrail.tools._shell.jobs import Jobs, read_job, stop_job
 from handrail.tools._web.web_fetch import web_fetch
 
@@ -31,14 +32,19 @@ _READ_SPEC = Spec(
 
 
 def coding_tools(
-    workspace: Workspace, *, sandbox: Sandbox | None = None, without: Iterable[str] = ()
+    workspace: Workspace,
+    *,
+    sandbox: Sandbox | None = None,
+    without: Iterable[str] = (),
+    only_reads: OnlyReads | None = None,
 ) -> Toolset:
     """Make the coding tools: read, write, edit, glob, grep, bash with its jobs, and web_fetch.
 
     Commands run in ``sandbox``, by default a new one for the workspace. If the workspace hides what
     a Rulebook denies (``hide_denied``), so does the new sandbox. Raises SandboxUnavailable if no
-    sandbox works; pass ``without=["bash"]`` to do without commands. web_fetch needs the extra
-    ``handrail[web]``, and is omitted without it; the log and ``list_missing_tools`` say so.
+    sandbox works; pass ``without=["bash"]`` to do without commands. Before a command, the files of
+    the workspace are kept for ``undo``, unless ``only_reads(command)`` is true. web_fetch needs the
+    extra ``handrail[web]``, and is omitted without it; the log and ``list_missing_tools`` say so.
     """
     without = set(without)
     names = {entry.name for entry in outline(without=without)}
@@ -48,8 +54,9 @@ def coding_tools(
     tools = [read(workspace), write(workspace), edit(workspace), glob(workspace), grep(workspace)]
     if "bash" in names:
         jobs = Jobs()
+        sandbox = sandbox or _make_sandbox(workspace)
         tools += [
-            bash(sandbox or _make_sandbox(workspace), jobs=jobs),
+            bash(sandbox, jobs=jobs, workspace=workspace, only_reads=only_reads),
             read_job(jobs),
             stop_job(jobs),
         ]

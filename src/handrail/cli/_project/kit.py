@@ -80,7 +80,9 @@ class Kit:
                 code="usage",
                 hint="change to the folder of a project, or pass it with `-C`",
             )
-        return Workspace(self.app.workspace, hides=hide_denied(_LazyRules(self)))
+        self._own.drop_old_undo_folders()
+        hides, folder = hide_denied(_LazyRules(self)), self._own.undo_folder
+        return Workspace(self.app.workspace, hides=hides, undo_folder=folder)
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -173,7 +175,28 @@ class Kit:
     def _coding(self) -> Toolset:
         from handrail.tools import coding_tools
 
-        return coding_tools(self.workspace, sandbox=self.sandbox, without=self._excluded())
+        return coding_tools(
+            self.workspace,
+            sandbox=self.sandbox,
+            without=self._excluded(),
+            only_reads=self._only_reads,
+        )
+
+    def _only_reads(self, command: str) -> bool:
+        """Return whether the rules say that a command changes nothing: plan mode allows it."""
+        from handrail import DESTROY, Access, Allow, Call, CheckedCall
+
+        call = Call("bash", {"command": command}, id="reads")
+        spec = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+        checked = CheckedCall.recorded(call, spec, (Access(DESTROY, "*"),))
+        return isinstance(self._plan_rules(checked), Allow)
+
+    @cached_property
+    def _plan_rules(self) -> Rulebook:
+        from handrail.policy import Rulebook
+
+        root = self.app.workspace
+        return Rulebook(self.rules.rules, mode="plan", sandboxed=self.confined, workspace=root)
 
     def _excluded(self) -> set[str]:
         """Return the coding tools that are excluded or not available."""

@@ -60,10 +60,12 @@ class Workspace:
     ``hides`` returns, for a path relative to the root, whether searches must omit it; usually it
     asks the policy about reading it. For "ask", a search omits what is in the file, and says so. A
     workspace remembers which content of a file was read last, and how to undo changes.
+    ``undo_folder`` keeps them for later processes, by default a temporary folder for this one.
     ``whole_home`` allows a root that is or contains the home folder.
 
     Raises HandrailError for such a root otherwise: what tools write there can run at the next
-    login.
+    login. Raises it for an ``undo_folder`` in the workspace, too: a command could change what undo
+    restores.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Workspace:
         *,
         hides: Callable[[str], Hiding] | None = None,
         opener: Opener | None = None,
+        undo_folder: str | os.PathLike[str] | None = None,
         whole_home: bool = False,
     ) -> None:
         spelled = os.path.abspath(root)  # noqa: PTH100  pathlib would not fold ".."
@@ -81,13 +84,15 @@ class Workspace:
                 f"{self.root} is your home folder or contains it: tools could change what runs "
                 "when you log in. Use a folder inside it, or pass whole_home=True to allow that."
             )
+        if undo_folder is not None and is_beneath(os.path.realpath(undo_folder), self.root):
+            raise HandrailError(f"The undo_folder {undo_folder!s} must not be in the workspace.")
         self._spellings = (self.root, spelled)
         self.hides = hides
         self._open = opener or best_opener()
         self._fd = os.open(self.root, NAMES | os.O_DIRECTORY)
         weakref.finalize(self, os.close, self._fd)
         self.seen = SeenContents()
-        self.changes = UndoLog()
+        self.changes = UndoLog(undo_folder)
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
