@@ -68,13 +68,16 @@ class Marked:
                 os.kill(one, signal.SIGKILL)
 
 
-async def begun(running: Process) -> None:
-    """Until the command says that all is under way."""
+async def begun(running: Process, marked: Marked | None = None) -> None:
+    """Until the command says that all is under way, and a marked process is there."""
     said = b""
     while b"go" not in said:
         piece = await running.read()
         assert piece, said
         said += piece
+    with anyio.fail_after(30):
+        while marked is not None and not marked.alive():  # noqa: ASYNC110  processes tell nobody
+            await anyio.sleep(0.01)
 
 
 @both
@@ -85,7 +88,7 @@ async def test_nobody_survives_being_ended(tmp_path: Path, tier: Any, tree: str)
         marked = Marked()
         line = TREES[tree].format(sleep=marked.sleep)
         running = sandbox.start(whole(line, f"echo go; {marked.sleep}"))
-        await begun(running)
+        await begun(running, marked)
         before = marked.alive()
         await running.kill()
 
