@@ -71,7 +71,9 @@ class Loopback:
             subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=write, env={}) as first,  # noqa: S603  absolute paths outside the workspace
         ):
             os.close(write)
-            if not select.select([output], [], [], _TIMEOUT_SECONDS)[0]:
+            answer = select.poll()
+            answer.register(output, select.POLLIN)
+            if not answer.poll(_TIMEOUT_SECONDS * 1000):
                 first.kill()
             pid = int(output.readline())
             user, net = (os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in _KINDS)
