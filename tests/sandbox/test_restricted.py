@@ -108,16 +108,21 @@ async def test_each_command_has_its_own_restrictions(root: Path) -> None:
 async def test_other_restrictions_and_masks_hold_beside_them(root: Path) -> None:
     (root / ".git").mkdir()
     (root / ".git/config").write_text("[core]\n", encoding="utf-8")
-    names = ["deep", "deep/er/secret", "missing", ".git", "secret"]
+    (root / "masked/in").mkdir(parents=True)
+    names = ["deep", "deep/er/secret", "missing", ".git", "secret", "masked", "masked/in"]
     found = {"peek.py": "read-only", "deep/er": "read-only", **dict.fromkeys(names, "hidden")}
-    sandbox = Sandbox(root, tier="bubblewrap", masked=["secret"], restricted=lambda _: found)
-    made = await run(sandbox, "python3 peek.py .git/config deep/er/secret; cat secret; ls .git")
+    sandbox = Sandbox(
+        root, tier="bubblewrap", masked=["secret", "masked"], restricted=lambda _: found
+    )
+    made = await run(
+        sandbox, "python3 peek.py .git/config deep/er/secret; cat secret; ls masked .git"
+    )
 
     assert made.text == snapshot("""\
 Permission denied
 Permission denied
-cat: secret: Permission denied
 ls: cannot open directory '.git': Permission denied
+masked:
 """)
 
 

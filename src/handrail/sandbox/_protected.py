@@ -171,17 +171,23 @@ def _link_target(root: str, name: str, *, held: bool) -> list[str]:
 
 
 def find_restricted(
-    root: str, written: Collection[str], restricted: Mapping[str, Restriction]
+    root: str,
+    written: Collection[str],
+    restricted: Mapping[str, Restriction],
+    *,
+    masked: Collection[str],
 ) -> tuple[list[str], list[str]]:
     """Return the real paths in writable folders that rules hide, and those that they protect.
 
-    A path that does not exist needs nothing. One that leads elsewhere can be read there anyway.
+    A path that does not exist or is masked needs nothing. One that leads elsewhere can be read
+    there anyway.
     """
     found: dict[Restriction, list[str]] = {"hidden": [], "read-only": []}
     for name, restriction in restricted.items():
         path = os.path.realpath(f"{root}/{name}")
         inside = any(is_beneath(path, folder) for folder in written)
-        if inside and not is_beneath(root, path) and _file_type(path):
+        free = not is_beneath(root, path) and not any(is_beneath(path, top) for top in masked)
+        if inside and free and _file_type(path):
             found[restriction].append(path)
     hidden = _outermost(found["hidden"])
     if len(hidden) > MAX_RESTRICTED or len(found["read-only"]) > MAX_RESTRICTED:

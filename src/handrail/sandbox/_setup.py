@@ -98,10 +98,11 @@ class Setup:
         self, own: Iterable[str] = (), restricted: Mapping[str, Restriction] = _NONE
     ) -> ProtectedPaths:
         """Return what to protect in the workspace, as of now, with its program folders."""
-        hidden, held = find_restricted(self.root, self.written, restricted)
+        secret = self.find_secrets()
+        hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
         kept = {*self.paths_to_keep(), *held, *(folder.removesuffix("/bin") for folder in own)}
         kept.discard(f"{self.root}/.venv")  # protected by its name
-        found = find_protected(self.root, self.opened, self.find_secrets(), sorted(kept))
+        found = find_protected(self.root, self.opened, secret, sorted(kept))
         return replace(found, hidden=tuple(hidden)) if hidden else found
 
     def find_own_folders(self) -> list[str]:
