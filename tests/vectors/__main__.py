@@ -1,4 +1,4 @@
-"""Print, for each category of security vectors and for two more sets: tried, held, skipped, and the control caught.
+"""Print, for each category of security vectors: tried, held, skipped, and the control caught.
 
 With ``-v``, every vector that was skipped follows, with its reason.
 """
@@ -73,25 +73,10 @@ def main(*options: str) -> int:
             print(f"  not held: {one['id']} {one['title']}")  # noqa: T201
         wrong += bool(lost) or not caught
         reasons |= left_out
-    wrong += _report_more()
     if "-v" in options:
         for one, reason in reasons.items():
             print(f"skipped {one}: {reason}")  # noqa: T201
     return min(wrong, 1)
-
-
-def _report_more() -> bool:
-    """Print the line for the sets that are not sorted by category. True if anything is wrong."""
-    more = import_module("vectors.more")
-    lost = [name for name in more.vectors() if not more.holds(name)]
-    caught = [name for name in more.vectors() if not more.holds(name, judged=False)]
-    count = len(more.vectors())
-    print(  # noqa: T201
-        f"more: tried {count}, held {count - len(lost)}, skipped 0, control caught {len(caught)}"
-    )
-    for name in lost:
-        print(f"  not held: {name}")  # noqa: T201
-    return bool(lost) or len(caught) < count
 
 
 def _holds(category: str, vector: dict[str, Any]) -> bool:

@@ -51,7 +51,7 @@ def _bounded() -> Iterator[None]:
         raise TimeoutError
 
     before = signal.signal(signal.SIGVTALRM, late)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, SECONDS)  # again: a finalizer ignores it
     try:
         yield
     finally:
