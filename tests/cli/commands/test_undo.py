@@ -130,7 +130,9 @@ handrail: invalid value for '[N]': must be an integer of at least 1, got 'x'
             ),
         ]
     )
-    assert sorted(path.name for path in handrail.workspace.iterdir()) == ["a", "c"]
+    (handrail.workspace / "c").write_text("4", encoding="utf-8")
+    assert timeless(handrail("undo")) == (0, "undid the last change to c\n", "")
+    assert [path.name for path in handrail.workspace.iterdir()] == ["a"]
 
 
 def test_what_is_left_and_what_is_not_kept_is_named(handrail: Handrail) -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
 
 import anyio
 import pytest
@@ -144,6 +145,30 @@ def test_an_undo_that_restores_nothing_fails_and_can_be_tried_again(tmp_path: Pa
     for name in "ab":
         (tmp_path / name).write_text("new\n", encoding="utf-8")
     assert undo(workspace).restored == ("a", "b")
+
+
+def test_a_file_that_changes_during_the_undo_stays(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    (tmp_path / "a").write_text("old", encoding="utf-8")
+    commands(workspace, "echo x | tee a b c")
+
+    def save(frame: FrameType, event: str, _: object) -> None:
+        """Save two files as an editor does, just before the first one is restored."""
+        if event == "call" and frame.f_code.co_name == "lock_folder":
+            for name in "ab":
+                (tmp_path / name).write_text("mine", encoding="utf-8")
+
+    sys.setprofile(save)
+    try:
+        report = undo(workspace)
+    finally:
+        sys.setprofile(None)
+
+    assert (report.deleted, report.left) == (
+        ("c",),
+        {"a": "has changed since", "b": "has changed since"},
+    )
+    assert [(tmp_path / name).read_text(encoding="utf-8") for name in "ab"] == ["mine", "mine"]
 
 
 def test_what_is_as_before_already_is_not_restored(tmp_path: Path) -> None:

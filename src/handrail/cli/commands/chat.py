@@ -164,7 +164,6 @@ class _FileChanges:
         after: bytes | None = None
         with suppress(OSError, HandrailError), workspace.file(path) as file:
             after = os.pread(file.fd, MAX_COMPARED_BYTES, 0)
-        if after is None:  # the file was deleted since
-            return []
+        gone = after is None  # the file was deleted since
         old = workspace.changes.content(before.content) if before is not None else None
-        return diff_lines(path, old, after, width)
+        return [] if gone else diff_lines(path, old, after or b"", width)
