@@ -171,6 +171,11 @@ rsync --delete a/ b
 ruby -e 'File.delete "a"'
 python manage.py migrate app zero
 pg_restore --clean -d app dump
+node -e "require('fs').rm('src', {recursive: true}, () => {})"
+deno eval 'Deno.removeSync("src")'
+python3 -c "open('notes.txt', 'w').close()"
+install /dev/null notes.txt
+mv src /dev/null
 awk 'BEGIN { system("rm -rf src") }'
 awk 'BEGIN { print "x" | "rm -rf src" }'
 rm -rf /home/a/project/src

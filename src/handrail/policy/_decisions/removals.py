@@ -102,6 +102,13 @@ def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield "files"
 
 
+def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``mv`` moves something to where it is lost."""
+    del command
+    if operands_of(argv)[-1:] == ["/dev/null"]:
+        yield "files"
+
+
 def find_emptied_by_tee(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``tee`` overwrites files with nothing."""
     appends = {"-a", "--append"} & set(argv)
