@@ -140,7 +140,7 @@ def _commands_in(command: ShellCommand) -> Iterator[Argv]:
     for argv in command.possible:
         if argv not in command.arguments and argv not in printed:
             yield argv
-            if len(argv) == 1 and "xargs" in programs:
+            if len(argv) == 1 and "xargs" in programs and argv[0] in rows():
                 yield (*argv, "*")
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
