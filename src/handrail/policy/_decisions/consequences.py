@@ -30,6 +30,7 @@ from handrail.policy._decisions.removals import (
     find_copied_over,
     find_deleted,
     find_emptied_by_tee,
+    find_moved_away,
     find_named_files,
     find_removed,
     is_kept,
@@ -65,7 +66,8 @@ _SQL_LOSS = re.compile(
 _CODE_LOSS = re.compile(
     r"\b(?:rmtree|os\.remove|os\.rmdir|removedirs|truncate|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
     r"|truncateSync|fs\.(?:promises\.)?(?:rm|unlink|truncate)|FileUtils\.rm\w*|(?:File|Dir)\.(?:delete|unlink)"
-    r"|unlink|rimraf)\s*\((?!\s*['\"]/tmp/)"
+    r"|unlink|rimraf|Deno\.remove\w*)\s*\((?!\s*['\"]/tmp/)|\)\.rm\("
+    r"|open\([^()]*['\"]w['\"]\)\.close\("
 )
 _PERL_LOSS = re.compile(r"\b(?:unlink|rmtree|remove_tree|FileUtils\.rm\w*|File\.delete)\b")
 """The same in languages that need no brackets for a call."""
@@ -138,7 +140,7 @@ def _commands_in(command: ShellCommand) -> Iterator[Argv]:
     for argv in command.possible:
         if argv not in command.arguments and argv not in printed:
             yield argv
-            if len(argv) == 1 and "xargs" in programs:
+            if len(argv) == 1 and "xargs" in programs and argv[0] in rows():
                 yield (*argv, "*")
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
@@ -342,6 +344,8 @@ _CHECKS: dict[str, Check] = {
     "rm": find_removed,
     "find": find_deleted,
     "cp": find_copied_over,
+    "install": find_copied_over,
+    "mv": find_moved_away,
     "tee": find_emptied_by_tee,
     "just": _find_tasks,
     "rsync": find_synchronized,

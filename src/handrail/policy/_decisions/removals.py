@@ -47,6 +47,7 @@ _RM = re.compile(r"(?<!-)\brm\b")
 _EMPTY_FILES = frozenset(["__init__.py", "py.typed", ".gitkeep", ".keep"])
 """Files that usually are empty."""
 _EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
+_STARTS_WITH_CD = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
 _NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
 
 
@@ -74,7 +75,11 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``rm`` may delete something else than what tools or the same text made."""
     operands = [word for word in operands_of(argv) if word not in ("{}", "+", ";", "\\;")]
     if operands:
-        if not all(is_made(path) or _is_created(path, command) for path in operands):
+        outside = _runs_in_temporary_folder(command)
+        if not all(
+            is_made(path) or _is_created(path, command) or (outside and _is_inside(path))
+            for path in operands
+        ):
             yield "files"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
@@ -83,7 +88,7 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 def find_deleted(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``find -delete`` may delete something else than what tools made."""
     del command
-    if "-delete" in argv and not _finds_made(argv):
+    if "-delete" in argv and "-empty" not in argv and not _finds_made(argv):
         yield "files"
 
 
@@ -102,11 +107,33 @@ def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield "files"
 
 
+def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``mv`` moves something to where it is lost."""
+    del command
+    if operands_of(argv)[-1:] == ["/dev/null"]:
+        yield "files"
+
+
 def find_emptied_by_tee(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``tee`` overwrites files with nothing."""
     appends = {"-a", "--append"} & set(argv)
     if _EMPTY_INPUT.search(command.text) and not appends and any(map(is_kept, operands_of(argv))):
         yield "files"
+
+
+def _runs_in_temporary_folder(command: ShellCommand) -> bool:
+    """Return whether a text starts with ``cd /tmp/x &&``, and stays there."""
+    folders = [(*argv, "~")[1] for argv in command.possible if argv[0] == "cd"]
+    return (
+        _STARTS_WITH_CD.match(command.text) is not None
+        and f"{folders[0]}/".startswith(_TEMPORARY)
+        and all(_is_inside(folder) for folder in folders[1:])
+    )
+
+
+def _is_inside(path: str) -> bool:
+    """Return whether a path is certainly below the folder of a command."""
+    return ".." not in path and not COMPUTED.search(path) and path[:1] not in ("/", "~", "-", "")
 
 
 def _is_created(path: str, command: ShellCommand) -> bool:
