@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
-from handrail._support.tables import is_table
 from handrail.permissions import Matched, Origin, Verdict
-from handrail.policy._decisions.consequences import (
+from handrail.policy._consequences.consequences import (
     IN_EVERY_MODE,
     describe_consequence,
     find_computed,
@@ -56,10 +55,10 @@ from handrail.policy._decisions.safeguards import (
     find_named_by_git,
     normalize_paths,
 )
-from handrail.policy._decisions.tool_rules import FETCH_TAG, SHELL_TAG, ToolRules
+from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
-from handrail.policy._decisions.workspace_files import WorkspaceFiles
+from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
 from handrail.policy._rules.index import Candidates
 from handrail.policy._rules.mode import Mode, verdict
@@ -69,7 +68,6 @@ from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shel
 
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
-_NO_ARGS: Mapping[str, Any] = {}
 _NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
 
 
@@ -108,7 +106,7 @@ class Rulebook:
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
         self._workspace = workspace or "."
-        self._folders = _spell_folder(workspace)
+        self._folders = spell_folder(workspace)
         """The absolute paths of the workspace."""
         self._files = WorkspaceFiles(self._workspace)
         self._clock = clock
@@ -222,13 +220,13 @@ class Rulebook:
         that a rule only asks about is omitted if the command names it: it ran with approval.
         Pass this method as ``Sandbox(restricted=...)``.
         """
-        usable = partial(self._is_usable, now=self._now(), args=_NO_ARGS)
+        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         top = self._workspace if folder is None else folder
         return self._rule_files().find_restricted(top, command, usable)
 
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
-        usable = partial(self._is_usable, now=self._now(), args=_NO_ARGS)
+        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         return self._rule_files().find_asked(folder, usable)
 
     def _rule_files(self) -> RuleFiles:
@@ -255,7 +253,7 @@ class Rulebook:
             return Allow(first.origin)
         if first.verdict == "deny":
             return Deny(format_denial(first), first.origin)
-        name, text = tool.spec.name, _read_command(call, tool.defaults) if tool.shell else None
+        name, text = tool.spec.name, tool.read_command(call)
         question = (
             format_question(name, accesses, first)
             if text is None
@@ -267,8 +265,8 @@ class Rulebook:
         """Return all opinions, the deciding one first."""
         if self._refusal:
             return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
-        args = {**tool.defaults, **_read_args(call)} if tool.needs_args else _NO_ARGS
-        text = _read_command(call, tool.defaults) if tool.shell else None
+        args = tool.read_args(call)
+        text = tool.read_command(call)
         if text is not None:
             return self._opinions_on_command(tool, read_shell_command(text), args, accesses)
         rules = self._drop_expired(tool.rules.candidates(accesses))
@@ -398,21 +396,3 @@ class Rulebook:
             return rules
         now = self._now()
         return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
-
-
-def _spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
-    if folder is None:
-        return ()
-    spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay
-    return tuple(path for path in dict.fromkeys(spelled) if path != "/")
-
-
-def _read_args(call: Call) -> Mapping[str, Any]:
-    args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
-    return args if is_table(args) else _NO_ARGS
-
-
-def _read_command(call: Call, defaults: Mapping[str, Any]) -> str | None:
-    command = _read_args(call).get("command", defaults.get("command"))
-    return command if isinstance(command, str) else None

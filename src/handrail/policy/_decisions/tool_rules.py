@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from handrail import Decision, Effect, Spec
+from handrail import Call, Decision, Effect, Spec
 from handrail._support.tables import is_table
 from handrail.policy._decisions.recursion import GuardedFiles
 from handrail.policy._rules.index import AccessIndex, CommandIndex
@@ -16,6 +18,9 @@ FILTERED_TAG = "filtered"
 """A tool with this tag silently skips files that the policy denies reading."""
 FETCH_TAG = "fetch"
 """A tool with this tag only reads the web: plan mode allows it where a rule does."""
+
+
+NO_ARGS: Mapping[str, Any] = {}
 
 
 class ToolRules:
@@ -59,3 +64,19 @@ class ToolRules:
         """Decisions by verb and resource, if they depend on nothing else."""
         if by_access:
             self.remembered = ({}, {}, {}, {})
+
+    def read_args(self, call: Call) -> Mapping[str, Any]:
+        """Return the arguments of a call with their defaults, if a rule needs them."""
+        return {**self.defaults, **_read_args(call)} if self.needs_args else NO_ARGS
+
+    def read_command(self, call: Call) -> str | None:
+        """Return the command of a call of a shell tool; None if there is none."""
+        if not self.shell:
+            return None
+        command = _read_args(call).get("command", self.defaults.get("command"))
+        return command if isinstance(command, str) else None
+
+
+def _read_args(call: Call) -> Mapping[str, Any]:
+    args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
+    return args if is_table(args) else NO_ARGS

@@ -188,3 +188,11 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
     return not folders or any(
         folder in (".", path) or path.startswith(f"{folder}/") for folder in folders
     )
+
+
+def spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
+    if folder is None:
+        return ()
+    spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay
+    return tuple(path for path in dict.fromkeys(spelled) if path != "/")

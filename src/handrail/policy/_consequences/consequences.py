@@ -13,19 +13,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
-from handrail.policy._decisions.consequence_table import (
-    COMPUTED,
-    REASONS,
-    Argv,
-    ConsequenceRow,
-    Kind,
-    git_settings,
-    has_flag,
-    is_meant,
-    operands_of,
-    rows,
-)
-from handrail.policy._decisions.removals import (
+from handrail.policy._consequences.removals import (
     Check,
     find_copied_over,
     find_deleted,
@@ -35,7 +23,7 @@ from handrail.policy._decisions.removals import (
     find_removed,
     is_kept,
 )
-from handrail.policy._decisions.requests import (
+from handrail.policy._consequences.requests import (
     CLOUDS,
     FETCHERS,
     PROBES,
@@ -47,6 +35,18 @@ from handrail.policy._decisions.requests import (
     find_requests_in_code,
     find_service_calls,
     find_synchronized,
+)
+from handrail.policy._consequences.table import (
+    COMPUTED,
+    REASONS,
+    Argv,
+    ConsequenceRow,
+    Kind,
+    git_settings,
+    has_flag,
+    is_meant,
+    operands_of,
+    rows,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
 from handrail.policy._shell.wrappers import SHELLS, matches, program_name

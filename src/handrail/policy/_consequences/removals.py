@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
-from handrail.policy._decisions.consequence_table import COMPUTED, Argv, Kind, operands_of
+from handrail.policy._consequences.table import COMPUTED, Argv, Kind, operands_of
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from handrail.policy._decisions.consequence_table import (
+from handrail.policy._consequences.removals import is_made
+from handrail.policy._consequences.table import (
     Argv,
     Kind,
     has_flag,
@@ -13,7 +14,6 @@ from handrail.policy._decisions.consequence_table import (
     operands_of,
     values_of,
 )
-from handrail.policy._decisions.removals import is_made
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
