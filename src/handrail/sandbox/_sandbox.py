@@ -105,6 +105,11 @@ class Sandbox:
         """Return what the sandbox enforces, and what it does not."""
         return self._tier.report()
 
+    @property
+    def restricts_files(self) -> bool:
+        """Whether single files of the workspace can be hidden from commands."""
+        return self._tier.restricts_files
+
     def find_restricted(self, command: str) -> Mapping[str, Restriction]:
         """Return the files of the workspace that a command cannot read or change, as of now.
 

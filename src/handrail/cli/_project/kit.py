@@ -51,6 +51,7 @@ class Kit:
                 self.places,
                 mode=self.app.settings["mode"],
                 sandboxed=self.confined,
+                hides_files=self.sandbox is not None and self.sandbox.restricts_files,
                 protected=self._own.protected,
                 private=self._own.private,
             )

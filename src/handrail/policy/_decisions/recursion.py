@@ -122,15 +122,23 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
     folders = _outermost_folders(read.paths or (".",))
     if len(folders) > _MAX_FOLDERS:
         return _describe_doubt(guarded, f"{len(folders)} folders")
-    for folder in folders:
-        if guarded.denies and any(touch.reaches(folder) for touch in guarded.touches):
-            return _describe_doubt(guarded, f"everything below {folder}")
-        if not guarded.denies and read.files != "names":
-            dotted = read.files != "visible files"
-            found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
-            if why := _describe_found(guarded, f"everything below {folder}", found):
-                return why
-    return ""
+    described = (_describe_below(guarded, read, folder, files) for folder in folders)
+    return next(filter(None, described), "")
+
+
+def _describe_below(guarded: GuardedFiles, read: Reach, folder: str, files: WorkspaceFiles) -> str:
+    """Return why reading a folder needs approval; empty if it does not."""
+    what = f"everything below {folder}"
+    if files.find_shown is not None:  # a sandbox hides the others
+        found = "" if read.files == "names" else files.find_shown(guarded.rule, folder)
+    elif guarded.denies:
+        found = None if any(touch.reaches(folder) for touch in guarded.touches) else ""
+    elif read.files == "names":
+        found = ""
+    else:
+        dotted = read.files != "visible files"
+        found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
+    return _describe_found(guarded, what, found)
 
 
 def _outermost_folders(paths: Iterable[str]) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -17,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from handrail import READ, WRITE, Access, Effect, Spec
 from handrail.policy._decisions.git_index import TrackedFiles
+from handrail.policy._decisions.hard_links import find_hard_links
 from handrail.policy._decisions.opinions import command_accesses
 from handrail.policy._decisions.reach import Reach
 from handrail.policy._decisions.recursion import GuardedFiles, find_unnamed_reads
@@ -45,18 +45,27 @@ class RuleFiles:
         self._folders: dict[str, RestrictedFiles] = {}
 
     def find_restricted(
-        self, folder: str | os.PathLike[str], command: str, usable: Usable
+        self, folder: str | os.PathLike[str], command: str, usable: Usable, *, searched: bool
     ) -> dict[str, Restriction]:
-        """Return the files in a folder that a command may not read or change."""
+        """Return the files in a folder that a command may not read or change.
+
+        ``searched`` says whether a command that reads a whole folder needed approval.
+        """
         parsed = read_shell_command(command)
         matched = match_commands(parsed.simple or (), self._commands, usable)
-        reads = tuple(find_unnamed_reads(parsed, matched))
+        kinds = ("tracked files", "history")
+        found = find_unnamed_reads(parsed, matched)
+        reads = tuple(read for read in found if searched or read.files in kinds)
         named = _NamedFiles(command_accesses(parsed, matched), reads)
         return self._in_folder(folder).find(named, frozenset(filter(usable, self._of_shell)))
 
     def find_asked(self, folder: str | os.PathLike[str], usable: Usable) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
         return self._in_folder(folder).find_asked(frozenset(filter(usable, self.rules)))
+
+    def find_shown(self, folder: str | os.PathLike[str], rule: Rule, below: str) -> str | None:
+        """Return a file that a rule is about and that is not hidden; None if that is not known."""
+        return self._in_folder(folder).find_shown(rule, below)
 
     def _in_folder(self, folder: str | os.PathLike[str]) -> RestrictedFiles:
         real = os.path.realpath(folder)
@@ -134,6 +143,7 @@ class RestrictedFiles:
         in_git = any(".git" in re.split("[:/]", touch.pattern) for touch in touches)
         self._skipped = self._any.skipped_folders | (frozenset[str]() if in_git else {".git"})
         self._known: dict[str, _Listing] = {}
+        self._is_complete = True
         self._tracked = TrackedFiles(self._root)
 
     def find(self, named: _NamedFiles, active: frozenset[Rule]) -> dict[str, Restriction]:
@@ -151,7 +161,7 @@ class RestrictedFiles:
             matches = self._find_matches(guard, files, approved)
             outside = (path for path in matches if not _is_below(path, whole))
             restricted |= dict.fromkeys(outside, guard.restriction)
-        return restricted | self._find_other_names(restricted)
+        return restricted | find_hard_links(self._root, restricted)
 
     def find_asked(self, active: frozenset[Rule]) -> set[str]:
         """Return the files that these rules ask about before they are read."""
@@ -162,6 +172,23 @@ class RestrictedFiles:
         ]
         files = self._walk()[1] if guards else []
         return {path for path in files if any(guard.matches(path) for guard in guards)}
+
+    def find_shown(self, rule: Rule, below: str) -> str | None:
+        """Return a file below a folder that is not hidden, though a rule is about it.
+
+        None means that there may be one: the folder is not in the workspace, the workspace has too
+        many files, or no sandbox can hide what the rule is about.
+        """
+        guards = [one for one in self._guards if one.rule == rule and one.restriction == "hidden"]
+        files = self._walk()[1]
+        if not guards or not self._is_complete or below.startswith(("/", "..", "~")):
+            return None
+        for path in files:
+            if _below(path, below) and any(
+                guard.matches(path) and self._is_known(guard, path) for guard in guards
+            ):
+                return path
+        return ""
 
     def _find_matches(
         self, guard: _FileRule, files: Sequence[str], approved: _Approved
@@ -190,6 +217,7 @@ class RestrictedFiles:
                 files += listing.files
                 waiting += listing.folders
         self._known = listings
+        self._is_complete = count <= MAX_ENTRIES
         return [folder.path for folder in waiting[1:]], files
 
     def _list(self, folder: _Folder) -> _Listing | None:
@@ -225,21 +253,6 @@ class RestrictedFiles:
                 if not is_folder and (below or fits_name(name) or fits_folder(name))
             ),
         )
-
-    def _find_other_names(self, restricted: dict[str, Restriction]) -> dict[str, Restriction]:
-        """Return other names (hard links) of the files, in the workspace."""
-        linked: dict[tuple[int, int], Restriction] = {}
-        for path, restriction in restricted.items():
-            if about := _stat_linked(f"{self._root}/{path}"):
-                linked[about.st_dev, about.st_ino] = restriction
-        if not linked:
-            return {}
-        inodes, found = {inode for _, inode in linked}, dict[str, Restriction]()
-        for path in _names_with(self._root, inodes):
-            about = _stat_linked(f"{self._root}/{path}")
-            if about and (about.st_dev, about.st_ino) in linked and path not in restricted:
-                found[path] = linked[about.st_dev, about.st_ino]
-        return found
 
 
 class _Approved:
@@ -345,30 +358,3 @@ def _below(path: str, top: str) -> str:
     if top in (".", path):
         return path.rpartition("/")[2] if top == path else path
     return path[len(top) + 1 :] if path.startswith(f"{top}/") else ""
-
-
-def _stat_linked(path: str) -> os.stat_result | None:
-    """Return what is known of a file that has several names; None for other files."""
-    try:
-        about = os.stat(path)  # noqa: PTH116  there are many
-    except OSError:
-        return None
-    return about if about.st_nlink > 1 and not os.path.isdir(path) else None  # noqa: PTH112
-
-
-def _names_with(root: str, inodes: set[int]) -> Iterator[str]:
-    """Yield the files of a workspace that have one of these inodes; not all if it has too many."""
-    count, waiting = 0, deque([""])
-    while waiting and count <= MAX_ENTRIES:
-        above = waiting.popleft()
-        try:
-            with os.scandir(f"{root}/{above}") as scanned:
-                entries = list(scanned)
-        except OSError:
-            continue
-        count += len(entries)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(f"{above}{entry.name}/")
-            elif entry.inode() in inodes:
-                yield f"{above}{entry.name}"

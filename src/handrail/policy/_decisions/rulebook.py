@@ -78,7 +78,8 @@ class Rulebook:
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
     mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
     start in ``workspace``. Hooks and settings that git's settings name there are protected. A
-    command that reads a whole folder needs approval if a rule asks about a file in it.
+    command that reads a whole folder needs approval if a rule asks about a file in it, unless the
+    sandbox hides such files: then set ``hides_files``, and pass it ``find_restricted``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -92,12 +93,14 @@ class Rulebook:
         shell: Iterable[str] = ("bash",),
         protected: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
+        hides_files: bool = False,
         root: bool | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
         self._mode = Mode.of(mode)
         self._sandboxed = sandboxed
+        self._hides_files = hides_files
         self._refusal = refusal
         """Why every call is denied, if rules could not be read; else empty."""
         unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
@@ -108,7 +111,7 @@ class Rulebook:
         self._workspace = workspace or "."
         self._folders = spell_folder(workspace)
         """The absolute paths of the workspace."""
-        self._files = WorkspaceFiles(self._workspace)
+        self._files = WorkspaceFiles(self._workspace, self._find_shown if hides_files else None)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
@@ -220,14 +223,17 @@ class Rulebook:
         that a rule only asks about is omitted if the command names it: it ran with approval.
         Pass this method as ``Sandbox(restricted=...)``.
         """
+        top, searched = folder or self._workspace, not self._hides_files
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
-        top = self._workspace if folder is None else folder
-        return self._rule_files().find_restricted(top, command, usable)
+        return self._rule_files().find_restricted(top, command, usable, searched=searched)
 
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         return self._rule_files().find_asked(folder, usable)
+
+    def _find_shown(self, rule: Rule, folder: str) -> str | None:
+        return self._rule_files().find_shown(self._workspace, rule, folder)
 
     def _rule_files(self) -> RuleFiles:
         rules, known = self.rules, self._known_files
@@ -355,11 +361,7 @@ class Rulebook:
         return list(dict.fromkeys(opinions))
 
     def _add_mode_opinion(
-        self,
-        opinions: list[Opinion],
-        effect: Effect,
-        reason: str,
-        caused: str | None = None,
+        self, opinions: list[Opinion], effect: Effect, reason: str, caused: str | None = None
     ) -> list[Opinion]:
         """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules."""
         says: Verdict = verdict(self._mode, effect)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from handrail._support.obeyed_names import find_git_program
 from handrail.policy._decisions.git_index import (
@@ -15,7 +15,7 @@ from handrail.policy._decisions.git_index import (
     read_tracked_paths,
 )
 from handrail.policy._rules.glob import compile_segments
-from handrail.policy._rules.rule import Touch
+from handrail.policy._rules.rule import Rule, Touch
 
 MAX_ENTRIES = 100_000
 """Files and folders that are checked; with more, the answer is "perhaps"."""
@@ -69,11 +69,17 @@ class _TooManyFilesError(Exception):
     """There are more files than are checked."""
 
 
+FindShown: TypeAlias = Callable[[Rule, str], str | None]
+"""Returns a file in a folder that a rule is about and that is not hidden; None if unknown."""
+
+
 class WorkspaceFiles:
     """The files in the folder that commands start in."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], find_shown: FindShown | None = None) -> None:
         self._root = Path(root)
+        self.find_shown = find_shown
+        """Finds what no sandbox hides; None if no sandbox hides files."""
 
     def find_below(
         self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
