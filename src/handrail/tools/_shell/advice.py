@@ -130,6 +130,10 @@ _HINTS = {
         r"|ECONNREFUSED (?:127|::1)": _describe_refused,
         r"[Pp]ermission denied|EACCES": _describe_denied,
         r"Read-only file system|EROFS": _describe_read_only,
+        r"Device or resource busy|EBUSY": _always(
+            "Names such as .vscode and .mcp.json are placeholders here, if the workspace does not "
+            "have them: commands cannot create or remove them."
+        ),
         r"Cannot allocate memory|MemoryError|std::bad_alloc|memory exhausted|ENOMEM": _always(
             "Memory is limited. Process less at a time."
         ),
