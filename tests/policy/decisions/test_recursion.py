@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from handrail import DESTROY, Access, Ask, Call, CheckedCall, Decision, Spec
+from handrail import DESTROY, Access, Allow, Ask, Call, CheckedCall, Decision, Spec
 from handrail.policy import Level, Rulebook, RulePaths, builtin_rules, load, parse
 from handrail.policy._decisions import workspace_files
 
@@ -336,6 +336,6 @@ def test_the_question_names_the_file_or_the_doubt(
 def test_the_loaded_rules_know_their_workspace(root: Path, tmp_path: Path) -> None:
     (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     paths = RulePaths.of(root, config=tmp_path / "config")
-    book = load(paths, sandboxed=True)
+    books = [load(paths, sandboxed=True, hides_files=hides) for hides in (False, None)]
 
-    assert [type(judge(book, command)) for command in ("grep -r KEY .",)] == [Ask]
+    assert [type(judge(book, "grep -r KEY .")) for book in books] == [Ask, Allow]

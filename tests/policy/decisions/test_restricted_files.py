@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from handrail import DESTROY, Access, Allow, Ask, Call, CheckedCall, Spec
 from handrail.policy import Level, Rulebook, builtin_rules, parse
-from handrail.policy._decisions import restricted_files
+from handrail.policy._decisions import hard_links, restricted_files
 
 SHIPPED = builtin_rules("read_only", "development")
 BASH = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
@@ -239,6 +239,7 @@ def test_of_too_many_files_those_near_the_top_are_found(
     (root / "a/b/z").hardlink_to(root / ".env")
     whole = sorted(book(root, shipped=True).find_restricted())
     monkeypatch.setattr(restricted_files, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(hard_links, "MAX_ENTRIES", 5)
 
     assert whole == [".env", "a/b/c/.env", "a/b/z", "z"]
     assert sorted(book(root, shipped=True).find_restricted()) == [".env", "z"]

@@ -12,6 +12,7 @@ from inline_snapshot import snapshot
 
 from handrail import Allow, Call, Executor, Toolset
 from handrail.approvals import callback
+from handrail.permissions import Pending
 from handrail.policy import Level, Rulebook, builtin_rules, parse
 from handrail.sandbox import Sandbox
 from handrail.tools import Jobs, Shell, bash, read_job
@@ -137,3 +138,30 @@ async def test_the_first_command_lets_the_loop_go_on_while_git_runs(
 
     assert timeless(made.text) == "fine\n[exit code 0, N s]"
     assert (tmp_path / "released").exists()
+
+
+@pytest.mark.parametrize("hides", [True, False])
+async def test_a_search_of_a_folder_needs_no_approval_if_secrets_are_hidden(
+    root: Path, *, hides: bool
+) -> None:
+    asked: list[str] = []
+
+    def approve(pending: Pending) -> Allow:
+        asked.append(pending.question)
+        return Allow()
+
+    shipped = builtin_rules("read_only", "development")
+    options: Any = {"mode": "ask", "sandboxed": True, "workspace": root, "hides_files": hides}
+    rules = Rulebook(shipped, **options)
+    sandbox = Sandbox(root, tier="bubblewrap", restricted=rules.find_restricted)
+    tools = Toolset(bash(sandbox))
+    async with Executor(tools, policy=rules, approvals=callback(approve)) as one:
+        told = timeless((await run(one, "grep -rn canary . | sort")).text)
+
+    shown = [line for line in told.splitlines() if "canary" in line]
+    assert (len(asked), shown) == (
+        (0, ["./held:1:canary"])
+        if hides
+        else (1, ["./.env:1:canary", "./held:1:canary", "./sub/a.pem:1:canary"])
+    )
+    assert ("Permission denied" in told) is hides

@@ -128,17 +128,13 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
 
 def _describe_below(guarded: GuardedFiles, read: Reach, folder: str, files: WorkspaceFiles) -> str:
     """Return why reading a folder needs approval; empty if it does not."""
-    what = f"everything below {folder}"
-    if files.find_shown is not None:  # a sandbox hides the others
-        found = "" if read.files == "names" else files.find_shown(guarded.rule, folder)
-    elif guarded.denies:
+    found: str | None = ""
+    if guarded.denies and not files.has_hidden:
         found = None if any(touch.reaches(folder) for touch in guarded.touches) else ""
-    elif read.files == "names":
-        found = ""
-    else:
+    elif read.files != "names":
         dotted = read.files != "visible files"
         found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
-    return _describe_found(guarded, what, found)
+    return _describe_found(guarded, f"everything below {folder}", found)
 
 
 def _outermost_folders(paths: Iterable[str]) -> list[str]:

@@ -63,10 +63,6 @@ class RuleFiles:
         """Return the files in a folder that rules ask about before they are read."""
         return self._in_folder(folder).find_asked(frozenset(filter(usable, self.rules)))
 
-    def find_shown(self, folder: str | os.PathLike[str], rule: Rule, below: str) -> str | None:
-        """Return a file that a rule is about and that is not hidden; None if that is not known."""
-        return self._in_folder(folder).find_shown(rule, below)
-
     def _in_folder(self, folder: str | os.PathLike[str]) -> RestrictedFiles:
         real = os.path.realpath(folder)
         if real not in self._folders:
@@ -143,7 +139,6 @@ class RestrictedFiles:
         in_git = any(".git" in re.split("[:/]", touch.pattern) for touch in touches)
         self._skipped = self._any.skipped_folders | (frozenset[str]() if in_git else {".git"})
         self._known: dict[str, _Listing] = {}
-        self._is_complete = True
         self._tracked = TrackedFiles(self._root)
 
     def find(self, named: _NamedFiles, active: frozenset[Rule]) -> dict[str, Restriction]:
@@ -173,23 +168,6 @@ class RestrictedFiles:
         files = self._walk()[1] if guards else []
         return {path for path in files if any(guard.matches(path) for guard in guards)}
 
-    def find_shown(self, rule: Rule, below: str) -> str | None:
-        """Return a file below a folder that is not hidden, though a rule is about it.
-
-        None means that there may be one: the folder is not in the workspace, the workspace has too
-        many files, or no sandbox can hide what the rule is about.
-        """
-        guards = [one for one in self._guards if one.rule == rule and one.restriction == "hidden"]
-        files = self._walk()[1]
-        if not guards or not self._is_complete or below.startswith(("/", "..", "~")):
-            return None
-        for path in files:
-            if _below(path, below) and any(
-                guard.matches(path) and self._is_known(guard, path) for guard in guards
-            ):
-                return path
-        return ""
-
     def _find_matches(
         self, guard: _FileRule, files: Sequence[str], approved: _Approved
     ) -> Iterator[str]:
@@ -217,7 +195,6 @@ class RestrictedFiles:
                 files += listing.files
                 waiting += listing.folders
         self._known = listings
-        self._is_complete = count <= MAX_ENTRIES
         return [folder.path for folder in waiting[1:]], files
 
     def _list(self, folder: _Folder) -> _Listing | None:

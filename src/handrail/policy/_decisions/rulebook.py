@@ -78,8 +78,8 @@ class Rulebook:
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
     mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
     start in ``workspace``. Hooks and settings that git's settings name there are protected. A
-    command that reads a whole folder needs approval if a rule asks about a file in it, unless the
-    sandbox hides such files: then set ``hides_files``, and pass it ``find_restricted``.
+    command that reads a whole folder needs approval if a rule asks about a file in it. Set
+    ``hides_files`` if the sandbox hides such files, because it has ``find_restricted``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -111,7 +111,7 @@ class Rulebook:
         self._workspace = workspace or "."
         self._folders = spell_folder(workspace)
         """The absolute paths of the workspace."""
-        self._files = WorkspaceFiles(self._workspace, self._find_shown if hides_files else None)
+        self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
@@ -232,8 +232,8 @@ class Rulebook:
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         return self._rule_files().find_asked(folder, usable)
 
-    def _find_shown(self, rule: Rule, folder: str) -> str | None:
-        return self._rule_files().find_shown(self._workspace, rule, folder)
+    def _find_hidden(self) -> set[str]:
+        return {path for path, kind in self.find_restricted().items() if kind == "hidden"}
 
     def _rule_files(self) -> RuleFiles:
         rules, known = self.rules, self._known_files

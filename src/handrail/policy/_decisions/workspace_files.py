@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from handrail.policy._decisions.git_index import (
     read_tracked_paths,
 )
 from handrail.policy._rules.glob import compile_segments
-from handrail.policy._rules.rule import Rule, Touch
+from handrail.policy._rules.rule import Touch
 
 MAX_ENTRIES = 100_000
 """Files and folders that are checked; with more, the answer is "perhaps"."""
@@ -69,17 +70,27 @@ class _TooManyFilesError(Exception):
     """There are more files than are checked."""
 
 
-FindShown: TypeAlias = Callable[[Rule, str], str | None]
-"""Returns a file in a folder that a rule is about and that is not hidden; None if unknown."""
+FindHidden: TypeAlias = Callable[[], AbstractSet[str]]
+"""Returns the files and folders that a sandbox hides."""
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    """Yield a path, and the folders that it is in."""
+    parts = path.split("/")
+    return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 class WorkspaceFiles:
     """The files in the folder that commands start in."""
 
-    def __init__(self, root: str | os.PathLike[str], find_shown: FindShown | None = None) -> None:
+    def __init__(self, root: str | os.PathLike[str], find_hidden: FindHidden | None = None) -> None:
         self._root = Path(root)
-        self.find_shown = find_shown
-        """Finds what no sandbox hides; None if no sandbox hides files."""
+        self._find_hidden = find_hidden
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether a sandbox hides files. ``find_below`` skips them."""
+        return self._find_hidden is not None
 
     def find_below(
         self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
@@ -90,6 +101,7 @@ class WorkspaceFiles:
         file makes an exception for them. With ``names``, only files with such a name count.
         """
         skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
+        hidden: AbstractSet[str] | None = None
         try:
             for place in self._walk(folder, pattern):
                 name = place.path.rpartition("/")[2]
@@ -97,14 +109,20 @@ class WorkspaceFiles:
                     ignore_files.append(place.path)
                 elif names and not any(fnmatchcase(name, glob) for glob in names):
                     continue
-                elif pattern.matches(place.path) and (dotted or not place.dotted):
-                    return place.path
                 elif pattern.matches(place.path):
+                    hidden = self._hidden() if hidden is None else hidden
+                    if hidden and not hidden.isdisjoint(_with_folders(place.path)):
+                        continue
+                    if dotted or not place.dotted:
+                        return place.path
                     skipped.append(place.path)
         except (_TooManyFilesError, OSError, ValueError):  # a path may be too long, or invalid
             return None
         exceptions = [line for path in ignore_files for line in self._read_exceptions(path)]
         return next((path for path in skipped if _is_exception(path, exceptions)), "")
+
+    def _hidden(self) -> AbstractSet[str]:
+        return frozenset() if self._find_hidden is None else self._find_hidden()
 
     def find_tracked(self, pattern: FilePattern, paths: Sequence[str]) -> str | None:
         """Return a matching file that git tracks; empty if there is none, None if unknown.
