@@ -74,7 +74,7 @@ ok    workspace           a project's own folder
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
-ok    sandbox             bubblewrap: 8 protections enforced, 6 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
 ok    state               will be created
 ok    rules-system        none
 ok    rules-user          none
@@ -132,7 +132,7 @@ ok    bubblewrap          works
                           expected: bubblewrap N or later, allowed to start
 ok    landlock            Landlock N
                           expected: Landlock 3 or later
-ok    sandbox             bubblewrap: 8 protections enforced, 6 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
                           expected: a sandbox, for the bash tool
                           enforced: commands can write only the workspace and private temporary folders (mounts)
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
