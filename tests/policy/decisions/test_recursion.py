@@ -336,6 +336,6 @@ def test_the_question_names_the_file_or_the_doubt(
 def test_the_loaded_rules_know_their_workspace(root: Path, tmp_path: Path) -> None:
     (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     paths = RulePaths.of(root, config=tmp_path / "config")
-    books = [load(paths, sandboxed=True, hides_files=hides) for hides in (False, None)]
+    books = [load(paths, sandboxed=True, hides_files=hides) for hides in (False, True)]
 
     assert [type(judge(book, "grep -r KEY .")) for book in books] == [Ask, Allow]

@@ -55,7 +55,7 @@ def load(  # noqa: PLR0913  each is an option with a default
     shell: Iterable[str] = ("bash",),
     protected: Iterable[str] = (),
     private: Iterable[str] = (),
-    hides_files: bool | None = None,
+    hides_files: bool = False,
 ) -> Rulebook:
     """Load all rules as one policy.
 
@@ -65,7 +65,7 @@ def load(  # noqa: PLR0913  each is an option with a default
     Changes of the files and folders in ``protected`` need approval in every mode, and so do changes
     of what ``core.hooksPath`` and ``include.path`` name in the workspace. Reading the folders in
     ``private`` is always denied. ``hides_files`` says whether the sandbox hides files that rules
-    deny or ask about, as ``coding_tools`` arranges; by default it does if ``sandboxed``.
+    deny or ask about, as ``coding_tools`` arranges: then commands can search whole folders.
     """
     usual: tuple[BuiltinName, ...] = ("read_only", "development") if sandboxed else ("read_only",)
     rules = list(builtin_rules(*(usual if builtin is None else builtin)))
@@ -96,7 +96,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         shell=shell,
         protected=protected,
         workspace=paths.workspace,
-        hides_files=sandboxed if hides_files is None else hides_files,
+        hides_files=hides_files,
     )
 
 
