@@ -108,8 +108,8 @@ def _handed_on(_given: Any, root: Path, *, judged: bool) -> bool:
     else:
         host(root, f"exec 199>notes; {forge}")
         *_, noted, _ = (root / "notes").read_text(encoding="utf-8").split("\0")
-        name, _, value = noted.partition("=")
-        host(root, "make", **{name: value})
+        said = host(root, f"env SHELL=/bin/sh {shlex.quote(noted)} make")
+        assert "made" in said, said
     return not (root / "pwned").exists()
 
 
@@ -252,10 +252,10 @@ def _stored(_given: Any, root: Path, *, judged: bool) -> bool:
 
     with lock.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        free = threading.Timer(30 if judged else 1, fcntl.flock, [held, fcntl.LOCK_UN])
+        free = threading.Timer(30 if judged else 3, fcntl.flock, [held, fcntl.LOCK_UN])
         free.start()
         try:
-            return anyio.run(store) < 1
+            return anyio.run(store) < 2
         finally:
             free.cancel()
             free.join()

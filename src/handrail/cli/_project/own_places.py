@@ -6,7 +6,6 @@ folder. So may the Python files that are run as tools or as a model.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
@@ -48,6 +47,8 @@ class OwnPlaces:
         """The folder of the undo log; None if it would be in the workspace."""
         if self.state.resolve().is_relative_to(self._workspace.resolve()):
             return None
+        import hashlib  # slow, and most commands undo nothing
+
         name = hashlib.sha256(os.fsencode(self._workspace.resolve())).hexdigest()[:16]
         return self.state / "undo" / name
 
