@@ -51,7 +51,7 @@ class Kit:
                 self.places,
                 mode=self.app.settings["mode"],
                 sandboxed=self.confined,
-                hides_files=self.sandbox is not None and self.sandbox.restricts_files,
+                hides_files=self._hides_files,
                 protected=self._own.protected,
                 private=self._own.private,
             )
@@ -196,8 +196,18 @@ class Kit:
     def _plan_rules(self) -> Rulebook:
         from handrail.policy import Rulebook
 
-        root = self.app.workspace
-        return Rulebook(self.rules.rules, mode="plan", sandboxed=self.confined, workspace=root)
+        return Rulebook(
+            self.rules.rules,
+            mode="plan",
+            sandboxed=self.confined,
+            hides_files=self._hides_files,
+            workspace=self.app.workspace,
+        )
+
+    @property
+    def _hides_files(self) -> bool:
+        """Whether commands cannot read the files that rules deny or ask about."""
+        return self.sandbox is not None and self.sandbox.restricts_files
 
     def _excluded(self) -> set[str]:
         """Return the coding tools that are excluded or not available."""

@@ -15,9 +15,9 @@ _MAX_COMMAND_CHARS = 200
 def undo_lines(report: UndoReport) -> Iterator[str]:
     """Yield what was undone, then the paths that were and were not restored."""
     yield f"undid {_describe(report)}"
-    told = () if report.entry.command else report.entry.paths
-    yield from _row("restored", (path for path in report.restored if path not in told))
-    yield from _row("deleted", (path for path in report.deleted if path not in told))
+    named = () if report.entry.command else report.entry.paths
+    yield from _row("restored", (path for path in report.restored if path not in named))
+    yield from _row("deleted", (path for path in report.deleted if path not in named))
     yield from _row("not restored", (f"{path} ({why})" for path, why in report.left.items()))
     yield from _row("not kept", report.entry.not_kept)
 

@@ -49,7 +49,7 @@ from handrail.policy._consequences.table import (
     rows,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
-from handrail.policy._shell.wrappers import SHELLS, matches, program_name
+from handrail.policy._shell.wrappers import SHELLS, matches, program_name, without_version
 
 IN_EVERY_MODE: frozenset[Kind] = frozenset(["others", "settings", "unread"])
 """Consequences that need approval in every mode."""
@@ -144,7 +144,7 @@ def _commands_in(command: ShellCommand) -> Iterator[Argv]:
                 yield (*argv, "*")
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
-    if not _INTERPRETERS.isdisjoint(program.rstrip("0123456789.") for program in programs):
+    if not _INTERPRETERS.isdisjoint(map(without_version, programs)):
         yield from _quoted_commands(command.text)
     if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
@@ -181,7 +181,7 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
 
 def _is_code(program: str, flag: str) -> bool:
     """Return whether a program takes the word after a flag, or any word, for program text."""
-    in_language = program.rstrip("0123456789.") in _INTERPRETERS
+    in_language = without_version(program) in _INTERPRETERS
     return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
 
 
@@ -215,7 +215,7 @@ def _kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
     """Yield what the text of a program loses: in SQL, or in the language of an interpreter."""
-    language = program.rstrip("0123456789.")
+    language = without_version(program)
     if program in _SQL_CLIENTS and _SQL_LOSS.search(text):
         yield "data"
     if language in _INTERPRETERS and _CODE_LOSS.search(text):
@@ -260,7 +260,7 @@ def _only_checks_syntax(command: ShellCommand) -> bool:
 
 def _runs_input(argv: Argv) -> bool:
     """Return whether a shell or an interpreter runs what it reads, or what a download printed."""
-    program = program_name(argv[0]).rstrip("0123456789.")
+    program = without_version(program_name(argv[0]))
     if program not in SHELLS and program not in _INTERPRETERS:
         return False
     operands = [word for word in argv[1:] if not word.startswith("-")]

@@ -21,7 +21,7 @@ from handrail.policy._decisions.opinions import command_accesses
 from handrail.policy._decisions.reach import Reach
 from handrail.policy._decisions.recursion import GuardedFiles, find_unnamed_reads
 from handrail.policy._decisions.tool_rules import SHELL_TAG
-from handrail.policy._decisions.workspace_files import MAX_ENTRIES, FilePattern
+from handrail.policy._decisions.workspace_files import MAX_ENTRIES, FilePattern, folders_above
 from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.rule import Level, Rule, Touch
 from handrail.policy._rules.shell_command import Usable, match_commands, read_shell_command
@@ -250,7 +250,7 @@ class _Approved:
 
     def has(self, path: str) -> bool:
         """Return whether a file may be used."""
-        if self._named and not self._named.isdisjoint([path, *_folders_above(path)]):
+        if self._named and not self._named.isdisjoint([path, *folders_above(path)]):
             return True
         if any(_is_match(path, name) for name in self._globs):
             return True
@@ -313,15 +313,7 @@ def _find_whole(guard: _FileRule, folders: Sequence[str], approved: _Approved) -
 
 
 def _is_below(path: str, folders: Collection[str]) -> bool:
-    return bool(folders) and any(above in folders for above in _folders_above(path))
-
-
-def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders that a path is in."""
-    at = path.find("/")
-    while at > 0:
-        yield path[:at]
-        at = path.find("/", at + 1)
+    return bool(folders) and any(above in folders for above in folders_above(path))
 
 
 def _is_match(path: str, glob: str) -> bool:

@@ -18,7 +18,7 @@ from handrail._support.obeyed_names import (
     index_names,
 )
 from handrail.policy._rules.shell_command import ShellCommand
-from handrail.policy._shell.wrappers import program_name
+from handrail.policy._shell.wrappers import program_name, without_version
 
 _NAMES = index_names(OBEYED_NAMES)
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -166,7 +166,7 @@ def find_written_words(
 
 def _makes_environment(argv: Sequence[str]) -> bool:
     """Return whether a command makes a Python environment. The sandbox holds one that exists."""
-    program, words = program_name(argv[0]).rstrip("0123456789."), tuple(argv[1:3])
+    program, words = without_version(program_name(argv[0])), tuple(argv[1:3])
     return (
         program == "virtualenv"
         or (program == "uv" and words[:1] == ("venv",))

@@ -74,10 +74,12 @@ FindHidden: TypeAlias = Callable[[], AbstractSet[str]]
 """Returns the files and folders that a sandbox hides."""
 
 
-def _with_folders(path: str) -> Iterator[str]:
-    """Yield a path, and the folders that it is in."""
-    parts = path.split("/")
-    return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+def folders_above(path: str) -> Iterator[str]:
+    """Yield the folders that a path is in."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 class WorkspaceFiles:
@@ -111,7 +113,7 @@ class WorkspaceFiles:
                     continue
                 elif pattern.matches(place.path):
                     hidden = self._hidden() if hidden is None else hidden
-                    if hidden and not hidden.isdisjoint(_with_folders(place.path)):
+                    if hidden and not hidden.isdisjoint((place.path, *folders_above(place.path))):
                         continue
                     if dotted or not place.dotted:
                         return place.path

@@ -133,12 +133,12 @@ def program_name(name: str) -> str:
 def runs_others(program: str) -> bool:
     """Return whether a program runs other commands or program text."""
     name = program_name(program)
-    return bool({name, _without_version(name)} & (_WRAPPERS | _INTERPRETERS))
+    return bool({name, without_version(name)} & (_WRAPPERS | _INTERPRETERS))
 
 
 def runs_text(argv: tuple[str, ...]) -> bool:
     """Return whether an interpreter runs program text that the command or its input has."""
-    if _without_version(program_name(argv[0])) not in _INTERPRETERS - _AWK:
+    if without_version(program_name(argv[0])) not in _INTERPRETERS - _AWK:
         return False
     return all(word.startswith("-") or _CODE.fullmatch(before) for before, word in pairwise(argv))
 
@@ -147,7 +147,7 @@ def runs_its_input(command: tuple[str, ...]) -> bool:
     """Return whether a command may run the content of a file or of a pipe."""
     name = program_name(command[0])
     return (
-        name in _READERS or _without_version(name) in _READERS or command[0].startswith(("./", "/"))
+        name in _READERS or without_version(name) in _READERS or command[0].startswith(("./", "/"))
     )
 
 
@@ -176,7 +176,7 @@ def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
         _add_all_inner(argv, inner)
         if name in _PREFIXES and not opened:
             _mark_arguments(argv, inner)
-    elif _without_version(name) in _INTERPRETERS:
+    elif without_version(name) in _INTERPRETERS:
         inner.nested += _program_texts(argv, everywhere=name in _AWK)
     elif name in _LAUNCHED:
         _add_launched(argv, inner)
@@ -211,7 +211,7 @@ def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
             yield word  # bash evaluates an index even where the word was quoted
 
 
-def _without_version(name: str) -> str:
+def without_version(name: str) -> str:
     """Return the name of an interpreter without its version."""
     return name.rstrip("0123456789.")
 
@@ -272,7 +272,7 @@ def _add_followers(argv: tuple[str, ...], markers: frozenset[str], inner: InnerC
             inner.nested.append(command[0])
         if (
             program_name(command[0]) in _RUNNING
-            or _without_version(program_name(command[0])) in _RUNNING
+            or without_version(program_name(command[0])) in _RUNNING
         ):
             _add_all_inner(command, inner)
             return

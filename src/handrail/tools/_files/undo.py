@@ -6,7 +6,6 @@ The folder holds contents by their digest, one JSON file for each entry, and wha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from handrail._support.private_files import hold_lock, make_private_folder, replace_file
+from handrail.tools._files.seen import digest
 
 log = logging.getLogger("handrail")
 
@@ -119,7 +119,7 @@ class UndoLog:
 
     def keep(self, data: bytes) -> str:
         """Store a content, and return its digest. The caller holds the lock."""
-        name = digest(data)
+        name = digest(data).hex()
         file = self._object(name)
         with suppress(FileNotFoundError):
             if file.stat().st_size == len(data):
@@ -136,7 +136,7 @@ class UndoLog:
             data = self._object(name).read_bytes()
         except FileNotFoundError:
             return None
-        return data if digest(data) == name else None
+        return data if digest(data).hex() == name else None
 
     def put_edits(self, call_id: str, edits: Iterable[FileEdit]) -> None:
         """Record the changes of a file tool. If that fails, the log of the process says so."""
@@ -230,13 +230,8 @@ class UndoLog:
         self._written = 0
 
 
-def digest(data: bytes) -> str:
-    """Return the digest of a content, as text."""
-    return hashlib.sha256(data).hexdigest()
-
-
 def _state_of(data: bytes | None) -> FileState | None:
-    return None if data is None else FileState("file", None, digest(data))
+    return None if data is None else FileState("file", None, digest(data).hex())
 
 
 def _find_digests(file: Path) -> Iterator[str]:

@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple, Self, TypeAlias
 
-from handrail.tools._files.undo import FileState, digest
+from handrail.tools._files.seen import digest
+from handrail.tools._files.undo import FileState
 from handrail.tools._files.workspace import Workspace
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -128,7 +129,7 @@ def read_content(folder: int, name: str, about: os.stat_result, max_bytes: int) 
             data = file.read(MAX_FILE_BYTES)
     finally:
         os.close(fd)
-    return Content(FileState("file", mode, digest(data)), data)
+    return Content(FileState("file", mode, digest(data).hex()), data)
 
 
 def _read_folder(about: os.stat_result) -> Content:
