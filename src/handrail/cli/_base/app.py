@@ -17,8 +17,9 @@ from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 import click
 
-from handrail.cli._base.exits import Exit, Halt, report_error, safe, unwrap_group
+from handrail.cli._base.exits import Exit, Halt, report_error, unwrap_group
 from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS, option_store
+from handrail.cli._base.printable import safe
 from handrail.cli._base.settings import Settings, read_settings
 
 Output: TypeAlias = Literal["text", "json", "jsonl"]

@@ -12,6 +12,7 @@ import click
 
 from handrail import HandrailError
 from handrail.approvals import make_printable
+from handrail.cli._base.printable import safe
 from handrail.cli._base.renamed import OPTIONS
 
 
@@ -66,15 +67,6 @@ def report_error(error: BaseException, *, as_json: bool, debug: bool = False) ->
         click.echo(_envelope(halt) if as_json else _format_error(error, halt), err=True)
     _discard_unwritable_output()
     return halt.exits
-
-
-def safe(text: str) -> str:
-    """Return text that is safe to print: control and invisible characters are escaped.
-
-    Text without such characters, or with all of them escaped already, is unchanged.
-    """
-    shown = make_printable(text, most=4 * len(text))
-    return shown.text if shown.hidden else text
 
 
 def unwrap_group(error: BaseException) -> BaseException:

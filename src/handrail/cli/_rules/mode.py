@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from handrail._support.private_files import hold_lock, read_file, replace_file
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.files import OwnedRuleFile, rule_files, why_unusable
-from handrail.cli._rules.wording import LEVELS, one_line
+from handrail.cli._rules.wording import LEVELS
 from handrail.policy import InvalidRule, Mode, Rulebook, parse
 
 _PLAN = "reading runs; secrets need approval; everything else is denied"

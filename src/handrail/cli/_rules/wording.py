@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail._support.tables import is_list, is_table
-from handrail.approvals import make_printable
+from handrail.cli._base.printable import one_line
 from handrail.policy import Level, Rule
 
 NAMING = ("tools", "tags", "effects", "access", "command", "flags", "operands", "args")
@@ -68,11 +68,6 @@ def _words(value: Any) -> str:
     if is_table(value):
         return ", ".join(f"{key} {_words(part)}" for key, part in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def one_line(text: object) -> str:
-    """Return untrusted text on one line, safe to print."""
-    return make_printable(str(text)).text.replace("\n", "\\u{A}")
 
 
 def short(file: str | Path, workspace: Path) -> str:

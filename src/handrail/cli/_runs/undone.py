@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from handrail.approvals import make_printable
+from handrail.cli._base.printable import one_line
 from handrail.tools import UndoReport
 
 _MAX_NAMED = 10
@@ -38,7 +38,7 @@ def _describe(report: UndoReport) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Return names with commas; the number of those after the first ones."""
     more = [f"and {len(names) - _MAX_NAMED:,} more"] if len(names) > _MAX_NAMED else []
-    return ", ".join([*map(_printable, names[:_MAX_NAMED]), *more])
+    return ", ".join([*map(one_line, names[:_MAX_NAMED]), *more])
 
 
 def shorten(command: str) -> str:
@@ -51,7 +51,3 @@ def _row(label: str, names: Iterable[str]) -> Iterator[str]:
     several = list(names)
     if several:
         yield f"{label}: {join_names(several)}"
-
-
-def _printable(name: str) -> str:
-    return make_printable(name).text.replace("\n", "\\u{A}")

@@ -15,11 +15,11 @@ from handrail._support.private_files import read_file
 from handrail._support.tables import is_list
 from handrail.agent import Notice, find_skills, read_instructions
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import files
 from handrail.cli._project.kit import CODING
 from handrail.cli._project.sources import code_files
 from handrail.cli._project.trusted import trust_of
-from handrail.cli._rules.wording import one_line
 from handrail.policy import RulePaths, digest
 
 Kind: TypeAlias = Literal["settings", "rules", "tools", "instructions", "skill"]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import pieces
-from handrail.cli._rules.wording import join_words, one_line
+from handrail.cli._base.printable import one_line
+from handrail.cli._rules.wording import join_words
 from handrail.cli._trust.files import TrustItem
 
 MARGIN = "  │ "

@@ -12,6 +12,7 @@ import click
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.files import (
     RuleFinding,
@@ -21,7 +22,7 @@ from handrail.cli._rules.files import (
     rule_files,
     unreachable_rules,
 )
-from handrail.cli._rules.wording import one_line, place, plain_quantity
+from handrail.cli._rules.wording import place, plain_quantity
 from handrail.policy import Rulebook
 
 

@@ -6,8 +6,9 @@ import click
 
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
-from handrail.cli._rules.wording import describe_rule, one_line, place
+from handrail.cli._rules.wording import describe_rule, place
 from handrail.policy import InvalidRule
 
 

@@ -15,8 +15,9 @@ import click
 from handrail._support.private_files import MAX_FILE_BYTES, hold_lock, replace_file
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.printable import one_line
 from handrail.cli._rules.files import read_rules
-from handrail.cli._rules.wording import one_line, plain_quantity, rule_conditions, short
+from handrail.cli._rules.wording import plain_quantity, rule_conditions, short
 from handrail.policy import InvalidRule, Level, RulePaths, parse
 from handrail.policy.importers import Imported, Note, claude, codex, gemini
 

@@ -11,9 +11,10 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.files import why_unusable
-from handrail.cli._rules.wording import describe_rule, in_words, one_line, place
+from handrail.cli._rules.wording import describe_rule, in_words, place
 from handrail.policy import Level
 
 

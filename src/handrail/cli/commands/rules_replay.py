@@ -15,11 +15,12 @@ from handrail import Decision
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.files import read_rules
 from handrail.cli._rules.propose import RuleProposals, propose_rules
 from handrail.cli._rules.recorded_calls import SkippedCall, attach_decisions, read_calls
-from handrail.cli._rules.wording import one_line, plain_quantity
+from handrail.cli._rules.wording import plain_quantity
 from handrail.cli._runs.saved import run_ids
 from handrail.policy import (
     Change,

@@ -12,8 +12,9 @@ import click
 
 from handrail.agent import dump_state
 from handrail.cli._base.app import App, as_command, as_json
-from handrail.cli._base.exits import Exit, Halt, safe
+from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import RUN
+from handrail.cli._base.printable import safe
 from handrail.cli._base.redact import redact_setting
 from handrail.cli._runs.saved import SavedRun, find_run, run_ids
 

@@ -16,8 +16,8 @@ import click
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.printable import one_line
 from handrail.cli._project.trusted import trust_of
-from handrail.cli._rules.wording import one_line
 from handrail.cli._trust.files import SKILL, TrustItem, find_item, needing_trust
 from handrail.cli._trust.screen import header, screen_lines
 from handrail.policy import InvalidRule

@@ -11,8 +11,9 @@ import click
 from handrail import ToolFailed
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
-from handrail.cli._base.exits import Exit, Halt, safe
+from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import COUNT
+from handrail.cli._base.printable import safe
 from handrail.cli._project.kit import Kit
 from handrail.cli._runs.undone import join_names, shorten, undo_lines
 from handrail.tools import UndoEntry, UndoReport, list_changes, undo

@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -77,8 +76,6 @@ class Process:
         self._quiet = _poll_any(self._exit, notes)
         self._loud = _poll_any(self._exit, notes, output)
         self._ending = anyio.Lock()
-        self._sleepers: set[Any] = set()
-        """An event for each task that waits, set when it was woken."""
         self._killed = False
         self._closed = False
 
@@ -126,21 +123,19 @@ class Process:
                     self._killed = not self._has_ended()
                     await self._clear()
                     self._process.wait()
-                    # each was woken, and checks again
-                    _ = [await awake.wait() for awake in tuple(self._sleepers)]
                     self._close()
 
     async def _wait_for(self, either: select.epoll) -> None:
-        """Wait until one of them is readable. Several tasks may wait, each with its descriptor."""
-        own = os.dup(either.fileno())
-        awake = anyio.Event()
-        self._sleepers.add(awake)
+        """Wait until one of them is readable. Several tasks may wait, each with its descriptors.
+
+        With its own descriptor of the exit, a task also wakes if `kill` closes the others first.
+        """
+        own, exit_ = os.dup(either.fileno()), os.dup(self._exit)
         try:
             await anyio.wait_readable(own)
         finally:
-            self._sleepers.remove(awake)
-            awake.set()
             os.close(own)
+            os.close(exit_)
 
     def _has_ended(self) -> bool:
         """Return whether it has ended; also drain the second stream, so that it never blocks."""
