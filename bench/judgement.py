@@ -14,6 +14,7 @@ from typing import Any
 
 from definition import Row
 from handrail import DESTROY, WRITE, Access, Call, Spec, writes_file
+from handrail.permissions import CheckedCall
 from handrail.policy import Level, Rulebook, builtin_rules, parse
 from handrail.policy._rules.shell_command import read_shell_command
 from handrail.policy._shell.strict import lex
@@ -49,8 +50,11 @@ def best(*sides: Callable[[], Any]) -> list[float]:
 def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
     book = hundred()
     save = Spec(name="save", description="", input_schema={}, effect=WRITE)
-    call, again = Call("save", '{"path":"src/a.py"}', "1"), (writes_file("src/a.py"),)
-    others = [(writes_file(f"src/d{n}/a.py"),) for n in range(MANY)]
+    call = Call("save", '{"path":"src/a.py"}', "1")
+    again = CheckedCall.recorded(call, save, (writes_file("src/a.py"),))
+    others = [
+        CheckedCall.recorded(call, save, (writes_file(f"src/d{n}/a.py"),)) for n in range(MANY)
+    ]
     table = {f"tool{n}": n for n in range(1_000)}
     turns = range(MANY)
 
@@ -64,12 +68,12 @@ def calls() -> Iterator[Row]:  # noqa: C901  each side is a function
 
     def judged() -> None:
         for _ in turns:
-            book(call, save, again)
+            book(again)
 
     def judged_first() -> None:
         book.set_mode("ask")  # forgets what it decided
         for one in others:
-            book(call, save, one)
+            book(one)
 
     lookup, empty, ours, first = best(looked_up, nothing, judged, judged_first)
     bare = lookup - empty
@@ -86,11 +90,11 @@ def lines() -> Iterator[Row]:
     corpus = [one for one in text if one and not one.startswith("#")]
     ours, lexed = [], []
     for line in corpus:
-        call = Call("bash", {"command": line}, "1")
+        call = CheckedCall.recorded(Call("bash", {"command": line}, "1"), bash, touched)
 
-        def judged(call: Call = call) -> None:
+        def judged(call: CheckedCall = call) -> None:
             read_shell_command.cache_clear()
-            book(call, bash, touched)
+            book(call)
 
         mine, bare = best(judged, lambda line=line: lex(line))
         ours.append(mine * 1e6)

@@ -9,7 +9,9 @@ from vectors.more import CHECKS, holds, vectors
 
 @pytest.mark.parametrize("name", list(vectors()))
 def test_a_vector_is_held_and_its_control_is_lost(name: str) -> None:
-    assert (holds(name), holds(name, judged=False)) == (True, False)
+    vector = vectors()[name]
+
+    assert (holds(vector), holds(vector, judged=False)) == (True, False)
 
 
 def test_there_are_81_of_them_and_each_is_tried() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,23 @@ def vectors() -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in lines if "id" in one}
 
 
-def holds(name: str, *, judged: bool = True) -> bool:
+def by_category() -> dict[str, list[dict[str, Any]]]:
+    """Both sets, by category."""
+    found = defaultdict[str, list[dict[str, Any]]](list)
+    for vector in vectors().values():
+        found[vector["category"]].append(vector)
+    return found
+
+
+def control_caught(tried: list[dict[str, Any]]) -> int:
+    """How many of them are lost without a guard."""
+    return sum(not holds(vector, judged=False) for vector in tried)
+
+
+def holds(vector: dict[str, Any], *, judged: bool = True) -> bool:
     """Whether a vector is held, in a new repository in a new home folder."""
     with tempfile.TemporaryDirectory(prefix=".handrail-test-", dir=Path.home()) as folder:
         root = Path(folder).resolve() / "ws"
         root.mkdir()
         host(root, "git init -q")
-        return CHECKS[name](vectors()[name]["input"], root, judged=judged)
+        return CHECKS[vector["id"]](vector["input"], root, judged=judged)
