@@ -15,15 +15,17 @@ from handrail.sandbox._protected import is_beneath
 
 _GIT_SETTINGS: Final = {
     "core.fsmonitor": "false",
-    "diff.autoRefreshIndex": "false",
     "gpg.program": "false",
     "gpg.ssh.program": "false",
     "gpg.x509.program": "false",
     "log.showSignature": "false",
     "safe.bareRepository": "explicit",
+    "diff.autoRefreshIndex": "false",  # the last one: see below
 }
-"""Over the settings of a repository, which name programs, and may be files of the workspace. If git
-refreshed its index to show something, it would write a file, and run a hook."""
+"""Over the settings of a repository, which name programs, and may be files of the workspace."""
+REFRESHES_INDEX: Final = {"GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS) - 1)}
+"""Omits the last setting. `git diff` then recognizes a file that only has a new time stamp, because
+it refreshes its index. That runs the hook `post-index-change`, if there is one."""
 QUIET: Final = {
     "CI": "1",
     "DEBIAN_FRONTEND": "noninteractive",

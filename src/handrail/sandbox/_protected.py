@@ -152,6 +152,19 @@ def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> 
     return found
 
 
+def has_index_hook(root: str, folder: str) -> bool:
+    """Return whether a hook may run when git writes the index of a folder's repository.
+
+    The index of a repository around the workspace cannot be written.
+    """
+    while folder != root and not _file_type(f"{folder}/.git"):
+        folder = os.path.dirname(folder)  # noqa: PTH120  before every command
+    hooks = (".git/hooks", *find_git_paths(folder).hooks)
+    return _file_type(f"{folder}/.git") not in {0, stat.S_IFDIR} or any(
+        _file_type(f"{folder}/{path}/post-index-change") for path in hooks
+    )
+
+
 def _file_type(path: str) -> int:
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)

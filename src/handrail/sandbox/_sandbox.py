@@ -83,6 +83,7 @@ class Sandbox:
             has_rules=restricted is not None,
         )
         self._find_restricted = restricted
+        self._setup = setup
         self._lock = threading.Lock()
         """Commands are started from several threads, one at a time."""
         self.root = setup.root
@@ -150,7 +151,7 @@ class Sandbox:
         """
         folder = self._resolve_cwd(cwd)
         limits = self.find_restricted(command) if restricted is None else restricted
-        safe = safe_variables(variables)
+        safe = {**safe_variables(variables), **self._setup.index_variables(folder)}
         try:
             with self._lock:
                 return self._tier.start(command, folder, safe, limits, notes=notes)

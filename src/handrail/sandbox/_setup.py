@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from handrail.sandbox import _environment as environment
+from handrail.sandbox._environment import REFRESHES_INDEX
 from handrail.sandbox._home import HomeFolder, require_no_home
 from handrail.sandbox._protected import (
     ProtectedPaths,
@@ -22,12 +23,14 @@ from handrail.sandbox._protected import (
     find_protected,
     find_restricted,
     find_secrets,
+    has_index_hook,
     is_beneath,
     list_secret_names,
 )
 from handrail.sandbox._values import ResourceLimits, Restriction, SandboxUnavailable
 
 _NONE: Final[Mapping[str, Restriction]] = MappingProxyType({})
+_NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Setup:
@@ -131,6 +134,11 @@ class Setup:
             ),
             **self.variables,
         }
+
+    def index_variables(self, folder: str) -> Mapping[str, str]:
+        """Return the variables of a command in a folder that let git refresh its index."""
+        own = "GIT_CONFIG_COUNT" in self.variables
+        return _NO_VARIABLES if own or has_index_hook(self.root, folder) else REFRESHES_INDEX
 
 
 def _own_folders() -> list[str]:
