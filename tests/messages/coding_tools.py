@@ -209,6 +209,7 @@ EDIT: Final = [
     _edit("a new file is meant", "new.py", "", "x = 1\n"),
     _edit("several cells of a notebook have the text", "two.ipynb", "load(data)", "load()"),
     _edit("no cell of a notebook has the text", "two.ipynb", "nbformat", "x"),
+    _edit("a new cell has none before it", "two.ipynb", "x = 1", "[new cell, raw]\nx = 1"),
     _edit("the text goes beyond a cell", "two.ipynb", "x = 1\nload(data)\n", "x = 2"),
     _edit("old_string is empty", "a.py", "", "x"),
     _edit("both strings are the same", "a.py", "return 1", "return 1"),

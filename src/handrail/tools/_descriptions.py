@@ -31,7 +31,8 @@ Use it to change part of a file, without reading it first if you know the text; 
 rewrite a file, use write. old_string must occur exactly once: add surrounding lines, or set \
 replace_all. Whitespace, line endings and look-alike quotes may differ if the location is \
 unambiguous. If nothing matches, the result shows the closest text. In a notebook (.ipynb), only \
-the source of cells is changed."""
+the source of cells is changed; the line "[new cell, code]" (or markdown) in new_string starts a \
+cell."""
 
 APPLY_PATCH_DESCRIPTION = """\
 Apply a patch that adds, changes, moves and deletes files; all of it or nothing.

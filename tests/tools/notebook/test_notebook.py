@@ -379,6 +379,107 @@ def test_a_source_with_every_character_for_private_use_is_plain_text(tmp_path: P
     )
 
 
+NEW = """\
+  },
+  {
+   "cell_type": "markdown",
+   "id": "b54bbcdc",
+   "metadata": {},
+   "source": [
+    "## Ü\\n",
+    "\\n",
+    "$y$"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "execution_count": null,
+   "id": "8de26305",
+   "metadata": {},
+   "outputs": [],
+   "source": [
+    "z"
+   ]
+  },
+"""
+
+
+def test_a_line_in_brackets_starts_a_cell_below_the_outputs(tmp_path: Path) -> None:
+    text = notebook(cell(["x = 1\n", "x"], stream("1\n"), id="a"), cell(["y"], id="b"))
+    new = "x = 1\nx\n[new cell, markdown]\n## Ü\n\n$y$\n[cell 3, code]\nz"
+
+    said, after = edited(tmp_path, text, "x = 1\nx", new)
+    assert said == snapshot("Edited 'n.ipynb', lines 2-11. In cells 1, 2 and 3.")
+    assert after == text.replace("  },\n", NEW, 1)
+    assert run(tmp_path, "read", after).text == snapshot(f"""\
+     1	[cell 1, code, id a]
+     2	x = 1
+     3	x
+     4	[output]
+     5	| 1
+     6	[cell 2, markdown, id b54bbcdc]
+     7	## Ü
+     8	{""}
+     9	$y$
+    10	[cell 3, code, id 8de26305]
+    11	z
+    12	[cell 4, code, id b]
+    13	y\
+""")
+
+
+def test_a_cell_can_be_split_and_the_lines_of_later_edits_are_right(tmp_path: Path) -> None:
+    more = [{"old_string": "b", "new_string": "B"}, {"old_string": "d", "new_string": "D"}]
+    text = notebook(cell("a\nb\nc", stream("1\n")), cell("d"), indent=None)
+
+    assert edited(tmp_path, text, "a\n", "a\n[new cell, raw]\n", edits=more) == (
+        snapshot("""\
+Edited 'n.ipynb', 3 replacements:
+1. lines 2-5. In cell 1.
+2. line 6. In cell 2.
+3. line 9. In cell 3.\
+"""),
+        notebook(cell("a", stream("1\n")), cell("B\nc", kind="raw"), cell("D"), indent=None),
+    )
+
+
+FORMS: list[tuple[dict[str, Any], str]] = [
+    ({"indent": "\t", "ensure_ascii": True}, "\n"),
+    ({"indent": 4}, "\r\n"),
+    ({"indent": None}, "\n"),
+]
+
+
+@pytest.mark.parametrize(("form", "ending"), FORMS)
+def test_a_new_cell_has_the_form_of_the_file(
+    tmp_path: Path, form: dict[str, Any], ending: str
+) -> None:
+    def made(*more: object) -> str:
+        text = notebook(cell("é", kind="raw"), cell("y", kind="raw"), *more, **form)
+        return text.replace("\n", ending)
+
+    said, after = edited(tmp_path, made(), "y", "y\n[new cell, raw]\nü\n")
+    assert (said, after) == (
+        "Edited 'n.ipynb', lines 4-6. In cells 2 and 3.",
+        made(cell("ü\n", kind="raw")),
+    )
+
+
+def test_a_new_cell_must_follow_source(tmp_path: Path) -> None:
+    text = notebook(cell("x\n[new cell, code]\ny"))
+
+    assert edited(tmp_path, text, "x", "[new cell, raw]\nx") == (
+        snapshot(
+            "A new cell comes after another one. Start new_string with the last line of the source before it, then the line that starts the new cell."
+        ),
+        text,
+    )
+    assert edited(tmp_path, text, "y", "z") == (
+        snapshot("Edited 'n.ipynb', line 4. In cell 1."),
+        text.replace('y"', 'z"'),
+    )
+
+
 _TEXT = st.text(st.sampled_from('ab =\n\t"\\é“\u2028😀<>[cell1,\x1b'), max_size=30)
 _SOURCES = st.one_of(_TEXT, _TEXT.map(lambda text: text.splitlines(keepends=True)))
 _OUTPUTS = st.lists(st.builds(stream, _TEXT), max_size=2)

@@ -1,7 +1,8 @@
-"""Applies edits to the source of a notebook's cells; the rest of the file keeps its bytes."""
+"""Applies edits to the source of a notebook's cells, and adds cells; all other bytes stay."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,13 +13,25 @@ from handrail.tools._descriptions import join_words
 from handrail.tools._edit.advice import NoMatch
 from handrail.tools._edit.apply import AppliedEdit, EditedContent, TextEdit, apply_edits
 from handrail.tools._files.encoding import DecodedText, decode_text
-from handrail.tools._notebook.cells import Cell, find_cells, write_source
+from handrail.tools._notebook.cells import (
+    Cell,
+    CellText,
+    find_cells,
+    write_cell,
+    write_source,
+)
 from handrail.tools._notebook.text import output_lines
 
 _BEYOND = (
     "old_string goes beyond the source of one cell. Pass text within a cell: without the lines in "
     "brackets, outputs, and line breaks around the source."
 )
+_NO_SOURCE = (
+    "A new cell comes after another one. Start new_string with the last line of the source before "
+    "it, then the line that starts the new cell."
+)
+_STARTS_CELL = re.compile(r"\[(?:new cell|cell \d+), (code|markdown|raw)(?:, id [\w-]+)?\]\s*")
+"""A line of a new source that starts a cell: as the tool describes it, or as ``read`` shows it."""
 _MAX_NAMED_CELLS = 10
 _MARKS = range(0xF0000, 0xFFFFE)
 """Characters for private use."""
@@ -39,7 +52,8 @@ def edit_file(name: str, data: bytes, edits: Sequence[TextEdit]) -> EditedConten
 def _edit_cells(
     file: DecodedText, cells: Sequence[Cell], edits: Sequence[TextEdit], mark: str
 ) -> EditedContent | NoMatch:
-    before, gaps = [cell.source for cell in cells], _make_gaps(cells, mark)
+    counts = [len(output_lines(cell)) for cell in cells]
+    before, gaps = [cell.source for cell in cells], _make_gaps(counts, mark)
     edited = _edit_one(gaps, before, edits) or _edit_all(gaps, before, edits)
     if isinstance(edited, NoMatch):
         where = _name_cells(gaps, before, edited.lines)
@@ -47,19 +61,69 @@ def _edit_cells(
         note = " ".join(filter(None, (where, only)))
         message = edited.message.replace(mark, "[not source]")
         return replace(edited, message=f"{message}\n[{note}]" if note else message)
-    after, changes = edited
+    sources, changes = edited
+    after = [_split_cell(cell, source) for cell, source in zip(cells, sources, strict=True)]
+    if any(len(several) > 1 and not several[0].source for several in after):
+        return NoMatch("unclear", _NO_SOURCE)
     text = file.text
-    for cell, source in reversed([*zip(cells, after, strict=True)]):
+    for cell, source, several in reversed([*zip(cells, sources, after, strict=True)]):
         if source != cell.source:
-            text = text[: cell.start] + write_source(file.text, cell, source) + text[cell.end :]
-    named = (_name_cells(gaps, after, chain(*change.lines)) for change in changes)
-    return EditedContent(
-        file.bom + file.part(text),
-        tuple(
-            replace(change, note=f"{where} {change.note}".strip())
-            for change, where in zip(changes, named, strict=True)
-        ),
-    )
+            text = text[: cell.first] + _write_cells(file.text, cell, several) + text[cell.last :]
+    located = _locate(changes, _find_starts(gaps, sources), counts, after)
+    return EditedContent(file.bom + file.part(text), located)
+
+
+def _split_cell(cell: Cell, source: str) -> list[CellText]:
+    """Return a cell with its new source, and the cells that new lines in it start."""
+    known = set(cell.source.split("\n"))
+    found = [(cell.kind, list[str]())]
+    for line in source.split("\n"):
+        named = _STARTS_CELL.fullmatch(line)
+        if named and line not in known:
+            found.append((named[1], []))
+        else:
+            found[-1][1].append(line)
+    return [CellText(kind, "\n".join(lines)) for kind, lines in found]
+
+
+def _write_cells(text: str, cell: Cell, several: Sequence[CellText]) -> str:
+    """Return the JSON of a cell with another source, and of the new cells below it."""
+    own, *new = several
+    same = own.source == cell.source
+    source = text[cell.start : cell.end] if same else write_source(text, cell, own.source)
+    added = [write_cell(text, cell, one, number) for number, one in enumerate(new)]
+    return "".join([text[cell.first : cell.start], source, text[cell.end : cell.last], *added])
+
+
+def _locate(
+    changes: Sequence[AppliedEdit],
+    starts: Sequence[int],
+    counts: Sequence[int],
+    after: Sequence[Sequence[CellText]],
+) -> tuple[AppliedEdit, ...]:
+    """Return changes with the lines and cells that ``read`` then shows.
+
+    A new cell is shown below the outputs of the one that it was split from.
+    """
+
+    def move(line: int) -> int:
+        number = bisect_right(starts, line) - 1
+        own, *new = after[number]
+        is_new = new and line > starts[number] + own.source.count("\n")
+        return line + counts[number] if is_new else line
+
+    shown = [
+        0 if at else n
+        for n, several in zip(counts, after, strict=True)
+        for at, _ in enumerate(several)
+    ]
+    gaps, sources = _make_gaps(shown, " "), [one.source for several in after for one in several]
+    located = list[AppliedEdit]()
+    for change in changes:
+        lines = tuple((move(first), move(last)) for first, last in change.lines)
+        where = _name_cells(gaps, sources, chain(*(range(a, b + 1) for a, b in lines)))
+        located.append(replace(change, lines=lines, note=f"{where} {change.note}".strip()))
+    return tuple(located)
 
 
 def _edit_one(
@@ -101,10 +165,9 @@ def _edit_all(
     return NoMatch("unclear", _BEYOND) if after is None else (after, outcome.changes)
 
 
-def _make_gaps(cells: Sequence[Cell], mark: str) -> list[str]:
-    """Return the text before each source, and after the last one."""
-    counts = [0, *(len(output_lines(cell)) for cell in cells)]
-    gaps = ["\n" + f"{mark}\n" * (count + 1) for count in counts]
+def _make_gaps(counts: Sequence[int], mark: str) -> list[str]:
+    """Return the text before each source and after the last one, for the lines of outputs."""
+    gaps = ["\n" + f"{mark}\n" * (count + 1) for count in (0, *counts)]
     return [gaps[0][1:], *gaps[1:]]
 
 

@@ -1,7 +1,8 @@
-"""Finds the cells of a notebook in its JSON text, and writes a new source for one of them."""
+"""Finds the cells of a notebook in its JSON text, and writes new sources and cells."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell, and where the JSON of its source is."""
+    """A cell, and where its JSON and that of its source are."""
 
     kind: str
     id: str
@@ -37,6 +38,16 @@ class Cell:
     outputs: Sequence[object]
     start: int
     end: int
+    first: int
+    """Where the JSON of the whole cell starts."""
+    last: int
+
+
+class CellText(NamedTuple):
+    """A cell without outputs."""
+
+    kind: str
+    source: str
 
 
 class _Value(NamedTuple):
@@ -55,7 +66,7 @@ def find_cells(name: str, text: str) -> list[Cell]:
         json.loads(text)  # from here on, it is valid
         notebook = _members(text, _skip(text, 0))
         cells = notebook["cells"] if notebook["nbformat"].value == _FORMAT else None
-        return [_read_cell(text, at) for _, at, _ in _items(text, cells.start)] if cells else []
+        return [_read_cell(text, item) for item in _items(text, cells.start)] if cells else []
     except (ValueError, KeyError, RecursionError):
         return []
 
@@ -65,8 +76,7 @@ def write_source(text: str, cell: Cell, source: str) -> str:
 
     Lines that stay the same keep their bytes.
     """
-    escapes = text.isascii() and _ESCAPED.search(text) is not None
-    encode = partial(json.dumps, ensure_ascii=escapes)
+    encode = partial(json.dumps, ensure_ascii=_has_escapes(text))
     if text[cell.start] == '"':
         return encode(source)
     items = _items(text, cell.start)
@@ -77,15 +87,41 @@ def write_source(text: str, cell: Cell, source: str) -> str:
     return f"{before}{between.join(lines)}{after}"
 
 
-def _read_cell(text: str, at: int) -> Cell:
-    cell = _members(text, at)
+def write_cell(text: str, above: Cell, new: CellText, number: int) -> str:
+    """Return the JSON of a new cell below another one, with the comma and spaces before it."""
+    before = text[: above.first]
+    gap = before[len(before.rstrip(" \t\r\n")) :]
+    indent = gap[gap.rfind("\n") + 1 :]
+    lines = new.source if text[above.start] == '"' else new.source.splitlines(keepends=True)
+    name = hashlib.sha256(f"{above.id} {number} {text}".encode()).hexdigest()[:8]
+    cell = {
+        "cell_type": new.kind,
+        **({"execution_count": None} if new.kind == "code" else {}),
+        **({"id": name} if above.id else {}),
+        "metadata": {},
+        **({"outputs": []} if new.kind == "code" else {}),
+        "source": lines,
+    }
+    levels = indent[: len(indent) // 2] if "\n" in gap else None  # a cell is on the second level
+    written = json.dumps(cell, ensure_ascii=_has_escapes(text), indent=levels)
+    return f",{gap or ' '}{written.replace(chr(10), gap)}"
+
+
+def _has_escapes(text: str) -> bool:
+    """Return whether a notebook has escapes for characters outside ASCII."""
+    return text.isascii() and _ESCAPED.search(text) is not None
+
+
+def _read_cell(text: str, item: _Value) -> Cell:
+    cell = _members(text, item.start)
     kind, source, start, end = cell["cell_type"].value, *cell["source"]
     source = "".join(source) if is_list(source) and all(map(_is_text, source)) else source
     if kind not in _KINDS or not _is_text(source) or _UNFIT.search(source):
         raise ValueError(kind)
     name, outputs = (cell[key].value if key in cell else None for key in ("id", "outputs"))
     shown = name if _is_text(name) and _ID.fullmatch(name) else ""
-    return Cell(kind, shown, source, outputs if is_list(outputs) else (), start, end)
+    listed = outputs if is_list(outputs) else ()
+    return Cell(kind, shown, source, listed, start, end, item.start, item.end)
 
 
 def _is_text(value: object) -> TypeGuard[str]:
