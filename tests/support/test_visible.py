@@ -11,7 +11,6 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import Call, Executor, Toolset
-from handrail._support.visible import describe_unseen, spell_out
 from handrail.agent import read_instructions
 from handrail.approvals import make_printable
 from handrail.tools import Workspace, grep, read
@@ -32,13 +31,22 @@ SHAPELESS = [
 DIRECTIONS = list(map(chr, (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
+def read_text(root: Path, text: str) -> tuple[str, str]:
+    """What a model reads of a file: its text, and the last note."""
+    (root / "a.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+    call = Call("read", {"file_path": "a.txt"}, "1")
+    lines = Executor(Toolset(read(Workspace(root)))).run_sync(call).text.split("\n")
+    notes = [line.strip("[]") for line in lines if line.startswith("[")]
+    return "\n".join(line.partition("\t")[2] for line in lines if "\t" in line), (*notes, "")[0]
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        ("plain\ttext\n", "plain\ttext\n"),
+        ("plain\ttext\n", "plain\ttext"),
         ("naïve 你好", "naïve 你好"),
-        ("bell\x07 escape\x1b[0m\r", "bell\\x07 escape\\x1b[0m\\x0d"),
-        ("\x85 \udc81", "\\x85 \\x81"),
+        ("bell\x07 escape\x1b[0m\r.\n", "bell\\x07 escape\\x1b[0m\\x0d."),
+        ("äöü \x85 \udc81", "äöü \\x85 \\x81"),
         ("admin\u202e // nimda\u202c", "admin\\u{202e} // nimda\\u{202c}"),
         ("zero\u200bwidth so\xadft", "zero\\u{200b}width so\\u{ad}ft"),
         (
@@ -48,8 +56,8 @@ DIRECTIONS = list(map(chr, (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *rang
         ("tag\U000e0041", "tag\\u{e0041}"),
     ],
 )
-def test_what_cannot_be_seen_is_spelled_out(text: str, seen: str) -> None:
-    assert spell_out(text) == seen
+def test_what_cannot_be_seen_is_spelled_out(tmp_path: Path, text: str, seen: str) -> None:
+    assert read_text(tmp_path, text)[0] == seen
 
 
 @pytest.mark.parametrize(
@@ -64,15 +72,15 @@ def test_what_cannot_be_seen_is_spelled_out(text: str, seen: str) -> None:
             ),
         ),
         (
-            "\x00\x01\x02\x03\x04\x05\x06\x07\x08",
+            "plain text" * 99 + "".join(map(chr, range(1, 12))),
             snapshot(
-                "The text has invisible characters (\\x00, \\x01, \\x02, \\x03, \\x04, \\x05, \\x06, \\x07 ...). They are spelled out here."
+                "The text has invisible characters (\\x01, \\x02, \\x03, \\x04, \\x05, \\x06, \\x07, \\x08 ...). They are spelled out here."
             ),
         ),
     ],
 )
-def test_a_model_is_told_of_what_cannot_be_seen(text: str, note: str) -> None:
-    assert describe_unseen(text) == note
+def test_a_model_is_told_of_what_cannot_be_seen(tmp_path: Path, text: str, note: str) -> None:
+    assert read_text(tmp_path, text)[1] == note
 
 
 def test_the_same_characters_are_spelled_out_wherever_a_model_reads(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from handrail.policy import Rulebook, builtin_rules
 from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
 from handrail.tools import Jobs, Workspace, bash, coding_tools, hide_denied, web_fetch
-from handrail.tools._descriptions import CommandFacts, describe_bash
 
 MAX_BLOCK_TOKENS = 2_500
 """What the tools may cost in every request, at four characters per token."""
@@ -128,16 +128,23 @@ def test_the_description_of_bash_says_what_can_run_on(tmp_path: Path) -> None:
     assert "use background to keep one running" in bash(sandbox, jobs=Jobs()).spec.description
 
 
-def test_the_description_of_bash_says_where_servers_can_be_reached() -> None:
-    each = [
-        CommandFacts(),
-        CommandFacts(network=["a.org"]),
-        CommandFacts(shares_loopback=False),
-        CommandFacts(shares_loopback=False, network=["a.org"]),
-    ]
+def test_the_description_of_bash_says_where_servers_can_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = list[str]()
+    for path in (os.environ["PATH"], f"{tmp_path}/bin:{os.environ['PATH']}"):
+        monkeypatch.setenv("PATH", path)
+        for hosts in ([], ["a.org"]):
+            root = tmp_path / f"ws{len(described)}"
+            root.mkdir()
+            sandbox = Sandbox(root, tier="bubblewrap", network=hosts)
+            described.append(bash(sandbox, jobs=Jobs()).spec.description)
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin/nsenter").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / "bin/nsenter").chmod(0o755)  # then no loopback can be shared
 
     assert [
-        [part for part in describe_bash(facts).split(". ") if "localhost" in part] for facts in each
+        [part for part in text.split(". ") if "localhost" in part] for text in described
     ] == snapshot(
         [
             [

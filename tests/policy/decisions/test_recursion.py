@@ -12,9 +12,9 @@ from inline_snapshot import snapshot
 
 from handrail import DESTROY, Access, Allow, Ask, Call, CheckedCall, Decision, Spec
 from handrail.policy import Level, Rulebook, RulePaths, builtin_rules, load, parse
-from handrail.policy._decisions import workspace_files
 
 BASH = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+LIMIT = "handrail.policy._decisions.workspace_files.MAX_ENTRIES"
 SHIPPED = builtin_rules("read_only", "development")
 DENY = (
     '[[rule]]\nid = "keys"\ndecide = "deny"\nreason = "keys stay here"\naccess = "* file:**/*.pem"'
@@ -249,7 +249,7 @@ def test_the_repository_may_begin_above_or_elsewhere(root: Path, tmp_path: Path)
 
 
 def test_too_many_files_may_include_a_secret(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace_files, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(LIMIT, 3)
 
     assert asks(root, "grep -r KEY .", "grep -r KEY src") == ["grep -r KEY ."]
 
@@ -315,7 +315,7 @@ def test_the_question_names_the_file_or_the_doubt(
             decision = judge(book, command)
             assert isinstance(decision, Ask)
             texts.append(decision.question)
-    monkeypatch.setattr(workspace_files, "MAX_ENTRIES", 0)
+    monkeypatch.setattr(LIMIT, 0)
     doubt = judge(Rulebook(SHIPPED, sandboxed=True, workspace=root), "grep -r KEY src")
     assert isinstance(doubt, Ask)
     texts.append(doubt.question)

@@ -12,8 +12,9 @@ from inline_snapshot import snapshot
 
 from handrail import DESTROY, Access, Allow, Ask, Call, CheckedCall, Spec
 from handrail.policy import Level, Rulebook, builtin_rules, parse
-from handrail.policy._decisions import hard_links, restricted_files
 
+DECISIONS = "handrail.policy._decisions"
+"""Where the limits are."""
 SHIPPED = builtin_rules("read_only", "development")
 BASH = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
 SECRETS = ".env", "certs/a.pem", "app/.env.production"
@@ -194,7 +195,7 @@ def test_files_that_appear_and_disappear_are_noticed(tmp_path: Path) -> None:
 def test_an_unchanged_folder_is_listed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restricted_files, "_SETTLED_NS", -1)
+    monkeypatch.setattr(f"{DECISIONS}.restricted_files._SETTLED_NS", -1)
     listed, scandir = list[str](), os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
     policy = book(made(tmp_path, "src/.env", "lib/a.py"), shipped=True)
@@ -238,8 +239,8 @@ def test_of_too_many_files_those_near_the_top_are_found(
     (root / "z").hardlink_to(root / ".env")
     (root / "a/b/z").hardlink_to(root / ".env")
     whole = sorted(book(root, shipped=True).find_restricted())
-    monkeypatch.setattr(restricted_files, "MAX_ENTRIES", 5)
-    monkeypatch.setattr(hard_links, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(f"{DECISIONS}.restricted_files.MAX_ENTRIES", 5)
+    monkeypatch.setattr(f"{DECISIONS}.hard_links.MAX_ENTRIES", 5)
 
     assert whole == [".env", "a/b/c/.env", "a/b/z", "z"]
     assert sorted(book(root, shipped=True).find_restricted()) == [".env", "z"]

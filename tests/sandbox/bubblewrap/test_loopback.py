@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from handrail.sandbox import Sandbox, SandboxUnavailable
-from handrail.sandbox._bubblewrap import loopback
 from sandbox.commands import ended, run
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +116,7 @@ async def test_a_program_that_never_answers_is_not_waited_for(
     fake.parent.mkdir()
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     for first, seconds in (("--unshare-user", 0.1), ("never", 20.0)):
-        monkeypatch.setattr(loopback, "_TIMEOUT_SECONDS", seconds)
+        monkeypatch.setattr("handrail.sandbox._bubblewrap.loopback._TIMEOUT_SECONDS", seconds)
         wait = f'[ "$1" = {first} ] && exec sleep 600'
         fake.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n', encoding="utf-8")
         fake.chmod(0o755)

@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import Args, Call, Executor, Result, ToolFailed, Toolset
-from handrail._values.pending import FileChange
+from handrail.permissions import FileChange
 from handrail.tools import Workspace, apply_patch, undo
 
 APP = "import os\n\n\nclass A:\n    def run(self):\n        return 1\n\n\nclass B:\n    def run(self):\n        return 1\n"  # fmt: skip

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from handrail import ToolFailed
+from handrail import Call, Executor, ToolFailed
 from handrail.tools import Workspace, list_changes, undo
-from handrail.tools._files.undo import FileEdit, UndoLog  # the limit has no other name
 from tools.stage import results, toolset
 
 
@@ -126,18 +125,24 @@ def test_the_latest_fifty_changes_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_oldest_changes_are_dropped_when_contents_are_too_large(tmp_path: Path) -> None:
-    log = UndoLog(tmp_path, max_bytes=10_000)
+    folder = tmp_path / "undo"
+    (tmp_path / "ws").mkdir()
+    workspace = Workspace(tmp_path / "ws", undo_folder=folder)
+    workspace.changes = type(workspace.changes)(folder, max_bytes=10_000)
     kept = list[list[str]]()
     for number in range(12):
-        content = str(number).encode() * (1_000 if number < 11 else 11_000)
-        log.put_edits(str(number), [FileEdit("f", content[:-1], content)])
-        kept.append([entry.call_id for entry in UndoLog(tmp_path).entries()])
+        content = f"{number}" * (1_000 if number < 11 else 5_500)
+        (tmp_path / f"ws/{number}").write_text(f"{content}!", encoding="utf-8")
+        call = Call(*edit("!", "?", f"{number}"), f"{number}")
+        Executor(toolset(workspace)).run_sync(call)
+        later = Workspace(tmp_path / "ws", undo_folder=folder)
+        kept.append([entry.call_id for entry in list_changes(later)])
 
     assert (kept[8], kept[10], kept[11]) == snapshot(
         (
             ["0", "1", "2", "3", "4", "5", "6", "7", "8"],
-            ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
-            ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
+            ["3", "4", "5", "6", "7", "8", "9", "10"],
+            ["3", "4", "5", "6", "7", "8", "9", "10"],
         )
     )
-    assert sum(file.stat().st_size for file in (tmp_path / "objects").rglob("*/*")) <= 10_000
+    assert sum(file.stat().st_size for file in (folder / "objects").rglob("*/*")) <= 10_000

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,6 @@ import pytest
 from handrail import Call, Executor, Toolset
 from handrail.sandbox import Sandbox
 from handrail.tools import Scan, ScanReport, SuspiciousFile, bash
-from handrail.tools._shell.leftovers import _FolderInfo, _FolderWalk, _KnownFolders
 
 pytestmark = pytest.mark.anyio
 
@@ -456,14 +455,22 @@ def test_no_link_is_followed_and_nothing_is_opened_outside(tmp_path: Path) -> No
     ]
 
 
-def test_a_file_that_is_gone_by_then_has_not_changed(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("x", encoding="utf-8")
-    [entry] = os.scandir(tmp_path)
-    (tmp_path / "AGENTS.md").unlink()
+def test_a_file_that_is_gone_by_then_has_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control is a file that stays."""
+    scandir = os.scandir
 
-    walk = _FolderWalk(str(tmp_path), 0, _KnownFolders(), 1, 0.0, {})
-    here = _FolderInfo("", "plain", 0, touched=True, new=True)
-    assert walk._change_time(entry, here) == 0  # noqa: SLF001  a race, held still
+    def list_and_remove(fd: int) -> object:
+        entries = list(scandir(fd))
+        (tmp_path / "AGENTS.md").unlink(missing_ok=True)
+        return nullcontext(iter(entries))
+
+    monkeypatch.setattr(os, "scandir", list_and_remove)
+
+    assert looked(tmp_path, "echo x > AGENTS.md; echo x > CLAUDE.md") == [
+        "protected file CLAUDE.md"
+    ]
 
 
 async def test_the_host_and_the_model_are_told(tmp_path: Path) -> None:
