@@ -465,6 +465,18 @@ def test_a_new_cell_has_the_form_of_the_file(
     )
 
 
+def test_a_cell_is_added_to_a_file_with_invalid_bytes(tmp_path: Path) -> None:
+    data = notebook(cell(["é"], kind="raw"), indent=None).replace("{}", '{"x": "ü?"}').encode()
+    data = data.replace(b"?", b"\xff", 1)
+
+    done = run(tmp_path, "edit", data, old_string="é", new_string="é\n[new cell, raw]\nz")
+    added = json.dumps(cell(["z"], kind="raw")).encode()
+    assert (done.text, (tmp_path / "n.ipynb").read_bytes()) == (
+        "Edited 'n.ipynb', lines 2-4. In cells 1 and 2.",
+        data.replace(b"}], ", b"}, " + added + b"], "),
+    )
+
+
 def test_a_new_cell_must_follow_source(tmp_path: Path) -> None:
     text = notebook(cell("x\n[new cell, code]\ny"))
 

@@ -93,11 +93,11 @@ def write_cell(text: str, above: Cell, new: CellText, number: int) -> str:
     gap = before[len(before.rstrip(" \t\r\n")) :]
     indent = gap[gap.rfind("\n") + 1 :]
     lines = new.source if text[above.start] == '"' else new.source.splitlines(keepends=True)
-    name = hashlib.sha256(f"{above.id} {number} {text}".encode()).hexdigest()[:8]
-    cell = {
+    seed = f"{above.id} {number} {text}".encode("utf-8", "surrogatepass")
+    cell: dict[str, object] = {
         "cell_type": new.kind,
         **({"execution_count": None} if new.kind == "code" else {}),
-        **({"id": name} if above.id else {}),
+        **({"id": hashlib.sha256(seed).hexdigest()[:8]} if above.id else {}),
         "metadata": {},
         **({"outputs": []} if new.kind == "code" else {}),
         "source": lines,
