@@ -55,8 +55,7 @@ def grep(
         seconds: The time limit of a call; after it, the matches found so far are returned.
         ripgrep: The path of the program. By default it is searched for outside the workspace.
     """
-    program = Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
-    slow = set[str]()
+    program, slow = _find_program(workspace, ripgrep), set[str]()
 
     def touches(path: str, **_: object) -> tuple[Access, ...]:
         return workspace.access(READ, path)
@@ -136,6 +135,10 @@ def grep(
         return format_answer(answer, PageRequest(output_mode, offset, limit), seconds=seconds)
 
     return grep
+
+
+def _find_program(workspace: Workspace, ripgrep: str | None) -> Ripgrep | None:
+    return Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
 
 
 def _as_glob(path: str) -> str:
