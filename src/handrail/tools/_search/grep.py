@@ -39,7 +39,7 @@ _MAX_PATTERN_CHARS: Final = 10_000
 _MAX_COUNTED_FILES: Final = 3
 _MAX_COUNTED_BYTES: Final = 1024 * 1024
 """Files whose lines are counted for a result, and the size up to which they are."""
-_BINARY_SECONDS: Final = 0.5
+_BINARY_SECONDS: Final = 0.7
 """Seconds after which binary files are no longer searched, in this call and in later ones."""
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 """Characters with a meaning in regular expressions."""
