@@ -808,35 +808,24 @@ keys/a.pem
 """)
 
 
-def test_binary_files_that_match_are_named(tmp_path: Path) -> None:
+def test_binary_files_are_named_if_nothing_else_matches(tmp_path: Path) -> None:
     made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b/c.dat": b"\0price", "d.dat": b"\0x"})
+    made(tmp_path, {"large.dat": b"\0price", "sparse.dat": b"\0price"})
+    os.truncate(tmp_path / "large.dat", 11 * 1024 * 1024)
+    os.truncate(tmp_path / "sparse.dat", 1 << 40)
 
     assert text(tmp_path, "grep", pattern="price") == snapshot("""\
 [No matches.]
 [2 binary files match: a.dat, b/c.dat.]\
 """)
     assert text(tmp_path, "grep", pattern="price", path="b", output_mode="count") == snapshot("""\
-b/c.dat: 1
-[1 file, 1 matching line.]\
+[No matches.]
+[1 binary file matches: b/c.dat.]\
 """)
     assert text(tmp_path, "grep", pattern="nothing") == snapshot("[No matches.]")
     made(tmp_path, {"e.txt": b"price\n"})
     assert text(tmp_path, "grep", pattern="price") == snapshot("""\
 e.txt
 1: price
-[1 matching line in 1 file (1 line).]
-[2 binary files match: a.dat, b/c.dat.]\
+[1 matching line in 1 file (1 line).]\
 """)
-
-
-def test_binary_files_are_not_searched_for_long(tmp_path: Path) -> None:
-    made(tmp_path, {"large/sparse.dat": b"\0", "large/e.txt": "price\n", "small/c.dat": b"\0price"})
-    os.truncate(tmp_path / "large/sparse.dat", 1 << 40)
-    executor = Executor(tools(tmp_path, seconds=2.0))
-    calls = [Call("grep", {"pattern": "price", "path": path}) for path in (".", ".", "small")]
-
-    assert [executor.run_sync(call).text for call in calls] == [
-        "large/e.txt\n1: price\n[1 matching line in 1 file (1 line).]",
-        "large/e.txt\n1: price\n[1 matching line in 1 file (1 line).]",
-        "[No matches.]\n[1 binary file matches: small/c.dat.]",
-    ]

@@ -39,8 +39,8 @@ _MAX_PATTERN_CHARS: Final = 10_000
 _MAX_COUNTED_FILES: Final = 3
 _MAX_COUNTED_BYTES: Final = 1024 * 1024
 """Files whose lines are counted for a result, and the size up to which they are."""
-_BINARY_SECONDS: Final = 0.7
-"""Seconds after which binary files are no longer searched, in this call and in later ones."""
+_BINARY_SECONDS: Final = 2.0
+"""Seconds to search binary files if nothing else matches."""
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 """Characters with a meaning in regular expressions."""
 
@@ -55,7 +55,7 @@ def grep(
         seconds: The time limit of a call; after it, the matches found so far are returned.
         ripgrep: The path of the program. By default it is searched for outside the workspace.
     """
-    program, slow = _find_program(workspace, ripgrep), set[str]()
+    program = Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
 
     def touches(path: str, **_: object) -> tuple[Access, ...]:
         return workspace.access(READ, path)
@@ -130,15 +130,11 @@ def grep(
             glob, anywhere=True, ignored=include_ignored, hidden=hidden, kind=type
         )
         with open_place(workspace, path, call, instead=_as_glob(path)) as place:
-            search = _GrepSearch(workspace, engine, place, query, Clock(seconds), slow)
+            search = _GrepSearch(workspace, engine, place, query, Clock(seconds))
             answer = await search.answer(selection)
         return format_answer(answer, PageRequest(output_mode, offset, limit), seconds=seconds)
 
     return grep
-
-
-def _find_program(workspace: Workspace, ripgrep: str | None) -> Ripgrep | None:
-    return Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
 
 
 def _as_glob(path: str) -> str:
@@ -162,14 +158,6 @@ def _check_pattern(query: Query) -> None:
         )
 
 
-def _describe_binary(paths: Sequence[str]) -> str:
-    """Return a note about binary files that match."""
-    if not paths:
-        return ""
-    files = "1 binary file matches" if len(paths) == 1 else f"{len(paths):,} binary files match"
-    return f"{files}: {list_examples(len(paths), sorted(paths))}."
-
-
 def _count_lines(workspace: Workspace, files: Sequence[FileHits]) -> None:
     """Count the lines of files, so that a model knows how much a read would show."""
     for file in files:
@@ -188,8 +176,6 @@ class _GrepSearch:
     place: SearchPlace
     query: Query
     clock: Clock
-    slow: set[str]
-    """Folders in which binary files take too long to search."""
     left_out: set[str] = field(default_factory=set[str])
     """Files that may be read only with approval, whether they match or not."""
 
@@ -205,7 +191,7 @@ class _GrepSearch:
     async def _find(self, selection: FileSelection) -> GrepAnswer:
         """Search. If nothing matches, find out what could have matched."""
         await self._leave_out(selection)
-        answer = await self._search(selection, self._main_query())
+        answer = await self._search(selection, self.query)
         if answer.hits.count or answer.end is SearchEnd.LATE:
             return answer
         wider = selection.wider()
@@ -213,7 +199,8 @@ class _GrepSearch:
             answer = await self._search_wider(answer, selection, wider)
         if answer.hits.count:
             return answer
-        return replace(answer, notes=[*answer.notes, await self._describe_plain(selection)])
+        more = [await self._describe_binary(selection), await self._describe_plain(selection)]
+        return replace(answer, notes=[*answer.notes, *more])
 
     async def _search_wider(
         self, answer: GrepAnswer, selection: FileSelection, wider: FileSelection
@@ -221,20 +208,22 @@ class _GrepSearch:
         """Search ignored and hidden files: for a note, or because the model named the folder."""
         if await is_excluded(self.ripgrep, self.place, selection.scope, self.clock):
             await self._leave_out(wider)
-            answer = await self._search(wider, self._main_query())
-            excluded = FOLDER_EXCLUDED * bool(answer.hits.count)
-            return replace(answer, notes=[excluded, *answer.notes])
+            answer = await self._search(wider, self.query)
+            return replace(answer, notes=[FOLDER_EXCLUDED * bool(answer.hits.count)])
         others = (await self._search(wider, replace(self.query, mode="files"))).hits
         note = describe_excluded(others.count, [file.path for file in others.files], selection)
-        return replace(answer, notes=[note, *answer.notes])
+        return replace(answer, notes=[note])
 
-    def _main_query(self) -> Query:
-        """Return the query, for binary files too unless that takes too long.
-
-        A file that is named is searched in any case.
-        """
-        binary = self.place.file is None and self.place.real not in self.slow
-        return replace(self.query, binary=binary)
+    async def _describe_binary(self, selection: FileSelection) -> str:
+        """Return a note if binary files match. Large ones are not searched, nor for long."""
+        if self.place.file is not None:  # a file that is named is searched even if it is binary
+            return ""
+        query = replace(self.query, mode="files", binary=True)
+        hits = (await self._search(selection, query)).hits
+        if not hits.count:
+            return ""
+        files = "1 binary file matches" if hits.count == 1 else f"{hits.count:,} binary files match"
+        return f"{files}: {list_examples(hits.count, [file.path for file in hits.files])}."
 
     async def _describe_plain(self, selection: FileSelection) -> str:
         """Return a note if the pattern would match as plain text."""
@@ -270,14 +259,10 @@ class _GrepSearch:
 
     async def _search(self, selection: FileSelection, query: Query) -> GrepAnswer:
         hits, end = await self._run_query(selection, query)
-        if query.binary and end in (SearchEnd.LATE, SearchEnd.BROKEN):
-            self.slow.add(self.place.real)
-            return await self._search(selection, self._main_query())
         flood = end is SearchEnd.ENOUGH
         if flood:  # files come in any order, so the first by path may be missing
-            ordered = replace(query, ordered=True, binary=False)
-            hits, end = await self._run_query(selection, ordered)
-        return GrepAnswer(hits, end, flood=flood, notes=[_describe_binary(hits.binary)])
+            hits, end = await self._run_query(selection, replace(query, ordered=True))
+        return GrepAnswer(hits, end, flood=flood)
 
     async def _run_query(self, selection: FileSelection, query: Query) -> tuple[Hits, SearchEnd]:
         hits = Hits(
@@ -285,10 +270,9 @@ class _GrepSearch:
             max_matches=query.max_matches,
             max_file_matches=query.max_file_matches,
             ordered=query.ordered,
-            names_binary=query.binary,
         )
         left = self.clock.seconds_left()
-        seconds = min(left / 2, _BINARY_SECONDS) if query.binary else left
+        seconds = min(left, _BINARY_SECONDS) if query.binary else left
         end = await self.ripgrep.lines(
             self.place, selection.scope, query, hits.take, seconds=seconds
         )

@@ -78,7 +78,6 @@ class Hits:
         max_matches: int,
         max_file_matches: int,
         ordered: bool,
-        names_binary: bool = False,
     ) -> None:
         self.files: list[FileHits] = []
         """The first files by path, with as many matches as are needed."""
@@ -88,15 +87,12 @@ class Hits:
         """Matching lines."""
         self.capped = False
         """Whether a file has more matches than were returned."""
-        self.binary: list[str] = []
-        """Binary files that match, if several files are searched."""
         self.sum = 0
         """The sum of the matching lines in the mode "count"."""
         self._path = path
         self._max_matches = max_matches
         self._max_file_matches = max_file_matches
         self._enough = max_matches if ordered else FLOOD
-        self._names_binary = names_binary
         self._here = 0
         self._name = ""
         self._file: FileHits | None = None
@@ -110,9 +106,6 @@ class Hits:
             self._apart = True
             return True
         if line.name != self._name:
-            if line.binary and self._names_binary:
-                self.binary += filter(None, [self._path(line.name)])
-                return True
             self._begin(line.name)
         if self._file is not None:
             self._add(self._file, line)

@@ -55,7 +55,7 @@ class Query:
     ordered: bool = False
     """Whether to search files in the order of their paths, which is slower."""
     binary: bool = False
-    """Whether to search binary files to their ends. They may be very large."""
+    """Whether to search binary files too, and no file that is large."""
 
 
 class SearchLine(NamedTuple):
