@@ -26,8 +26,10 @@ __all__ = [
     "Reasoning",
     "Reply",
     "Request",
+    "RequiredTool",
     "Stop",
     "StreamItem",
+    "ToolChoice",
     "ToolResults",
     "TruncatedCall",
     "Usage",
@@ -35,23 +37,40 @@ __all__ = [
     "collect",
 ]
 
-Stop: TypeAlias = Literal["end", "calls", "length", "refused", "other"]
-"""Why a model stopped: finished, tool calls, output limit, refusal, or another reason."""
+Stop: TypeAlias = Literal[
+    "end", "calls", "length", "refused", "paused", "overflow", "malformed", "other"
+]
+"""Why a model stopped: finished, tool calls, output limit, refusal, a pause to be continued, a full
+context window, an invalid tool call, or another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply. ``input_tokens`` includes ``cached_tokens``."""
+    """Tokens of one reply, or of several."""
 
     input_tokens: int = 0
+    """All input tokens, including those that were read from or written to a cache."""
     output_tokens: int = 0
+    """All output tokens, including reasoning."""
     cached_tokens: int = 0
+    """Input tokens that were read from a cache."""
+    cache_write_tokens: int = 0
+    """Input tokens that were written to a cache, where the provider reports that."""
+    reasoning_tokens: int = 0
+    """Output tokens of reasoning, where the provider reports that."""
+
+    @property
+    def total(self) -> int:
+        """Input and output tokens."""
+        return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -100,6 +119,8 @@ class Reply:
     stop: Stop = "end"
     usage: Usage = NO_USAGE
     model: str = ""
+    stop_detail: str = ""
+    """What the provider says about a refusal or an invalid tool call."""
 
     @property
     def text(self) -> str:
@@ -150,6 +171,16 @@ class ModelError(HandrailError):
         self.hint = hint
 
 
+class RequiredTool(NamedTuple):
+    """A tool that the model must call in its reply."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none"] | RequiredTool
+"""Whether the model may call tools, may not, or must call one of them."""
+
+
 class Request(NamedTuple):
     """A request to a model: the conversation so far, and the tools it may call."""
 
@@ -158,6 +189,7 @@ class Request(NamedTuple):
     system: str = ""
     max_tokens: int | None = None
     """Maximum tokens of the reply. None means the default of the model."""
+    tool_choice: ToolChoice = "auto"
 
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]

@@ -8,10 +8,11 @@ from handrail.agent._limits import Limits
 from handrail.agent._run import Run
 from handrail.agent._settings import OnEvent, RunEvent, RunResult, Save, StopReason
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._state import RunState
+from handrail.agent._state import EarlyCall, RunState, Spent
 
 __all__ = [
     "Agent",
+    "EarlyCall",
     "Instructions",
     "InvalidState",
     "IsTrusted",
@@ -25,6 +26,7 @@ __all__ = [
     "Save",
     "Skill",
     "Skills",
+    "Spent",
     "StopReason",
     "Untrusted",
     "dump_state",

@@ -40,6 +40,8 @@ class Agent(Generic[T]):
         output: The type of the final answer. By default, the answer is the model's last text.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
+        retries: How often in a row the model is asked again after a reply that is empty, truncated
+            or, with ``output``, not a valid answer.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -52,6 +54,7 @@ class Agent(Generic[T]):
         output: type[T] | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
+        retries: int = 2,
     ) -> None:
         self._tools = tools
         self._settings = RunSettings(
@@ -61,6 +64,7 @@ class Agent(Generic[T]):
             final=None if output is None else FinalAnswer(output),
             save=save,
             max_tokens=max_tokens,
+            retries=retries,
         )
 
     def run(self, *prompt: str | Content, on_event: OnEvent | None = None) -> Run[T]:
@@ -78,10 +82,8 @@ class Agent(Generic[T]):
 
         ``answers`` maps ``Pending.id`` to an answer. Calls without an answer stay pending.
         """
-        run = self._begin(state, answers, on_event, None)
-        if prompt:
-            run.send(*prompt)
-        return run
+        start = state.add_prompt(*prompt) if prompt else state
+        return self._begin(start, answers, on_event, None)
 
     def _begin(
         self,

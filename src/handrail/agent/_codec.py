@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import astuple, fields
 from typing import Any, TypeVar, assert_never, cast, get_args
 
 from handrail import Call, File, HandrailError, Image, Result, Text
-from handrail.agent._state import RunState
+from handrail.agent._state import EarlyCall, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
@@ -20,7 +21,7 @@ from handrail.messages import (
     Usage,
 )
 
-VERSION = 1
+VERSION = 2
 
 
 class InvalidState(HandrailError):
@@ -38,6 +39,10 @@ def dump_state(state: RunState) -> str:
         "turns": state.turns,
         "calls": state.calls,
         "run_id": state.run_id,
+        "before": _encode_spent(state.before),
+        "discarded": [
+            [_encode_part(call), _encode_result(result)] for call, result in state.discarded
+        ],
     }
     try:
         return json.dumps(plain, allow_nan=False)
@@ -61,7 +66,9 @@ def load_state(text: str) -> RunState:
             usage=_decode_usage(plain["usage"]),
             turns=_as_count(plain["turns"]),
             calls=_as_count(plain["calls"]),
-            run_id=_expect(str, plain.get("run_id", "")),
+            run_id=_expect(str, plain["run_id"]),
+            before=_decode_spent(plain["before"]),
+            discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
         )
     except KeyError as error:
         raise InvalidState(f"Not a saved run state: key {error} is missing.") from None
@@ -94,7 +101,23 @@ def _as_count(value: object) -> int:
 
 
 def _encode_usage(usage: Usage) -> list[int]:
-    return [usage.input_tokens, usage.output_tokens, usage.cached_tokens]
+    return list(astuple(usage))
+
+
+def _encode_spent(spent: Spent) -> dict[str, Any]:
+    return {"turns": spent.turns, "calls": spent.calls, "usage": _encode_usage(spent.usage)}
+
+
+def _decode_spent(value: object) -> Spent:
+    plain = _as_object(value)
+    return Spent(
+        _as_count(plain["turns"]), _as_count(plain["calls"]), _decode_usage(plain["usage"])
+    )
+
+
+def _decode_early(value: object) -> EarlyCall:
+    call, result = _as_list(value)
+    return EarlyCall(_expect(Call, _decode_part(call)), _decode_result(result))
 
 
 def _encode_message(message: Message) -> dict[str, Any]:
@@ -103,9 +126,10 @@ def _encode_message(message: Message) -> dict[str, Any]:
             return {"prompt": [_encode_part(part) for part in parts]}
         case ToolResults(results):
             return {"results": [_encode_result(result) for result in results]}
-        case Reply(parts, stop, usage, model):
-            encoded = [_encode_part(part) for part in parts]
-            return {"reply": encoded, "stop": stop, "usage": _encode_usage(usage), "model": model}
+        case Reply(parts, stop, usage, model, detail):
+            encoded = {"reply": [_encode_part(part) for part in parts], "stop": stop}
+            used = {"usage": _encode_usage(usage), "model": model}
+            return {**encoded, **used, **({"stop_detail": detail} if detail else {})}
         case _:
             assert_never(message)
 
@@ -122,6 +146,7 @@ def _decode_message(value: object) -> Message:
         _decode_stop(plain["stop"]),
         _decode_usage(plain["usage"]),
         _expect(str, plain["model"]),
+        _expect(str, plain.get("stop_detail", "")),
     )
 
 
@@ -192,5 +217,6 @@ def _decode_result(value: object) -> Result:
 
 
 def _decode_usage(value: object) -> Usage:
-    input_, output, cached = (_as_count(item) for item in _as_list(value))
-    return Usage(input_tokens=input_, output_tokens=output, cached_tokens=cached)
+    counts = [_as_count(item) for item in _as_list(value)]
+    names = [field.name for field in fields(Usage)]
+    return Usage(**dict(zip(names, counts, strict=True)))

@@ -1,9 +1,11 @@
-"""Receive a model's reply: check what it returns, and close its stream."""
+"""Wait for a model: check what it returns, close its stream, and stop it in time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
+
+import anyio
 
 from handrail.messages import ModelError, Reply
 
@@ -33,3 +35,26 @@ async def close_stream(pieces: AsyncIterator[Any]) -> None:
     """Close a stream, even if it was not read to its end: it may hold a connection open."""
     if isinstance(pieces, AsyncGenerator):
         await pieces.aclose()
+
+
+async def run_within(
+    seconds: float, work: Callable[[], Awaitable[T]], stop: Callable[[], None]
+) -> T:
+    """Run work, and stop it when the time is over. Its exceptions are raised as they are."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    async def stop_later() -> None:
+        await anyio.sleep(seconds)
+        stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop_later)
+        try:
+            done.append(await work())
+        except Exception as error:  # noqa: BLE001  raised below, outside of the group
+            failed.append(error)
+        group.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
+    return done[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -12,15 +11,18 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from operator import attrgetter
 from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
 
-from handrail import Call, Executor, Result, Text, Turn
-from handrail.agent._limits import StoppedBy
-from handrail.agent._model_stream import await_any, close_stream, expect_reply
+from handrail import READ, Call, Executor, Result, Turn
+from handrail.agent._conversation import Conversation
+from handrail.agent._limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._model_stream import await_any, close_stream, expect_reply, run_within
+from handrail.agent._next_step import Attempts, NextStep, find_next_step
 from handrail.agent._resume import Resumption
 from handrail.agent._settings import OnEvent, RunResult, RunSettings
 from handrail.agent._state import (
@@ -32,8 +34,8 @@ from handrail.agent._state import (
     requests,
     unknown_result,
 )
+from handrail.agent._streamed_reply import StreamedReply
 from handrail.messages import (
-    NO_USAGE,
     Content,
     Delta,
     Message,
@@ -41,7 +43,9 @@ from handrail.messages import (
     Prompt,
     Reply,
     Request,
+    RequiredTool,
     StreamItem,
+    ToolChoice,
     ToolResults,
     TruncatedCall,
     collect,
@@ -70,27 +74,25 @@ class Run(Generic[T]):
         self._answers = answers
         self._own = own
         self._on_event = on_event
+        self._talk = Conversation(state, prompt)
         self._cancel_model: Callable[[], None] | None = None
         self._turn: Turn[None] | None = None
         self._stopped_by: StoppedBy | None = None
+        self._limit: LimitName | None = None
         self._output: tuple[T] | None = None
+        self._attempts = Attempts(settings.retries)
+        self._must_answer = False
         self._unanswered: Sequence[AnyCall] = ()
-        # a state is built on request: a short run builds only the last one
-        messages, self._waiting, inbox, self._usage, self._turns, self._calls, run_id = state
-        self._id = run_id or uuid.uuid4().hex
-        self._messages: list[Message] = [*messages] if prompt is None else [*messages, prompt]
-        self._inbox: list[Prompt] = [*inbox]
+        self._budget = CallBudget(settings.limits, 0)
 
     @property
     def state(self) -> RunState:
         """The current state of the run. Pass it to ``Agent.resume`` to continue."""
-        messages, inbox = tuple(self._messages), tuple(self._inbox)
-        counts = self._usage, self._turns, self._calls
-        return RunState(messages, self._waiting, inbox, *counts, self._id)
+        return self._talk.state
 
     def send(self, *parts: str | Content) -> None:
         """Add a message to the model's next turn."""
-        self._inbox.append(Prompt.of(*parts))
+        self._talk.send(Prompt.of(*parts))
 
     def interrupt(self) -> None:
         """Stop the model and the running calls. The run then ends as ``interrupted``."""
@@ -111,21 +113,7 @@ class Run(Generic[T]):
         seconds = self._settings.limits.seconds
         if seconds is None:
             return await self._run_turns()
-        failed: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._stop_after, seconds)
-            try:
-                await self._run_turns()
-            except Exception as error:  # noqa: BLE001  raised below, outside of the group
-                failed = error
-            group.cancel_scope.cancel()
-        if failed is not None:
-            raise failed
-        return self._make_done()
-
-    async def _stop_after(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-        self._stop("seconds")
+        return await run_within(seconds, self._run_turns, lambda: self._stop("seconds"))
 
     def _stop(self, by: StoppedBy) -> None:
         self._stopped_by = self._stopped_by or by
@@ -135,8 +123,8 @@ class Run(Generic[T]):
             self._turn.cancel()
 
     async def _run_turns(self) -> RunResult[T]:
-        last = self._messages[-1] if self._messages else None
-        if self._waiting:
+        last = self._talk.last
+        if self._talk.waiting:
             await self._resume_waiting()
         elif type(last) is not Prompt:
             await self._resume_reply(last)
@@ -146,24 +134,35 @@ class Run(Generic[T]):
 
     def _should_continue(self) -> bool:
         """Whether to send another request to the model."""
-        over = self._waiting or self._output is not None or self._stopped_by or self._stop_reason
-        if over or self._is_at_rest():
+        talk = self._talk
+        over = self._output is not None or self._stopped_by or self._limit or self._attempts.ended
+        if talk.waiting or over or self._stop_reason or self._is_at_rest():
             return False
-        self._stopped_by = self._settings.limits.over(self._turns, self._calls, self._usage)
-        return not self._stopped_by
+        limits = self._settings.limits
+        self._limit = limits.over(talk.spent, talk.before)
+        return not self._limit or (limits.last_word and type(talk.last) is ToolResults)
 
     def _is_at_rest(self) -> bool:
-        """Whether the last message is the model's, and it is a final answer."""
-        if self._inbox:
-            self._messages += self._inbox
-            self._inbox = []
-        if not self._messages:
+        """Whether the last message is the model's, and nothing more is to be asked."""
+        talk = self._talk
+        if talk.has_prompts:
+            talk.take_prompts()
+            self._attempts.reset()
+        if not talk.messages:
             raise ValueError("The run has no messages. Pass a prompt.")
-        if type(self._messages[-1]) is not Reply:
+        last, final = talk.messages[-1], self._settings.final
+        if type(last) is not Reply or last.stop == "paused":
             return False
-        if self._settings.final is None:
+        step = find_next_step(last)
+        if step.problem is None:
+            if final is None:
+                return True
+            step = NextStep("invalid", final.reminder, final.missing)
+        prompt = self._attempts.prompt_after(step)
+        if prompt is None:
             return True
-        self._messages.append(Prompt.of(self._settings.final.reminder))
+        self._must_answer = final is not None
+        talk.messages.append(Prompt.of(prompt))
         return False
 
     @property
@@ -172,32 +171,43 @@ class Run(Generic[T]):
         return None if self._turn is None else self._turn.stop_reason
 
     def _make_done(self) -> RunResult[T]:
-        output = None if self._output is None else self._output[0]
+        state, output = self.state, None if self._output is None else self._output[0]
         if self._stop_reason is not None:
-            return RunResult("stopped", self.state, output, self._stop_reason)
-        if self._waiting:
-            return RunResult("pending", self.state)
-        stopped_by = self._stopped_by
-        if self._output is not None or stopped_by is None:
-            return RunResult("answer", self.state, output)
-        if stopped_by == "interrupted":
-            return RunResult("interrupted", self.state)
-        why = self._settings.limits.describe(stopped_by)
-        return RunResult("limit", self.state, stop_detail=why, limit=stopped_by)
+            return RunResult("stopped", state, output, self._stop_reason)
+        if state.waiting:
+            return RunResult("pending", state)
+        if self._stopped_by == "interrupted" and self._output is None:
+            return RunResult("interrupted", state)
+        limit = self._limit or (None if self._output else self._stopped_by)
+        if limit is not None:
+            why = self._settings.limits.describe(cast("LimitName", limit))
+            return RunResult("limit", state, output, why, cast("LimitName", limit))
+        if (ended := self._attempts.ended) is not None and ended.problem is not None:
+            return RunResult(ended.problem, state, stop_detail=ended.detail)
+        return RunResult("answer", state, output)
 
     def _take_turn(self) -> Awaitable[None]:
         """Send one request to the model, and run the calls in its reply."""
         settings, tools = self._settings, self._executor.refresh_tools()
-        self._turn = turn = self._executor.turn(str(self._turns + 1), run=self._id)
+        talk = self._talk
+        self._turn = turn = self._executor.turn(str(talk.turns + 1), run=talk.run_id)
+        self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
         if settings.final is not None:
             tools = settings.final.add_to(tools)
-        messages = tuple(self._messages)
-        answer = settings.model(Request(messages, tools, settings.system, settings.max_tokens))
+        asked = tuple(talk.messages), tools, settings.system, settings.max_tokens
+        answer = settings.model(Request(*asked, self._choose_tools()))
         if isinstance(answer, _COROUTINE):
             return self._take_whole_reply(answer, turn)
         if isinstance(answer, AsyncIterator):
             return self._take_stream(answer, turn)
         return self._take_whole_reply(await_any(answer), turn)
+
+    def _choose_tools(self) -> ToolChoice:
+        final, must = self._settings.final, self._must_answer
+        self._must_answer = False
+        if final is not None and (must or self._limit):
+            return RequiredTool(final.name)
+        return "none" if self._limit else "auto"
 
     async def _take_whole_reply(self, answer: Any, turn: Turn[None]) -> None:
         """Take a turn with a model that does not stream."""
@@ -205,19 +215,12 @@ class Run(Generic[T]):
         reply = expect_reply(collected, cancelled=bool(self._stopped_by))
         if reply is None:
             return
-        calls = self._add_reply(reply)
+        calls = self._add_reply(StreamedReply().match(reply)[0])
         await self._save()
         if self._unanswered:
-            started = self._select_calls(calls)
+            started = [call for call in calls if self._can_run(call)]
             ran = await self._executor.run_all(started, turn=turn) if started else []
-            await self._finish_turn(started, ran)
-
-    def _select_calls(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """Select the calls of a reply to pass to the executor."""
-        settings = self._settings
-        if not self._stopped_by and settings.final is None and settings.limits.calls is None:
-            return calls
-        return [call for number, call in enumerate(calls, 1) if self._can_run(call, number)]
+            await self._finish_turn(ran)
 
     def _wait_for_model(self, cancel: Callable[[], None]) -> None:
         """Record how to cancel the model while the run waits for it."""
@@ -226,115 +229,111 @@ class Run(Generic[T]):
             cancel()
 
     async def _take_stream(self, pieces: AsyncIterator[StreamItem], turn: Turn[None]) -> None:
-        before = len(self._messages)
-        started: list[Call] = []
+        before, streamed = self._talk.turns, StreamedReply()
         try:
-            ran = await self._executor.run_all(self._calls_in(pieces, started), turn=turn)
+            ran = await self._executor.run_all(self._calls_in(pieces, streamed, turn), turn=turn)
+        except Exception:  # the stream failed
+            self._discard(streamed.early, await turn.results())
+            raise
         finally:
             with anyio.CancelScope(shield=True):
                 await close_stream(pieces)
-        if len(self._messages) > before and self._unanswered:
-            await self._finish_turn(started, ran)
+        if self._talk.turns > before:
+            self._discard(streamed.early, ran)
+            if self._unanswered:
+                await self._finish_turn(ran)
 
     async def _calls_in(
-        self, pieces: AsyncIterator[StreamItem], started: list[Call]
+        self, pieces: AsyncIterator[StreamItem], streamed: StreamedReply, turn: Turn[None]
     ) -> AsyncGenerator[Call]:
         """Yield each call of a reply when it is complete. Calls that only read start immediately.
 
         The reply is added and saved before the other calls start.
         """
-        texts: list[str] = []
-        received: list[Call] = []
-        self._unanswered, reply = received, None
+        early: set[str] = set()
+        reply: Reply | None = None
         while reply is None and not self._stopped_by:
             piece = await collect(await_any(anext(pieces, None)), self._wait_for_model)
-            if isinstance(piece, Delta):
-                self._add_delta(piece, texts)
-            elif isinstance(piece, Call):
-                received.append(piece)
-                if self._can_run(piece, len(received)):
-                    started.append(piece)
-                    yield piece
-            else:
-                reply = self._last_reply(piece, texts, received)
-        reply = reply or self._last_reply(None, texts, received)
-        if reply is not None:
-            calls = self._add_reply(reply)
-            await self._save()
-            for number, call in enumerate(calls[len(received) :], len(received) + 1):
-                if self._can_run(call, number):  # the stream had only the reply
-                    started.append(call)
+            if isinstance(piece, Call):
+                call = streamed.add(piece)
+                early.add(call.id)
+                if self._can_run(call):
                     yield call
+            else:
+                reply = self._receive(piece, streamed)
+        reply = reply or streamed.partial()
+        for call in () if reply is None else await self._take_reply(reply, streamed, turn):
+            if call.id not in early and self._can_run(call):
+                yield call
 
-    def _add_delta(self, piece: Delta, texts: list[str]) -> None:
-        if not piece.thought:
-            texts.append(piece.text)
-        if self._on_event is not None:
-            self._on_event(piece)
-
-    def _last_reply(self, piece: object, texts: list[str], received: list[Call]) -> Reply | None:
-        """Return the reply that ends a stream, or the received part if it was interrupted."""
-        if piece is not None:
-            return expect_reply(piece, cancelled=False)
-        if not self._stopped_by:
+    def _receive(self, piece: object, streamed: StreamedReply) -> Reply | None:
+        """Receive a piece of text, or the reply that ends the stream."""
+        if isinstance(piece, Delta):
+            if not piece.thought:
+                streamed.add_text(piece.text)
+            if self._on_event is not None:
+                self._on_event(piece)
+            return None
+        if piece is None and not self._stopped_by:
             raise ModelError("The model's stream ended without a Reply.")
-        text = [Text("".join(texts))] if texts else []
-        return Reply((*text, *received), "other") if text or received else None
+        return expect_reply(piece, cancelled=bool(self._stopped_by))
+
+    async def _take_reply(
+        self, reply: Reply, streamed: StreamedReply, turn: Turn[None]
+    ) -> Sequence[Call]:
+        """Add and save the reply of a stream. Early calls that it does not have are cancelled."""
+        reply, unmatched = streamed.match(reply)
+        if unmatched:
+            turn.cancel(*[call.id for call in unmatched])
+        calls = self._add_reply(reply)
+        await self._save()
+        return calls
+
+    def _discard(self, early: Sequence[Call], ran: Sequence[Result]) -> None:
+        """Record the early calls that are in no reply. Only calls that read can have started."""
+        if early:
+            find, results = self._executor.tools.find, {result.call_id: result for result in ran}
+            found = [(call, find(call.name)) for call in early if call.id in results]
+            read = [call for call, tool in found if tool and tool.spec.effect == READ]
+            self._talk.discard((call, results[call.id]) for call in read)
 
     def _add_reply(self, reply: Reply) -> Sequence[Call]:
         """Add a reply to the run, and return its complete calls."""
         self._unanswered = all_calls = requests(reply)
         calls = [call for call in all_calls if type(call) is Call]
-        self._messages.append(reply)
-        self._turns += 1
-        self._calls += len(calls)
-        if reply.usage is not NO_USAGE:
-            self._usage += reply.usage
+        if self._limit and not all_calls and reply.stop == "end":
+            reply = replace(reply, stop="other")  # the last word, and not the end of the work
+        self._talk.add_reply(reply, len(calls))
         if self._on_event is not None:
             self._on_event(reply)
         return calls
 
-    def _can_run(self, call: Call, number: int) -> bool:
-        """Whether to pass a call to the executor. ``number`` is its position in the reply."""
-        return not self._stopped_by and not self._is_final(call) and not self._is_too_many(number)
+    def _can_run(self, call: Call) -> bool:
+        """Whether to pass a call to the executor."""
+        if self._stopped_by or self._is_final(call):
+            return False
+        return self._budget.take(call.id, nothing_left=bool(self._limit))
 
     def _is_final(self, call: Call) -> bool:
         return self._settings.final is not None and call.name == self._settings.final.name
 
-    def _is_too_many(self, number: int) -> bool:
-        most, last = self._settings.limits.calls, self._messages[-1]
-        counted = len(last.calls) if isinstance(last, Reply) else 0  # calls of the last reply
-        return most is not None and self._calls - counted + number > most
-
-    async def _finish_turn(
-        self, started: Sequence[Call], ran: Sequence[Result], *, again: bool = False
-    ) -> None:
+    async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
         """Add a result for each call of the last reply: from the executor, or our own."""
-        all_ran = len(ran) == len(self._unanswered)
-        self._add_results(tuple(ran) if all_ran else self._complete(started, ran, again=again))
+        results = {result.call_id: result for result in ran}
+        complete = [
+            results.get(call.id) or self._result_without_run(call, again=again)
+            for call in self._unanswered
+        ]
+        self._add_results(tuple(complete))
         await self._save()
 
-    def _complete(
-        self, started: Sequence[Call], ran: Sequence[Result], *, again: bool
-    ) -> tuple[Result, ...]:
-        results: list[Result] = []
-        number = place = 0
-        for call in self._unanswered:
-            number += isinstance(call, Call)
-            if place < len(started) and call == started[place]:
-                results.append(ran[place])
-                place += 1
-            else:
-                results.append(self._result_without_run(call, number, again=again))
-        return tuple(results)
-
-    def _result_without_run(self, call: AnyCall, number: int, *, again: bool) -> Result:
+    def _result_without_run(self, call: AnyCall, *, again: bool) -> Result:
         """Return the result of a call that was not passed to the executor."""
         if isinstance(call, TruncatedCall):
             return unknown_result(call)
-        if self._settings.final is not None and self._is_final(call):
-            return self._settings.final.accept(call)[1]
-        if self._is_too_many(number):
+        if (final := self._settings.final) is not None and call.name == final.name:
+            return final.accept(call)[1]
+        if call.id in self._budget.refused:
             return over_limit_result(call)
         return unknown_result(call) if again else not_started_result(call)
 
@@ -345,29 +344,30 @@ class Run(Generic[T]):
     def _add_results(self, results: tuple[Result, ...]) -> None:
         """Add results. The run waits if some are pending."""
         self._unanswered = ()
-        message = ToolResults(results)
-        if any(map(_PENDING, results)):
-            self._waiting = results
-        else:
-            self._waiting = ()
-            self._messages.append(message)
-            if self._settings.final is not None:
-                self._find_final_answer()
+        pending = any(map(_PENDING, results))
+        message = self._talk.add_results(results, pending=pending)
+        if not pending:
+            self._look_for_answer()
         if self._on_event is not None:
             self._on_event(message)
 
-    def _find_final_answer(self) -> None:
+    def _look_for_answer(self) -> None:
         """Take the output from the last reply if it has a valid final answer."""
-        final, last = self._settings.final, self._messages[-2:]
-        if final is not None and [type(message) for message in last] == [Reply, ToolResults]:
-            for call in cast("Reply", last[0]).calls:
-                if call.name == final.name:
-                    self._output = self._output or final.accept(call)[0]
+        final, last = self._settings.final, self._talk.messages[-2:]
+        if [type(message) for message in last] != [Reply, ToolResults]:
+            return
+        reply = cast("Reply", last[0])
+        if final is not None:
+            answers = [call for call in reply.calls if call.name == final.name]
+            for call in answers:
+                self._output = self._output or final.accept(call)[0]
+        if self._output is None:
+            self._attempts.count_calls(reply, None if final is None else final.name)
 
     async def _resume_waiting(self) -> None:
         """Resume the pending calls that have an answer."""
-        if not self._stopped_by and any(map(_PENDING, self._waiting)):
-            resumed = Resumption(self._executor, self._waiting, self._answers)
+        if not self._stopped_by and any(map(_PENDING, self._talk.waiting)):
+            resumed = Resumption(self._executor, self._talk.waiting, self._answers)
             self._turn = resumed.turn
             self._add_results(await resumed.results())
             await self._save()
@@ -380,18 +380,21 @@ class Run(Generic[T]):
             return
         self._unanswered = calls_left
         find = self._executor.refresh_tools().find
-        calls = [call for call in self._select_calls(last.calls) if is_repeatable(find(call.name))]
-        self._turn = self._executor.turn(str(self._turns), run=self._id)  # the same turn, again
-        ran = await self._executor.run_all(calls, turn=self._turn)
-        await self._finish_turn(calls, ran, again=True)
+        spent_before = self._talk.calls - self._talk.before.calls - len(last.calls)
+        self._budget = CallBudget(self._settings.limits, spent_before)
+        allowed = [call for call in last.calls if self._can_run(call)]
+        calls = [call for call in allowed if is_repeatable(find(call.name))]
+        turn = self._executor.turn(str(self._talk.turns), run=self._talk.run_id)
+        self._turn = turn  # the same turn, again
+        await self._finish_turn(await self._executor.run_all(calls, turn=turn), again=True)
 
     def _resume_idle(self, last: Message | None) -> None:
         """Resume a run without open calls."""
-        if self._inbox:
+        if self._talk.has_prompts:
             return
         if isinstance(last, Reply) and last.stop == "other":  # the reply is incomplete
-            self._messages.append(Prompt.of(_CONTINUE))
-        self._find_final_answer()
+            self._talk.messages.append(Prompt.of(_CONTINUE))
+        self._look_for_answer()
 
 
 _COROUTINE: Any = CoroutineType

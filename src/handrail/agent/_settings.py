@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from handrail.agent._limits import LimitName, Limits
+from handrail.agent._next_step import NoAnswer, answer_text
 from handrail.agent._state import RunState
 from handrail.agent._typed_answer import FinalAnswer
 from handrail.messages import Delta, Model, Reply, ToolResults
 
 T = TypeVar("T")
-StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"]
-"""Why a run ended: answered, pending approval, at a limit, interrupted, or stopped by a hook."""
+StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"] | NoAnswer
+"""Why a run ended: answered, pending approval, at a limit, interrupted, or stopped by a hook; or
+without an answer: ``truncated`` at the output limit, ``refused``, ``empty``, or ``invalid`` (no
+answer of the output type)."""
 Save: TypeAlias = Callable[[RunState], Awaitable[None]]
 """Saves a state. The run awaits it before it continues."""
 RunEvent: TypeAlias = Delta | Reply | ToolResults
@@ -32,6 +35,7 @@ class RunSettings(Generic[T]):
     final: FinalAnswer[T] | None
     save: Save | None
     max_tokens: int | None
+    retries: int
 
 
 class RunResult(NamedTuple, Generic[T]):
@@ -42,12 +46,13 @@ class RunResult(NamedTuple, Generic[T]):
     output: T | None = None
     """The final answer if the agent has an ``output`` type."""
     stop_detail: str = ""
-    """The limit that was reached, or the reason of the hook that stopped the run."""
+    """More about the stop reason: the limit that was reached, the reason of the hook that stopped
+    the run, or what the provider says about a refusal."""
     limit: LimitName | None = None
     """The name of the limit that was reached."""
 
     @property
     def text(self) -> str:
-        """The text of the model's last reply."""
-        replies = (reply for reply in reversed(self.state.messages) if isinstance(reply, Reply))
-        return next((reply.text for reply in replies), "")
+        """The text of the model's last reply since the prompt, with the parts that it continues."""
+        said = self.state.turns > self.state.before.turns
+        return answer_text(self.state.messages) if said else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from handrail.messages import Model, Request
+from handrail.messages import Model, Request, RequiredTool
 from handrail.models._failures import Errors, missing_sdk
 from handrail.models._sdk_client import (
     NO_OPTIONS,
@@ -56,8 +56,10 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         raise missing_sdk(_API) from None
 
     def body(request: Request) -> Body:
+        if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
+            request = request._replace(tool_choice="auto")  # the API refuses both together
         return {
-            **base_body(api, request),
+            **base_body(api, _API, request),
             "model": name,
             "max_tokens": request.max_tokens or max_tokens,
             **options,

@@ -13,6 +13,7 @@ from handrail.models._failures import Errors, missing_key, missing_sdk
 from handrail.models._sdk_client import NO_OPTIONS, Body, Event, Options, SdkClient, connection
 from handrail.providers import PROVIDERS
 from handrail.providers import gemini as provider
+from handrail.providers._formats.tool_choice import encode_tool_choice
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -66,7 +67,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         most = request.max_tokens or max_tokens
         return {
             **provider.encode_messages(request.messages, system=request.system),
-            **({"tools": [{"functionDeclarations": tools}]} if tools else {}),
+            **(_tool_fields(tools, request) if tools else {}),
             **({"generationConfig": {"maxOutputTokens": most}} if most else {}),
             **options,
         }
@@ -88,6 +89,11 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         to_dict=_to_dict,
         is_last=_is_last,
     ).model(stream=stream)
+
+
+def _tool_fields(tools: list[Body], request: Request) -> Body:
+    choice = encode_tool_choice(_API, request.tool_choice)
+    return {"tools": [{"functionDeclarations": tools}], **choice}
 
 
 _CONTENTS = "."

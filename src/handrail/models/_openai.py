@@ -62,7 +62,7 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     def body(request: Request) -> Body:
         most = request.max_tokens or max_tokens
         return {
-            **base_body(chat, request),
+            **base_body(chat, chat.API, request),
             **({"max_completion_tokens": most} if most else {}),
             **({"stream_options": {"include_usage": True}} if stream else {}),
             "model": name,
@@ -110,7 +110,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     def body(request: Request) -> Body:
         most = request.max_tokens or max_tokens
         return {
-            **base_body(responses, request),
+            **base_body(responses, responses.API, request),
             **({"max_output_tokens": most} if most else {}),
             "model": name,
             **options,

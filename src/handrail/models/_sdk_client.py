@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 from handrail import Toolset
 from handrail.messages import Message, Model, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply
+from handrail.providers._formats.tool_choice import encode_tool_choice
 
 Options: TypeAlias = Mapping[str, Any]
 """Additional fields of a request body, as the provider documents them."""
@@ -128,11 +129,13 @@ class SdkClient(Generic[T]):
             raise incomplete_reply(self.name)
 
 
-def base_body(api: ProviderModule, request: Request) -> Body:
+def base_body(api: ProviderModule, name: str, request: Request) -> Body:
     """Return the fields that most bodies have: the history and, if there are any, the tools."""
     tools = api.encode_tools(request.tools)
     history = api.encode_messages(request.messages, system=request.system)
-    return {**history, "tools": tools} if tools else history
+    if not tools:
+        return history
+    return {**history, "tools": tools, **encode_tool_choice(name, request.tool_choice)}
 
 
 def connection(

@@ -69,7 +69,8 @@ _STOPS: Mapping[str, Stop] = {
     "stop_sequence": "end",
     "tool_use": "calls",
     "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "overflow",
+    "pause_turn": "paused",
     "refusal": "refused",
 }
 _REDACTED = "redacted:"
@@ -139,7 +140,9 @@ def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
         stream.feed({"type": "content_block_start", "index": at, "content_block": block})
         if at + 1 < len(blocks) or _stop(stop) in ("end", "calls"):
             stream.feed({"type": "content_block_stop", "index": at})
-    stream.feed({"type": "message_delta", "delta": {"stop_reason": stop}})
+    details = response.get("stop_details")
+    delta = {"stop_reason": stop, "stop_details": details}
+    stream.feed({"type": "message_delta", "delta": delta})
     return stream.end()
 
 
@@ -175,8 +178,10 @@ class Stream:
                 return self._draft.mark(block) if isinstance(block, CallDraft) else []
             case "message_delta":
                 self._draft.note_usage(_usage(event))
-                if reason := object_at(event, "delta").get("stop_reason"):
+                delta = object_at(event, "delta")
+                if reason := delta.get("stop_reason"):
                     self._stop = _stop(reason)
+                    self._draft.stop_detail = _refusal(object_at(delta, "stop_details"))
                     return self._draft.finish(self._stop)
             case _:
                 pass
@@ -228,15 +233,22 @@ def _stop(reason: object) -> Stop:
     return _STOPS.get(reason, "other") if isinstance(reason, str) else "other"
 
 
+def _refusal(details: Data) -> str:
+    """Return why a model refused: a category, an explanation, or both."""
+    return ": ".join(filter(None, (text_at(details, key) for key in ("category", "explanation"))))
+
+
 def _usage(event: Data) -> Usage:
     counts = object_at(event, "usage")
     cached = count_at(counts, "cache_read_input_tokens")
+    written = count_at(counts, "cache_creation_input_tokens")
+    thought = object_at(counts, "output_tokens_details")
     return Usage(
-        input_tokens=count_at(counts, "input_tokens")
-        + count_at(counts, "cache_creation_input_tokens")
-        + cached,
+        input_tokens=count_at(counts, "input_tokens") + written + cached,
         output_tokens=count_at(counts, "output_tokens"),
         cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=count_at(thought, "thinking_tokens"),
     )
 
 

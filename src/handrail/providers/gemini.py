@@ -77,7 +77,15 @@ UNSIGNED = "skip_thought_signature_validator"
 """The placeholder that the API accepts as the signature of calls made by another model."""
 
 _IMAGE_TYPES = frozenset(f"image/{kind}" for kind in "heic heif jpeg png webp".split())
-_STOPS: Mapping[str, Stop] = {"STOP": "end", "MAX_TOKENS": "length", "CONTINUATION": "length"}
+_STOPS: Mapping[str, Stop] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    "MALFORMED_FUNCTION_CALL": "malformed",
+    "MALFORMED_RESPONSE": "malformed",
+    "UNEXPECTED_TOOL_CALL": "malformed",
+    "TOO_MANY_TOOL_CALLS": "malformed",
+}
 _REFUSALS = re.compile("SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE")
 _HUMP = re.compile(r"_([a-z])")
 
@@ -152,8 +160,10 @@ class Stream:
             {"id": event.get("responseId"), "model": event.get("modelVersion")}
         )
         self._draft.note_usage(_usage(_camel_case(object_at(event, "usageMetadata"))))
-        if _camel_case(object_at(event, "promptFeedback")).get("blockReason"):
+        feedback = _camel_case(object_at(event, "promptFeedback"))
+        if feedback.get("blockReason"):
             self._stop = "refused"
+            self._draft.stop_detail = text_at(feedback, "blockReasonMessage")
         out: list[Delta | Call] = []
         for candidate in map(_camel_case, objects_at(event, "candidates")):
             if candidate.get("index") in (0, None):
@@ -161,6 +171,7 @@ class Stream:
                     out += self._part(_camel_case(part))
                 if reason := candidate.get("finishReason"):
                     self._stop = _stop(str(getattr(reason, "value", reason)))
+                    self._draft.stop_detail = text_at(candidate, "finishMessage")
                     out += self._draft.finish(self._stop)
         return out
 
@@ -232,6 +243,7 @@ def _usage(counts: Data) -> Usage:
         output_tokens=count_at(counts, "candidatesTokenCount")
         + count_at(counts, "thoughtsTokenCount"),
         cached_tokens=count_at(counts, "cachedContentTokenCount"),
+        reasoning_tokens=count_at(counts, "thoughtsTokenCount"),
     )
 
 

@@ -252,10 +252,14 @@ def _content(delta: Data) -> Iterable[str]:
 
 def _usage(event: Data) -> Usage:
     counts = object_at(event, "usage")
+    input_ = object_at(counts, "prompt_tokens_details")
+    output = object_at(counts, "completion_tokens_details")
     return Usage(
         input_tokens=count_at(counts, "prompt_tokens"),
         output_tokens=count_at(counts, "completion_tokens"),
-        cached_tokens=count_at(object_at(counts, "prompt_tokens_details"), "cached_tokens"),
+        cached_tokens=count_at(input_, "cached_tokens"),
+        cache_write_tokens=count_at(input_, "cache_write_tokens"),
+        reasoning_tokens=count_at(output, "reasoning_tokens"),
     )
 
 

@@ -323,10 +323,14 @@ def _reasoning_text(item: Data) -> str:
 
 def _usage(response: Data) -> Usage:
     counts = object_at(response, "usage")
+    input_ = object_at(counts, "input_tokens_details")
+    output = object_at(counts, "output_tokens_details")
     return Usage(
         input_tokens=count_at(counts, "input_tokens"),
         output_tokens=count_at(counts, "output_tokens"),
-        cached_tokens=count_at(object_at(counts, "input_tokens_details"), "cached_tokens"),
+        cached_tokens=count_at(input_, "cached_tokens"),
+        cache_write_tokens=count_at(input_, "cache_write_tokens"),
+        reasoning_tokens=count_at(output, "reasoning_tokens"),
     )
 
 

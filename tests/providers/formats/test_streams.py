@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -30,9 +31,10 @@ def reply_of(api: str, expected: dict[str, Any]) -> Reply:
                 parts.append(Call(name, args, call_id))
             case {"cut": name, "args": args, "id": call_id}:
                 parts.append(TruncatedCall(name, call_id, args))
-    sent, received, cached = expected["usage"]
-    usage = Usage(input_tokens=sent, output_tokens=received, cached_tokens=cached)
-    return Reply(tuple(parts), expected["stop"], usage, expected["model"])
+    names = [field.name for field in fields(Usage)]
+    usage = Usage(**dict(zip(names, expected["usage"], strict=False)))
+    detail = expected.get("stop_detail", "")
+    return Reply(tuple(parts), expected["stop"], usage, expected["model"], detail)
 
 
 def decoded(api: str, case: dict[str, Any]) -> tuple[Reply, list[Any]]:

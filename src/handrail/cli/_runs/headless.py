@@ -30,6 +30,10 @@ _STOPS: Mapping[str, Exit] = {
     "limit": Exit.LIMIT,
     "interrupted": Exit.INTERRUPTED,
     "stopped": Exit.FAILED,
+    "truncated": Exit.FAILED,
+    "refused": Exit.FAILED,
+    "empty": Exit.FAILED,
+    "invalid": Exit.FAILED,
 }
 _LIMIT_OPTIONS: Mapping[str, str] = {
     "turns": "--max-turns",

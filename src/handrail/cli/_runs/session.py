@@ -103,11 +103,13 @@ class Session:
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
             self.saved.keep(self.state)
             self.saved.note([prompt_line(time.time(), message)])
+        if per_prompt:
+            self.state = self.state.count_anew()
         agent: Agent[Any] = Agent(
             self.model,
             self.executor,
             system=self.system,
-            limits=_limits(self.kit.app.settings, self.state if per_prompt else RunState()),
+            limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
         )
@@ -296,17 +298,11 @@ def flag_settings(settings: Settings) -> list[str]:
     return [name for name, origin in settings.origins.items() if origin.level == "flag"]
 
 
-def _limits(settings: Settings, used: RunState) -> Limits:
-    """Return the limits, on top of what was used before."""
-
-    def most(name: str, before: int) -> int | None:
-        value: int | None = settings[name]
-        return None if value is None else value + before
-
+def _limits(settings: Settings) -> Limits:
     return Limits(
-        turns=most("max_turns", used.turns),
-        calls=most("max_calls", used.calls),
-        tokens=most("max_total_tokens", used.usage.input_tokens + used.usage.output_tokens),
+        turns=settings["max_turns"],
+        calls=settings["max_calls"],
+        tokens=settings["max_total_tokens"],
         seconds=settings["max_seconds"],
     )
 

@@ -75,6 +75,8 @@ class Assembler:
         self.seed = ""
         """The id of the response. It makes generated call ids differ between replies."""
         self.model = ""
+        self.stop_detail = ""
+        """What the provider says about a refusal or an invalid call."""
         self.usage = Usage()
         self._api = api
         self._names = names
@@ -164,7 +166,8 @@ class Assembler:
         """Settle all waiting calls when the model has stopped: as complete, or as truncated."""
         settled: list[Delta | Call] = []
         for draft in self._drafts:
-            natural = stop in ("end", "calls") or (stop == "other" and is_complete(draft.args))
+            complete = stop in ("other", "paused") and is_complete(draft.args)
+            natural = complete or stop in ("end", "calls")
             settled += self.settle(draft, cut=not natural)
         return settled
 
@@ -177,7 +180,7 @@ class Assembler:
         parts = tuple(part for part in outcomes if part is not None)
         if stop in ("end", "calls"):
             stop = "calls" if any(isinstance(part, Call) for part in parts) else "end"
-        return Reply(parts, stop, self.usage, self.model)
+        return Reply(parts, stop, self.usage, self.model, self.stop_detail)
 
 
 class StreamDecoder(Protocol):

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -57,11 +58,8 @@ def args_at(value: Data, key: str) -> str:
 
 def larger_usage(usage: Usage, other: Usage) -> Usage:
     """Return the larger of each count. Counts grow while a reply is received."""
-    return Usage(
-        input_tokens=max(usage.input_tokens, other.input_tokens),
-        output_tokens=max(usage.output_tokens, other.output_tokens),
-        cached_tokens=max(usage.cached_tokens, other.cached_tokens),
-    )
+    names = [field.name for field in fields(Usage)]
+    return Usage(**{name: max(getattr(usage, name), getattr(other, name)) for name in names})
 
 
 def dump(value: object) -> str:

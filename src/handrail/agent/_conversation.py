@@ -1,0 +1,85 @@
+"""The state of a run while it runs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from handrail import Call, Result
+from handrail.agent._state import EarlyCall, RunState, Spent
+from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults
+
+
+class Conversation:
+    """The messages, results and counts of a run, and prompts for the next turn.
+
+    A RunState is built on request: a short run builds only the last one.
+    """
+
+    def __init__(self, state: RunState, prompt: Prompt | None) -> None:
+        messages, waiting, inbox, self.usage, self.turns, self.calls, run_id, before, early = state
+        self.run_id = run_id or uuid.uuid4().hex
+        self.messages: list[Message] = [*messages] if prompt is None else [*messages, prompt]
+        self.waiting = waiting
+        self.before = before
+        self._inbox: list[Prompt] = [*inbox]
+        self._discarded: list[EarlyCall] = [*early]
+
+    @property
+    def state(self) -> RunState:
+        """The state as one value."""
+        return RunState(
+            tuple(self.messages),
+            self.waiting,
+            tuple(self._inbox),
+            self.usage,
+            self.turns,
+            self.calls,
+            self.run_id,
+            self.before,
+            tuple(self._discarded),
+        )
+
+    @property
+    def spent(self) -> Spent:
+        """What the run has used so far."""
+        return Spent(self.turns, self.calls, self.usage)
+
+    @property
+    def last(self) -> Message | None:
+        """The last message."""
+        return self.messages[-1] if self.messages else None
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether there are prompts for the next turn."""
+        return bool(self._inbox)
+
+    def send(self, prompt: Prompt) -> None:
+        """Add a prompt to the next turn."""
+        self._inbox.append(prompt)
+
+    def take_prompts(self) -> None:
+        """Add the prompts for the next turn to the messages."""
+        self.messages += self._inbox
+        self._inbox = []
+
+    def add_reply(self, reply: Reply, calls: int) -> None:
+        """Add a reply with a number of complete calls."""
+        self.messages.append(reply)
+        self.turns += 1
+        self.calls += calls
+        if reply.usage is not NO_USAGE:
+            self.usage += reply.usage
+
+    def add_results(self, results: tuple[Result, ...], *, pending: bool) -> ToolResults:
+        """Add the results of the last reply's calls. If some are pending, the run waits."""
+        message = ToolResults(results)
+        self.waiting = results if pending else ()
+        if not pending:
+            self.messages.append(message)
+        return message
+
+    def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
+        """Record calls that started early and are in no reply."""
+        self._discarded += [EarlyCall(call, result) for call, result in calls]

@@ -1,0 +1,79 @@
+"""What a stream sent before its reply. Early calls are found in the reply by their ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from handrail import Call, Text
+from handrail.messages import Reply, TruncatedCall
+
+_AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
+
+
+class StreamedReply:
+    """The text and the calls of a stream. Each call gets an id of its own.
+
+    A stream may send calls in another order than the reply has, leave some out, or send calls that
+    the reply does not have, such as those of a model that failed and was replaced by another.
+    """
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._early: list[tuple[str, Call]] = []
+        self._texts: list[str] = []
+
+    def add_text(self, text: str) -> None:
+        """Add text from the stream."""
+        self._texts.append(text)
+
+    def add(self, call: Call) -> Call:
+        """Add a call from the stream, and return it with an id of its own."""
+        own = self._with_own_id(call)
+        self._early.append((call.id, own))
+        return own
+
+    @property
+    def early(self) -> tuple[Call, ...]:
+        """The calls from the stream."""
+        return tuple([call for _, call in self._early])
+
+    def partial(self) -> Reply | None:
+        """Return what was received of a reply that was interrupted, or None if it is nothing."""
+        text = [Text("".join(self._texts))] if self._texts else []
+        return Reply((*text, *self.early), "other") if text or self._early else None
+
+    def match(self, reply: Reply) -> tuple[Reply, tuple[Call, ...]]:
+        """Return the reply with the early calls in it, and the early calls that it does not have.
+
+        After that, only those are early calls. If a call of the reply differs from the early call
+        with the same id, the early call stays: it may have started.
+        """
+        if not self._early and _has_own_ids(reply):
+            return reply, ()
+        parts = [
+            self._take(part) if isinstance(part, Call | TruncatedCall) else part
+            for part in reply.parts
+        ]
+        return replace(reply, parts=tuple(parts)), self.early
+
+    def _take(self, call: Call | TruncatedCall) -> Call | TruncatedCall:
+        """Return the first early call with this id, or the call itself with an id of its own."""
+        for at, (early_id, early) in enumerate(self._early):
+            if early_id == call.id:
+                del self._early[at]
+                return early
+        return self._with_own_id(call)
+
+    def _with_own_id(self, call: _AnyCall) -> _AnyCall:
+        own, number = call.id or "call", 1
+        while own in self._ids:
+            number += 1
+            own = f"{call.id or 'call'}-{number}"
+        self._ids.add(own)
+        return call if own == call.id else replace(call, id=own)
+
+
+def _has_own_ids(reply: Reply) -> bool:
+    ids = [part.id for part in reply.parts if type(part) is Call or type(part) is TruncatedCall]
+    return len(set(ids)) == len(ids) and "" not in ids
