@@ -169,6 +169,8 @@ class ModelError(HandrailError):
         """The message without the hint."""
         self.kind: ModelErrorKind = kind
         self.hint = hint
+        self.state: object = None
+        """The ``RunState`` of an agent's run, to resume it."""
 
 
 class RequiredTool(NamedTuple):

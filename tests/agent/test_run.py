@@ -52,6 +52,7 @@ async def test_a_model_uses_tools_until_it_has_an_answer() -> None:
     first = Request((Prompt.of("Tidy up."),), world.tools, "Be brief.", 50)
     assert done == RunResult(
         stop_reason="answer",
+        output="All done.",
         state=RunState(
             messages=(Prompt.of("Tidy up."), asked, got, says("All done.")),
             turns=2,

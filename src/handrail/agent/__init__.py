@@ -1,25 +1,39 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent
+from handrail.agent._agent import Agent, AnyTools, RunArgs
 from handrail.agent._codec import InvalidState, dump_state, load_state
+from handrail.agent._event_stream import CallEvent, EventStream, StreamEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._limits import Limits
 from handrail.agent._run import Run
-from handrail.agent._settings import OnEvent, RunEvent, RunResult, Save, StopReason
+from handrail.agent._settings import (
+    OnEvent,
+    Prepare,
+    RunEvent,
+    RunResult,
+    Save,
+    StopReason,
+    SystemPrompt,
+)
 from handrail.agent._skills.skills import Skill, Skills, find_skills
 from handrail.agent._state import EarlyCall, RunState, Spent
 
 __all__ = [
     "Agent",
+    "AnyTools",
+    "CallEvent",
     "EarlyCall",
+    "EventStream",
     "Instructions",
     "InvalidState",
     "IsTrusted",
     "Limits",
     "Notice",
     "OnEvent",
+    "Prepare",
     "Run",
+    "RunArgs",
     "RunEvent",
     "RunResult",
     "RunState",
@@ -28,6 +42,8 @@ __all__ = [
     "Skills",
     "Spent",
     "StopReason",
+    "StreamEvent",
+    "SystemPrompt",
     "Untrusted",
     "dump_state",
     "find_skills",

@@ -2,107 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, cast
+
+import anyio
+from typing_extensions import Unpack
 
 from handrail import READ, Context, Executor, Registry, Tool, ToolFailed, Toolset, tool
+from handrail.agent._event_stream import EventStream
 from handrail.agent._limits import Limits
 from handrail.agent._run import Run
-from handrail.agent._settings import OnEvent, RunResult, RunSettings, Save
+from handrail.agent._settings import (
+    NO_ANSWERS,
+    OnEvent,
+    Prepare,
+    RunOptions,
+    RunResult,
+    RunSettings,
+    Save,
+    SystemPrompt,
+)
 from handrail.agent._state import RunState
 from handrail.agent._typed_answer import FinalAnswer
-from handrail.messages import Content, Model, Prompt
-from handrail.permissions import Answer
+from handrail.messages import Content, Message, Model, Prompt
+from handrail.permissions import Answer, Approver
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
 
-    T = TypeVar("T", default=None)
+    T = TypeVar("T", default=str)
 else:
     from typing import TypeVar
 
     T = TypeVar("T")
-_NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
-_NEW_STATE = RunState()
+AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
+"""Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
 _DEFAULT_LIMITS = Limits()
+
+
+class RunArgs(TypedDict, total=False):
+    """The options of a run."""
+
+    answers: Mapping[str, Answer]
+    """Answers to pending calls, by ``Pending.id``. Calls without an answer stay pending."""
+    on_event: OnEvent
+    """Gets each event of the run. It must return quickly."""
+    principal: str
+    """The user or service on whose behalf the calls run."""
+    deps: Any
+    """Objects for the tools, such as a database."""
+    limits: Limits
+    """The limits of this run, in place of the agent's."""
+    model: Model | str
+    """The model of this run, in place of the agent's."""
 
 
 class Agent(Generic[T]):
     """Lets a model call tools until it has an answer.
 
     Args:
-        model: A function from a request to a reply, or to a stream that ends with the reply.
-        tools: The tools that the model may call. An Executor has its own policy, approver and
-            hooks, and you close it. For a Toolset or a Registry, each run creates an Executor.
-        system: The system prompt.
+        model: The name of a model with its provider, such as ``openai:NAME``; or a function from a
+            request to a reply, or to a stream that ends with the reply.
+        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. For
+            a policy, approvals and hooks, pass an Executor, which you close.
+        system: The system prompt, or a function that returns it at the start of a run.
+        output: The type of the answer. By default, the answer is the model's last text.
         limits: Limits of a run: turns, calls, tokens and seconds.
-        output: The type of the final answer. By default, the answer is the model's last text.
+        retries: How often in a row the model is asked again after a reply that is empty, truncated
+            or not a valid answer.
+        prepare: Changes each request before it is sent.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
-        retries: How often in a row the model is asked again after a reply that is empty, truncated
-            or, with ``output``, not a valid answer.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
         self,
-        model: Model,
-        tools: Executor | Toolset | Registry,
+        model: Model | str,
+        tools: AnyTools = (),
         *,
-        system: str = "",
+        system: str | SystemPrompt = "",
+        output: type[T] = cast("type[Any]", str),  # noqa: B008  a cast
         limits: Limits = _DEFAULT_LIMITS,
-        output: type[T] | None = None,
+        retries: int = 2,
+        prepare: Prepare | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
-        retries: int = 2,
     ) -> None:
-        self._tools = tools
+        self._tools = _as_tools(tools)
         self._settings = RunSettings(
-            model=model,
+            model=_as_model(model),
             system=system,
             limits=limits,
-            final=None if output is None else FinalAnswer(output),
+            final=None if cast("object", output) is str else FinalAnswer(output),
             save=save,
             max_tokens=max_tokens,
             retries=retries,
+            prepare=prepare,
         )
 
-    def run(self, *prompt: str | Content, on_event: OnEvent | None = None) -> Run[T]:
-        """Start a run with a prompt. Await the returned Run to get its RunResult."""
-        return self._begin(_NEW_STATE, _NO_ANSWERS, on_event, Prompt.of(*prompt))
-
-    def resume(
+    def run(
         self,
-        state: RunState,
         *prompt: str | Content,
-        answers: Mapping[str, Answer] = _NO_ANSWERS,
-        on_event: OnEvent | None = None,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
     ) -> Run[T]:
-        """Resume a run from a state, optionally with another prompt.
+        """Start a run with a prompt. Await the returned Run to get its RunResult.
 
-        ``answers`` maps ``Pending.id`` to an answer. Calls without an answer stay pending.
+        With ``history``, the run continues a conversation: the state of an earlier run, or its
+        messages.
         """
-        start = state.add_prompt(*prompt) if prompt else state
-        return self._begin(start, answers, on_event, None)
+        start, executor = _start(history, prompt), self._executor()
+        return self._make_run(start, executor, options)
 
-    def _begin(
+    def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
+        """Resume a run from a state, optionally with another prompt."""
+        start = state.add_prompt(*prompt) if prompt else state
+        return self._make_run(start, self._executor(), options)
+
+    def run_sync(
         self,
-        state: RunState,
-        answers: Mapping[str, Answer],
-        on_event: OnEvent | None,
-        prompt: Prompt | None,
+        *prompt: str | Content,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
+    ) -> RunResult[T]:
+        """Run with a prompt from synchronous code, and return the result."""
+
+        async def run() -> RunResult[T]:
+            return await self.run(*prompt, history=history, **options)
+
+        return anyio.run(run)
+
+    def stream(
+        self,
+        *prompt: str | Content,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
+    ) -> EventStream[T]:
+        """Start a run, and watch it: ``async with agent.stream(...) as events``.
+
+        A state with pending calls or without an answer is continued; then the prompt is optional.
+        """
+        start = _start(history, prompt)
+        executor = self._executor()
+
+        def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
+            watched: RunArgs = {**options, "on_event": on_event}
+            return self._make_run(start, executor, watched, approver)
+
+        return EventStream(executor, make_run)
+
+    def _executor(self) -> Executor:
+        return self._tools if isinstance(self._tools, Executor) else Executor(self._tools)
+
+    def _make_run(
+        self,
+        start: RunState,
+        executor: Executor,
+        options: RunArgs,
+        approver: Approver | None = None,
     ) -> Run[T]:
-        own = not isinstance(self._tools, Executor)
-        executor = self._tools if isinstance(self._tools, Executor) else Executor(self._tools)
-        return Run(
-            self._settings,
-            executor,
-            state,
-            prompt=prompt,
-            answers=answers,
-            own=own,
+        on_event = options.get("on_event")
+        if inspect.iscoroutinefunction(on_event):
+            raise TypeError("on_event must be a plain function: it is called and not awaited.")
+        settings = self._settings
+        if "limits" in options:
+            settings = replace(settings, limits=options["limits"])
+        if "model" in options:
+            settings = replace(settings, model=_as_model(options["model"]))
+        given = {"principal": options.get("principal"), "deps": options.get("deps")}
+        for_turn = {**given, "approver": approver}
+        run_options = RunOptions(
+            answers=options.get("answers", NO_ANSWERS),
             on_event=on_event,
+            for_turn={name: value for name, value in for_turn.items() if value is not None},
         )
+        return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
     def as_tool(self, name: str, description: str) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer as text."""
@@ -115,7 +191,7 @@ class Agent(Generic[T]):
                 context: The context of the call.
             """
             start = RunState(run_id=context.idempotency_key)
-            done = await self._begin(start, _NO_ANSWERS, None, Prompt.of(task))
+            done = await self.run(task, history=start)
             if done.stop_reason != "answer":
                 raise ToolFailed(_describe_unfinished(done))
             return done.text
@@ -124,6 +200,41 @@ class Agent(Generic[T]):
         tools = offered.tools if isinstance(offered, Executor) else offered
         effect = max((spec.effect for spec in tools.specs), default=READ)
         return tool(name=name, description=description, effect=effect)(run_agent)
+
+
+def _start(
+    history: RunState | Sequence[Message] | None, prompt: Sequence[str | Content]
+) -> RunState:
+    """Return the state at the start of a run. A new run begins with its prompt."""
+    if history is None:
+        if not prompt:
+            raise ValueError("A run needs a prompt, as in `agent.run('How is the roof?')`.")
+        return RunState(messages=(Prompt.of(*prompt),))
+    state = history if isinstance(history, RunState) else RunState(messages=tuple(history))
+    return state.add_prompt(*prompt) if prompt else state
+
+
+def _as_model(model: Model | str) -> Model:
+    if isinstance(model, str):
+        from handrail.models import named  # loads no SDK but the model's
+
+        return named(model)
+    if not callable(model):
+        raise TypeError(
+            f"Agent({type(model).__name__}): pass a model, as in `Agent('openai:NAME')`, "
+            "or a function from a Request to a Reply."
+        )
+    return model
+
+
+def _as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
+    if isinstance(tools, Executor | Toolset | Registry):
+        return tools
+    if callable(tools):
+        return Toolset(tools)
+    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
+    return Toolset(*tools)
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:

@@ -16,10 +16,10 @@ class Conversation:
     A RunState is built on request: a short run builds only the last one.
     """
 
-    def __init__(self, state: RunState, prompt: Prompt | None) -> None:
+    def __init__(self, state: RunState) -> None:
         messages, waiting, inbox, self.usage, self.turns, self.calls, run_id, before, early = state
         self.run_id = run_id or uuid.uuid4().hex
-        self.messages: list[Message] = [*messages] if prompt is None else [*messages, prompt]
+        self.messages: list[Message] = [*messages]
         self.waiting = waiting
         self.before = before
         self._inbox: list[Prompt] = [*inbox]

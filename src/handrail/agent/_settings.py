@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from handrail.agent._limits import LimitName, Limits
 from handrail.agent._next_step import NoAnswer, answer_text
 from handrail.agent._state import RunState
 from handrail.agent._typed_answer import FinalAnswer
-from handrail.messages import Delta, Model, Reply, ToolResults
+from handrail.messages import Delta, Model, Reply, Request, ToolResults
+from handrail.permissions import Answer
 
 T = TypeVar("T")
 StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"] | NoAnswer
@@ -25,17 +27,36 @@ OnEvent: TypeAlias = Callable[[RunEvent], None]
 """A function that gets each event of a run. It must return quickly."""
 
 
+SystemPrompt: TypeAlias = Callable[[RunState], str | Awaitable[str]]
+"""Returns the system prompt at the start of a run."""
+Prepare: TypeAlias = Callable[[Request], Request | Awaitable[Request]]
+"""Returns the request to send instead of the given one, before each turn."""
+
+NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of one run."""
+
+    answers: Mapping[str, Answer]
+    on_event: OnEvent | None
+    for_turn: Mapping[str, Any]
+    """Options of each turn: who the calls are for, what tools can use, who approves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings(Generic[T]):
     """The settings that all runs of an agent share."""
 
     model: Model
-    system: str
+    system: str | SystemPrompt
     limits: Limits
     final: FinalAnswer[T] | None
     save: Save | None
     max_tokens: int | None
     retries: int
+    prepare: Prepare | None
 
 
 class RunResult(NamedTuple, Generic[T]):
@@ -44,7 +65,7 @@ class RunResult(NamedTuple, Generic[T]):
     stop_reason: StopReason
     state: RunState
     output: T | None = None
-    """The final answer if the agent has an ``output`` type."""
+    """The answer: of the agent's ``output`` type, or the text."""
     stop_detail: str = ""
     """More about the stop reason: the limit that was reached, the reason of the hook that stopped
     the run, or what the provider says about a refusal."""
