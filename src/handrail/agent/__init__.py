@@ -2,22 +2,21 @@
 
 from handrail.agent._agent import Agent, AnyTools, RunArgs
 from handrail.agent._codec import InvalidState, dump_state, load_state
-from handrail.agent._event_stream import CallEvent, EventStream, StreamEvent
+from handrail.agent._event_stream import EventStream, StreamEvent
+from handrail.agent._events import CallEvent, InnerEvent, OnEvent, RunEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._limits import Limits
 from handrail.agent._run import Run
 from handrail.agent._settings import (
-    OnEvent,
     Prepare,
-    RunEvent,
     RunResult,
     Save,
     StopReason,
     SystemPrompt,
 )
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._state import EarlyCall, RunState, Spent
+from handrail.agent._state import EarlyCall, InnerRun, RunState, Spent
 
 __all__ = [
     "Agent",
@@ -25,6 +24,8 @@ __all__ = [
     "CallEvent",
     "EarlyCall",
     "EventStream",
+    "InnerEvent",
+    "InnerRun",
     "Instructions",
     "InvalidState",
     "IsTrusted",

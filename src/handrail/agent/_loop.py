@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 from handrail import Call, Executor, Result, Turn
 from handrail.agent._conversation import Conversation
+from handrail.agent._events import RunEvent
 from handrail.agent._limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._live_runs import live
 from handrail.agent._model_stream import await_any, expect_reply
 from handrail.agent._next_step import Attempts, NextStep, answer_text, find_next_step
 from handrail.agent._resume import Resumption
-from handrail.agent._settings import RunEvent, RunOptions, RunResult, RunSettings, SystemPrompt
+from handrail.agent._settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.agent._state import (
     AnyCall,
     RunState,
@@ -38,6 +40,7 @@ from handrail.messages import (
     TruncatedCall,
     collect,
 )
+from handrail.permissions import Answer, Approver
 
 T = TypeVar("T")
 
@@ -73,6 +76,10 @@ class Loop(Generic[T]):
 
     async def run(self) -> RunResult[T]:
         """Run until the run ends. A ModelError has the state of the run."""
+        with live(self.talk.run_id, self):
+            return await self._run_turns()
+
+    async def _run_turns(self) -> RunResult[T]:
         if self._system is None:
             self._system = await self._find_system()
         last = self.talk.last
@@ -87,6 +94,16 @@ class Loop(Generic[T]):
             error.state = self.talk.state
             raise
         return self._make_done()
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers that the run was resumed with."""
+        return self._options.answers
+
+    @property
+    def approver(self) -> Approver | None:
+        """The function that answers the questions of this run, if there is one."""
+        return self._options.for_turn.get("approver") or self._executor.approver
 
     async def _find_system(self) -> str:
         """Return the system prompt. It stays the same for the whole run, so it can be cached."""
