@@ -1,6 +1,6 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent, AnyTools, RunArgs
+from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
 from handrail.agent._codec import InvalidState, dump_state, load_state
 from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._events import CallEvent, InnerEvent, OnEvent, RunEvent
@@ -50,4 +50,5 @@ __all__ = [
     "find_skills",
     "load_state",
     "read_instructions",
+    "task_tool",
 ]

@@ -39,7 +39,7 @@ from handrail.agent._state import RunState
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.agent._typed_answer import FinalAnswer
 from handrail.messages import Content, Message, Model, Prompt
-from handrail.permissions import Answer, Approver
+from handrail.permissions import Answer, Approver, Policy
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -254,6 +254,33 @@ class Agent(Generic[T]):
             **given,
         )
         return make(run_agent)
+
+
+def task_tool(
+    model: Model | str,
+    executor: Executor,
+    *tools: str,
+    policy: Policy | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> Tool[..., Any]:
+    """Return a tool ``task`` that gives a sub-agent a task, with only the named tools.
+
+    The sub-agent can do what ``executor`` allows, and with ``policy`` what both allow.
+    """
+    inner = Agent(
+        model, executor.restrict(*tools, policy=policy), system=_TASK_SYSTEM, limits=limits
+    )
+    return inner.as_tool("task", _TASK_DESCRIPTION)
+
+
+_TASK_SYSTEM = (
+    "You work on one task for another agent, which sees only your last message. "
+    "Do the task, then answer with everything that the other agent needs, and nothing else."
+)
+_TASK_DESCRIPTION = (
+    "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
+    "you do not need to see, such as a search through many files."
+)
 
 
 def _start(

@@ -86,10 +86,10 @@ class EventStream(Generic[T]):
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         assert self._group is not None  # noqa: S101  it was entered
         self._group.cancel_scope.cancel()
-        return await self._group.__aexit__(kind, error, traceback)
+        await self._group.__aexit__(None, None, None)  # an error of the block stays as it is
 
     def __aiter__(self) -> Self:
         return self
