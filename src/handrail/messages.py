@@ -165,7 +165,7 @@ class Delta:
 StreamItem: TypeAlias = Delta | Call | Reply
 """An item of a stream: pieces of text, each call when it is complete, and at the end the reply."""
 
-ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "other"]
+ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "too_long", "other"]
 """Why a model gave no reply: no connection, no permission, a rate limit, or another reason."""
 
 

@@ -1,12 +1,14 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
 from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
-from handrail.agent._codec import InvalidState, dump_state, load_state
 from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._events import CallEvent, InnerEvent, OnEvent, RunEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
+from handrail.agent._history.codec import InvalidState, dump_state, load_state
+from handrail.agent._history.compaction import Compaction, Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
-from handrail.agent._limits import Limits
+from handrail.agent._loop.limits import Limits
 from handrail.agent._run import Run
 from handrail.agent._settings import (
     Prepare,
@@ -16,12 +18,12 @@ from handrail.agent._settings import (
     SystemPrompt,
 )
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._state import EarlyCall, InnerRun, RunState, Spent
 
 __all__ = [
     "Agent",
     "AnyTools",
     "CallEvent",
+    "Compaction",
     "EarlyCall",
     "EventStream",
     "InnerEvent",
@@ -39,6 +41,7 @@ __all__ = [
     "RunResult",
     "RunState",
     "Save",
+    "Shortened",
     "Skill",
     "Skills",
     "Spent",

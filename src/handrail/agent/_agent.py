@@ -24,7 +24,10 @@ from handrail import (
 )
 from handrail.agent._event_stream import EventStream
 from handrail.agent._events import OnEvent
-from handrail.agent._limits import Limits
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._settings import (
     NO_ANSWERS,
@@ -35,9 +38,7 @@ from handrail.agent._settings import (
     Save,
     SystemPrompt,
 )
-from handrail.agent._state import RunState
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
-from handrail.agent._typed_answer import FinalAnswer
 from handrail.messages import Content, Message, Model, Prompt
 from handrail.permissions import Answer, Approver, Policy
 
@@ -85,6 +86,7 @@ class Agent(Generic[T]):
         retries: How often in a row the model is asked again after a reply that is empty, truncated
             or not a valid answer.
         prepare: Changes each request before it is sent.
+        compaction: Shortens what is sent of a long history, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
     """
@@ -99,6 +101,7 @@ class Agent(Generic[T]):
         limits: Limits = _DEFAULT_LIMITS,
         retries: int = 2,
         prepare: Prepare | None = None,
+        compaction: Compaction | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
     ) -> None:
@@ -112,6 +115,7 @@ class Agent(Generic[T]):
             max_tokens=max_tokens,
             retries=retries,
             prepare=prepare,
+            compaction=compaction,
         )
 
     def run(

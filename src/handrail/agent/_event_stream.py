@@ -11,9 +11,9 @@ from anyio.abc import TaskGroup
 
 from handrail import Executor
 from handrail.agent._events import CallEvent, InnerEvent, OnEvent
+from handrail.agent._history.state import RunState
 from handrail.agent._run import Run
 from handrail.agent._settings import RunResult
-from handrail.agent._state import RunState
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import Content, Delta, Reply
 from handrail.permissions import Answer, Approver, Pending

@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from handrail.agent._events import OnEvent
-from handrail.agent._limits import LimitName, Limits
-from handrail.agent._next_step import NoAnswer, answer_text
-from handrail.agent._state import RunState
-from handrail.agent._typed_answer import FinalAnswer
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.limits import LimitName, Limits
+from handrail.agent._loop.next_step import NoAnswer, answer_text
+from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
 from handrail.permissions import Answer
 
@@ -54,6 +55,7 @@ class RunSettings(Generic[T]):
     max_tokens: int | None
     retries: int
     prepare: Prepare | None
+    compaction: Compaction | None
 
 
 class RunResult(NamedTuple, Generic[T]):

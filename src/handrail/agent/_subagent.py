@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from handrail import Context, Executor, Suspended, ToolFailed, Transient
 from handrail.agent._event_stream import EventStream
 from handrail.agent._events import InnerEvent, OnEvent
-from handrail.agent._live_runs import find_run
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.live_runs import find_run
 from handrail.agent._run import Run
 from handrail.agent._settings import NO_ANSWERS, RunResult
-from handrail.agent._state import RunState
 from handrail.messages import ModelError
 from handrail.permissions import Answer, Approver
 
 if TYPE_CHECKING:
-    from handrail.agent._loop import Loop
+    from handrail.agent._loop.loop import Loop
 
 MakeRun: TypeAlias = Callable[[RunState, OnEvent, Approver | None, Mapping[str, Answer]], Run[Any]]
 """Makes the run of a sub-agent: from its state, a listener, an approver, and answers."""

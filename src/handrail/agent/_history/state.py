@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from handrail import READ, Call, FailureKind, Result, Tool
+from handrail.agent._history.compaction import Shortened
 from handrail.messages import (
     NO_USAGE,
     Content,
@@ -67,6 +68,8 @@ class RunState(NamedTuple):
     read. A model that fails in the middle of a stream leaves them behind."""
     inner: tuple[InnerRun, ...] = ()
     """Sub-agents that wait for approval."""
+    shortened: Shortened = Shortened()
+    """What is left out of the messages when they are sent."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""

@@ -8,7 +8,8 @@ from dataclasses import astuple, fields
 from typing import Any, TypeVar, assert_never, cast, get_args
 
 from handrail import Call, File, HandrailError, Image, Result, Text
-from handrail.agent._state import EarlyCall, InnerRun, RunState, Spent
+from handrail.agent._history.compaction import Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
@@ -51,6 +52,7 @@ def _encode_state(state: RunState) -> dict[str, Any]:
             [_encode_part(call), _encode_result(result)] for call, result in state.discarded
         ],
         "inner": [[key, _encode_state(inner)] for key, inner in state.inner],
+        "shortened": list(state.shortened),
     }
 
 
@@ -82,6 +84,7 @@ def _decode_state(value: object) -> RunState:
         before=_decode_spent(plain["before"]),
         discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
         inner=tuple(_decode_inner(item) for item in _as_list(plain["inner"])),
+        shortened=_decode_shortened(plain["shortened"]),
     )
 
 
@@ -132,6 +135,11 @@ def _decode_early(value: object) -> EarlyCall:
 def _decode_inner(value: object) -> InnerRun:
     key, state = _as_list(value)
     return InnerRun(_expect(str, key), _decode_state(state))
+
+
+def _decode_shortened(value: object) -> Shortened:
+    start, summary, results_before = _as_list(value)
+    return Shortened(_as_count(start), _expect(str, summary), _as_count(results_before))
 
 
 def _encode_message(message: Message) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 
 from handrail import Call, Result
-from handrail.agent._state import EarlyCall, InnerRun, RunState, Spent
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults
 
 
@@ -25,6 +25,7 @@ class Conversation:
         self._inbox: list[Prompt] = [*state.inbox]
         self._discarded: list[EarlyCall] = [*state.discarded]
         self._inner = dict(state.inner)
+        self.shortened = state.shortened
 
     @property
     def state(self) -> RunState:
@@ -40,6 +41,7 @@ class Conversation:
             self.before,
             tuple(self._discarded),
             tuple([InnerRun(key, state) for key, state in self._inner.items()]),
+            self.shortened,
         )
 
     @property

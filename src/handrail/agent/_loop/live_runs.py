@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handrail.agent._loop import Loop
+    from handrail.agent._loop.loop import Loop
 
 _LIVE: MutableMapping[str, Loop[Any]] = {}
 
