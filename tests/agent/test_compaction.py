@@ -12,6 +12,7 @@ from inline_snapshot import snapshot
 from agent.stage import kinds, owed, says
 from handrail import (
     READ,
+    Access,
     Allow,
     Call,
     CheckedCall,
@@ -159,7 +160,24 @@ async def test_a_summary_has_denials_and_changed_files_as_facts() -> None:
 
     first = seen[-1][0]
     assert isinstance(first, Prompt)
-    assert first.parts[0].text == snapshot("go")  # type: ignore[union-attr]
+    assert first.parts[0].text == snapshot("""\
+This is a summary of the conversation so far.
+
+We put things.
+
+Denied, do not try again:
+- put({"path": "secret"}): not this one
+
+Touched so far:
+- write file:a
+- write file:f0
+- write file:f1
+- write file:f2
+- write file:f3
+- write file:f4
+
+Earlier results can be searched with read_earlier(search="text"). Continue.\
+""")  # type: ignore[union-attr]
     assert done.state.messages[0] == Prompt.of("go"), "the transcript stays whole"
 
 
