@@ -12,9 +12,11 @@ from handrail.agent._state import EarlyCall, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
+    ReplyPart,
     Stop,
     ToolResults,
     TruncatedCall,
@@ -162,7 +164,7 @@ def _decode_stop(value: object) -> Stop:
     raise ValueError(f"unknown stop reason {value!r}")
 
 
-def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
+def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"text": text}
@@ -172,6 +174,8 @@ def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, 
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
         case Reasoning(text, signature, api):
             return {"reasoning": text, "signature": signature, "api": api}
+        case Opaque(data, api, kind):
+            return {"opaque": data, "api": api, "kind": kind}
         case Call(name, args, id_):
             return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
         case TruncatedCall(name, id_, args):
@@ -185,20 +189,35 @@ def _decode_content(value: object) -> Content:
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
     if "image" in plain:
-        return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+        return _decode_image(plain)
     return File(
         _decode_bytes(plain["file"]), _expect(str, plain["type"]), _expect(str, plain["name"])
     )
+
+
+def _decode_image(plain: dict[str, Any]) -> Image:
+    return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+
+
+def _decode_opaque(plain: dict[str, Any]) -> Opaque:
+    kind = plain["kind"]
+    if kind not in ("part", "fields"):
+        raise ValueError(f"unknown kind of data {kind!r}")
+    return Opaque(_expect(str, plain["opaque"]), _expect(str, plain["api"]), kind)
 
 
 def _decode_bytes(value: object) -> bytes:
     return base64.b64decode(_expect(str, value), validate=True)
 
 
-def _decode_part(value: object) -> Text | Reasoning | Call | TruncatedCall:
+def _decode_part(value: object) -> ReplyPart:
     plain = _as_object(value)
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
+    if "image" in plain:
+        return _decode_image(plain)
+    if "opaque" in plain:
+        return _decode_opaque(plain)
     if "reasoning" in plain:
         return Reasoning(*(_expect(str, plain[key]) for key in ("reasoning", "signature", "api")))
     if "call" in plain:
