@@ -85,7 +85,6 @@ class Stream:
     def __init__(self, *, names: Names = NO_NAMES) -> None:
         self._draft = Assembler(API, names)
         self._items: list[_Item] = []
-        self._open: list[_Item] = []
         self._stop: Stop = "other"
         self._refused = False
 
@@ -228,14 +227,14 @@ class Stream:
     def _finish(self, response: Data) -> list[Piece]:
         self._draft.note_usage(_usage(response))
         out: list[Piece] = []
-        streamed, self._open = bool(self._items), list(self._items)
+        streamed, output = bool(self._items), list(objects_at(response, "output"))
         self._draft.insert_after(())
-        for at, data in enumerate(objects_at(response, "output")):
-            item = self._match_item(at, data)
+        for at, (data, item) in enumerate(self._match_items(output)):
             self._draft.insert_after(item.parts if item else ())
-            if item is None and (not streamed or self._is_new(data)):
+            is_call = text_at(data, "type") == "function_call"
+            if item is None and (text_at(data, "call_id") or not (streamed and is_call)):
                 out += self._draft.settle_complete(marked=False)
-                item = self._new(text_at(data, "type"), at)
+                item = self._new(text_at(data, "type"), at)  # noqa: PLW2901  the streamed or this
                 self._fill(item, data)
             out += self._done(item, data, marked=False) if item else []
             self._draft.insert_after(item.parts if item else ())
@@ -243,21 +242,27 @@ class Stream:
         self._stop = _stop(response)
         return [*out, *self._draft.finish("refused" if self._refused else self._stop)]
 
-    def _is_new(self, data: Data) -> bool:
-        """Whether an item of the final output was not streamed under another id or index."""
-        kind = text_at(data, "type")
-        if kind == "function_call":
-            return bool(text_at(data, "call_id"))
-        return all(item.kind != kind for item in self._open)
+    def _match_items(self, output: list[Data]) -> list[tuple[Data, _Item | None]]:
+        """Pair each item of the final output with the streamed item, each only once.
 
-    def _match_item(self, at: int, data: Data) -> _Item | None:
-        """Find the streamed item that matches an item of the final output, each only once."""
-        alike = [
-            item for item in self._open if item.likeness(data) > (2 if item.index != at else 0)
-        ]
-        match = max(alike, key=lambda item: item.likeness(data), default=None)
-        self._open = [item for item in self._open if item is not match]
-        return match
+        They match by id or index. What is then left and is not a call matches by its type.
+        """
+        left = list(self._items)
+        found: dict[int, _Item] = {}
+        for certain in (True, False):
+            for at, data in enumerate(output):
+                if at not in found and (item := _best_match(left, at, data, certain=certain)):
+                    found[at] = item
+                    left.remove(item)
+        return [(data, found.get(at)) for at, data in enumerate(output)]
+
+
+def _best_match(items: list[_Item], at: int, data: Data, *, certain: bool) -> _Item | None:
+    by_type = not certain and text_at(data, "type") != "function_call"
+    alike = [
+        item for item in items if item.likeness(data) > (0 if by_type or item.index == at else 2)
+    ]
+    return max(alike, key=lambda item: item.likeness(data), default=None)
 
 
 def _call_fields(data: Data) -> dict[str, Any]:
