@@ -114,8 +114,8 @@ def test_losses_of_a_reply() -> None:
                 "messages[1]: the arguments of the call 'c2' are sent as the parsed object",
                 "messages[1]: the arguments of the call 'c3' are sent as the parsed object",
                 "messages[1]: the call 'c4' was truncated; it is sent without arguments",
-                'messages[1]: reasoning from openai_responses is omitted',
-                'messages[1]: incomplete reasoning is omitted',
+                "messages[1]: reasoning from openai_responses is omitted",
+                "messages[1]: incomplete reasoning is omitted",
             ),
             "gemini": (
                 "messages[1]: reasoning from anthropic is omitted",
@@ -138,9 +138,9 @@ def test_losses_of_a_reply() -> None:
                 "messages[1]: the arguments of the call 'c2' are sent as the parsed object",
                 "messages[1]: the arguments of the call 'c3' are sent as the parsed object",
                 "messages[1]: the call 'c4' was truncated; it is sent without arguments",
-                'messages[1]: reasoning from anthropic is omitted',
-                'messages[1]: reasoning from openai_responses is omitted',
-                'messages[1]: parts are reordered: reasoning first, then text, then calls',
+                "messages[1]: reasoning from anthropic is omitted",
+                "messages[1]: reasoning from openai_responses is omitted",
+                "messages[1]: parts are reordered: reasoning first, then text, then calls",
             ),
             "openai_responses": (
                 "messages[1]: reasoning from anthropic is omitted",

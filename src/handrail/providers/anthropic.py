@@ -64,8 +64,8 @@ __all__ = [
     "losses",
 ]
 
-_EMPTY = "[This message is empty.]"
-"""The text in place of a prompt that is only whitespace, which the API rejects."""
+_EMPTY = {"type": "text", "text": "[This message is empty.]"}
+"""The block in place of a prompt that is empty or only whitespace, which the API rejects."""
 _THOUGHTS = frozenset(("thinking", "redacted_thinking"))
 
 
@@ -144,13 +144,17 @@ def _write_messages(messages: Sequence[Message], lost: Losses) -> BodyPart:
             content = [_result(id_, result, lost) for _, id_, result in turn.pair_results(message)]
         if content:
             written.append({"role": role, "content": content})
+    if not written and any(isinstance(message, Prompt) for message in messages):
+        written = [
+            {"role": "user", "content": [_EMPTY]}
+        ]  # without a message, a request is rejected
     return {"messages": written, **container}
 
 
 def _prompt(prompt: Prompt, lost: Losses) -> list[BodyPart]:
     is_blank = any(isinstance(part, Text) and part.text for part in prompt.parts)
     content = _blocks(prompt.parts, lost)
-    return content or ([{"type": "text", "text": _EMPTY}] if is_blank else [])
+    return content or ([_EMPTY] if is_blank else [])
 
 
 def _write_reply(

@@ -149,6 +149,9 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
             written: BodyPart = {"text": lost.text(part.text), "thought": True}
         else:
             written = _write_part(part, fields, turn, lost)
+        if isinstance(part, Opaque) and signature:  # the signature of an opaque part is in it
+            parts += _with_signature({"text": ""}, signature)
+            signature = ""
         if written:
             parts += _with_signature(written, signature)
             signature = ""
@@ -177,7 +180,7 @@ def _write_part(
 
 
 def _with_signature(part: BodyPart, signature: str) -> list[BodyPart]:
-    return [{"thoughtSignature": signature, **part} if signature else part]
+    return [{**part, "thoughtSignature": signature} if signature else part]
 
 
 def _sign_calls(parts: list[BodyPart]) -> list[BodyPart]:

@@ -78,9 +78,7 @@ _MAX_DESCRIPTION_CHARS = 1024
 
 _CALL_FIELDS = frozenset(("extra_content", "provider_specific_fields"))
 """Fields of a call that servers want back: a signature of Gemini is in them."""
-_REASONING = ("reasoning_details", "thinking_blocks")
-"""Fields with reasoning that servers want back instead of its text."""
-_MESSAGE_FIELDS = _CALL_FIELDS | {*_REASONING, "audio"}
+_MESSAGE_FIELDS = _CALL_FIELDS | {"audio", "reasoning_details", "thinking_blocks"}
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
@@ -188,7 +186,7 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
             lost.add("incomplete reasoning is omitted")
         return []
     message: BodyPart = {"role": "assistant", "content": "".join(texts) if texts else None}
-    if thoughts and not any(name in written.fields for name in _REASONING):
+    if thoughts:
         message["reasoning_content"] = "".join(lost.text(part.text) for part in thoughts)
     if written.calls:
         message["tool_calls"] = written.calls

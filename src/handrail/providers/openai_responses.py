@@ -184,7 +184,8 @@ def _write_thought(thought: Reasoning, lost: Losses) -> list[BodyPart]:
         return []
     item = parse_object(thought.signature)
     if item.get("encrypted_content"):
-        return [{"summary": [], **{k: v for k, v in item.items() if k not in _STORED}}]
+        sent = {name: value for name, value in item.items() if name not in _STORED}
+        return [sent if "summary" in sent else {**sent, "summary": []}]
     if item.get("content"):
         return [item]
     lost.add(

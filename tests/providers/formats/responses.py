@@ -272,7 +272,8 @@ def gemini_parts(reply: Reply, pieces: Pieces) -> Events:
                 parts.append({"functionCall": call, **seal})
                 seal = {}
             case Opaque(data):
-                parts.append({**seal, **parsed(data)})
+                parts += [{"text": "", **seal}] if seal else []
+                parts.append(parsed(data))
                 seal = {}
             case Image(data, kind):
                 blob = {"mimeType": kind, "data": b64encode(data).decode()}

@@ -499,6 +499,7 @@ def test_the_second_request_of_each_api() -> None:
                     {
                         "role": "assistant",
                         "content": "Looking.",
+                        "reasoning_content": "The roof.",
                         "tool_calls": [
                             {
                                 "id": "call_1",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias, cast
 
 from handrail import Call, Failure, FailureKind, File, Image, Result, Text
 from handrail.messages import Content, Message, Prompt, Reply, ToolResults, TruncatedCall
@@ -27,6 +27,14 @@ class StoredConversation:
         self.at = 0
         """The index of the stored message that is being read."""
         self._on_loss = on_loss
+
+    def read(self, messages: Iterable[object]) -> Iterator[Data]:
+        """Yield the stored messages, and report values that are not messages."""
+        for self.at, message in enumerate(messages):
+            if isinstance(message, Mapping):
+                yield cast("Data", message)
+            else:
+                self.lose("a value that is not an object is omitted")
 
     def lose(self, what: str) -> None:
         """Report something that is not converted."""
@@ -65,13 +73,9 @@ class StoredConversation:
 
     def _call_id(self, given_id: str, name: str) -> str:
         """Return the id of a result's call: as given, or that of the next call of this tool."""
-        results = self.messages[-1:]
-        answered = [
-            result.call_id
-            for message in results
-            if isinstance(message, ToolResults)
-            for result in message.results
-        ]
+        last = self.messages[-1] if self.messages else None
+        results = last.results if isinstance(last, ToolResults) else ()
+        answered = [result.call_id for result in results]
         if given_id and given_id not in answered:
             return given_id
         replies = [message for message in self.messages[-2:] if isinstance(message, Reply)]

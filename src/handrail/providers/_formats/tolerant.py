@@ -83,10 +83,10 @@ def _plain(value: object) -> object:
 
 def read_bytes(data: object) -> bytes | None:
     """Return bytes, also from base64 in either alphabet, or None if it is neither."""
-    if isinstance(data, bytes):
-        return data
+    if not isinstance(data, str):
+        return data if isinstance(data, bytes) else None
+    text = data.translate(_URL_SAFE)
     try:
-        text = str(data).translate(_URL_SAFE)
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
         return None

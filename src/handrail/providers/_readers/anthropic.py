@@ -34,7 +34,7 @@ def decode_messages(
         on_loss: Receives one line for everything that is not converted.
     """
     stored = StoredConversation(names, on_loss)
-    for stored.at, message in enumerate(messages):
+    for message in stored.read(messages):
         blocks = _blocks(message)
         role = text_at(message, "role")
         if role == "assistant":

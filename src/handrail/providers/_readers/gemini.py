@@ -37,7 +37,7 @@ def decode_messages(
         on_loss: Receives one line for everything that is not converted.
     """
     stored = StoredConversation(names, on_loss)
-    for stored.at, content in enumerate(messages):
+    for content in stored.read(messages):
         if content.get("role") == "model":
             candidate = {"content": content, "finishReason": "STOP"}
             stored.add_reply(_without_placeholder(decode({"candidates": [candidate]}, names=names)))

@@ -42,7 +42,7 @@ def decode_messages(
         on_loss: Receives one line for everything that is not converted.
     """
     stored = StoredConversation(names, on_loss)
-    for stored.at, message in enumerate(messages):
+    for message in stored.read(messages):
         match text_at(message, "role"):
             case "assistant":
                 calls = message.get("tool_calls") or message.get("function_call")

@@ -32,7 +32,7 @@ def decode_messages(
     """
     stored = StoredConversation(names, on_loss)
     output: list[Data] = []
-    for stored.at, item in enumerate(messages):
+    for item in stored.read(messages):
         kind, role = text_at(item, "type") or "message", text_at(item, "role")
         if kind == "item_reference":
             stored.omit(item)

@@ -66,7 +66,8 @@ class Stream:
         self._draft.note_response(
             {"id": event.get("responseId"), "model": event.get("modelVersion")}
         )
-        self._draft.note_usage(_usage(camel_case(object_at(event, "usageMetadata"))))
+        if counts := object_at(event, "usageMetadata"):
+            self._draft.note_usage(_usage(camel_case(counts)))
         feedback = camel_case(object_at(event, "promptFeedback"))
         if feedback.get("blockReason"):
             self._stop = "refused"
@@ -163,7 +164,11 @@ class Stream:
 
 def camel_case(value: Data) -> dict[str, Any]:
     """Return an object with camel case keys: ``functionCall``, not ``function_call``."""
-    return {_HUMP.sub(lambda letter: letter[1].upper(), key): item for key, item in value.items()}
+    return {_camel_key(key) if "_" in key else key: item for key, item in value.items()}
+
+
+def _camel_key(key: str) -> str:
+    return _HUMP.sub(lambda letter: letter[1].upper(), key)
 
 
 def _image(part: Data, fields: dict[str, Any]) -> Image | None:

@@ -71,7 +71,8 @@ class Stream:
     def feed(self, event: Data) -> Iterable[Piece]:
         """Process one chunk. Return new text to show, and calls that are now complete."""
         self._draft.note_response(event)
-        self._draft.note_usage(_usage(event))
+        if counts := object_at(event, "usage"):
+            self._draft.note_usage(_usage(counts))
         out: list[Piece] = []
         for choice in objects_at(event, "choices"):
             if choice.get("index") in (0, None):
@@ -89,7 +90,8 @@ class Stream:
             out += self._draft.continue_text(piece)
         if text_at(delta, "refusal"):
             self._stop = "refused"
-        _merge(self._draft.fields, deepcopy(more_fields(delta, _MESSAGE)))
+        if fields := more_fields(delta, _MESSAGE):
+            _merge(self._draft.fields, deepcopy(fields))
         for call in objects_at(delta, "tool_calls"):
             if call.get("type") in ("function", None, ""):
                 out += self._call(call.get("index"), call, object_at(call, "function"))
@@ -118,7 +120,8 @@ class Stream:
             draft.name += name
         self._draft.claim(draft, call_id)
         out += self._draft.add_args(draft, args)
-        _merge(draft.fields, deepcopy(more_fields(call, _CALL)))
+        if fields := more_fields(call, _CALL):
+            _merge(draft.fields, deepcopy(fields))
         self._sent_ids.setdefault(draft, call_id)
         self._last = self._at[index] = self._by_id[index, call_id] = draft
         return out
@@ -174,8 +177,7 @@ def _merge_lists(items: list[Any], pieces: list[Any]) -> None:
     items += pieces
 
 
-def _usage(event: Data) -> Usage:
-    counts = object_at(event, "usage")
+def _usage(counts: Data) -> Usage:
     input_ = object_at(counts, "prompt_tokens_details")
     output = object_at(counts, "completion_tokens_details")
     return Usage(
