@@ -132,6 +132,15 @@ def test_an_incomplete_call_of_a_tool_that_the_provider_runs_is_not_sent_back() 
     )
 
 
+def test_reasoning_without_a_signature_is_not_sent_back_to_anthropic() -> None:
+    messages: list[Message] = [Reply((Reasoning("hm", "", "anthropic"), Text("a")))]
+
+    assert anthropic.encode_messages(messages)["messages"][0]["content"] == [
+        {"type": "text", "text": "a"}
+    ]
+    assert anthropic.losses(messages) == ("messages[0]: incomplete reasoning is omitted",)
+
+
 def test_a_request_names_the_container_of_the_latest_reply_that_has_one() -> None:
     def reply(text: str, container: Any = None) -> Reply:
         content = [{"type": "text", "text": text}]

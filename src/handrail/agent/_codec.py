@@ -172,16 +172,20 @@ def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
             return {"image": base64.b64encode(data).decode(), "type": media_type}
         case File(data, media_type, name):
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
-        case Reasoning(text, signature, api):
-            return {"reasoning": text, "signature": signature, "api": api}
-        case Opaque(data, api, kind):
-            return {"opaque": data, "api": api, "kind": kind}
+        case Reasoning() | Opaque():
+            return _encode_unread(part)
         case Call(name, args, id_):
             return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
         case TruncatedCall(name, id_, args):
             return {"truncated_call": name, "args": args, "id": id_}
         case _:
             assert_never(part)
+
+
+def _encode_unread(part: Reasoning | Opaque) -> dict[str, Any]:
+    if isinstance(part, Reasoning):
+        return {"reasoning": part.text, "signature": part.signature, "api": part.api}
+    return {"opaque": part.data, "api": part.api, "kind": part.kind}
 
 
 def _decode_content(value: object) -> Content:

@@ -271,17 +271,21 @@ def gemini_parts(reply: Reply, pieces: Pieces) -> Events:
                 call = {"name": name, "args": parsed(str(args)), "id": call_id}
                 parts.append({"functionCall": call, **seal})
                 seal = {}
-            case Opaque(data):
-                parts += [{"text": "", **seal}] if seal else []
-                parts.append(parsed(data))
+            case _:
+                parts += gemini_other_part(part, seal)
                 seal = {}
-            case Image(data, kind):
-                blob = {"mimeType": kind, "data": b64encode(data).decode()}
-                parts.append({"inlineData": blob, **seal})
-                seal = {}
-            case TruncatedCall():
-                raise AssertionError("this api sends calls whole")
     return parts + ([{"text": "", **seal}] if seal else [])
+
+
+def gemini_other_part(part: ReplyPart, seal: dict[str, Any]) -> Events:
+    """An image with its signature, or a part that has its own."""
+    match part:
+        case Opaque(data):
+            return [*([{"text": "", **seal}] if seal else []), parsed(data)]
+        case Image(data, kind):
+            blob = {"mimeType": kind, "data": b64encode(data).decode()}
+            return [{"inlineData": blob, **seal}]
+    raise AssertionError("this api sends calls whole")
 
 
 def gemini_whole(reply: Reply) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
 Body = dict[str, Any]
@@ -25,9 +26,7 @@ def ends_with_reasoning(request: Body, _: Body) -> bool:
     """A reasoning item must be followed by another item of the model."""
     ours = ("function_call_output", "user")
     kinds = [item.get("role") or item["type"] for item in request["input"]] + ["user"]
-    return any(
-        kind == "reasoning" and after in ours for kind, after in zip(kinds, kinds[1:], strict=False)
-    )
+    return any(kind == "reasoning" and after in ours for kind, after in pairwise(kinds))
 
 
 def refers_to_the_store(request: Body, _: Body) -> bool:

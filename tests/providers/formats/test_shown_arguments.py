@@ -176,7 +176,7 @@ class Work:
         self.calls = 0
         self.characters = 0
 
-    def __call__(self, frame: FrameType, event: str, value: object) -> None:
+    def __call__(self, _: FrameType, event: str, value: object) -> None:
         self.calls += event in {"call", "c_call"}
         if event == "return" and isinstance(value, str):
             self.characters += len(value)

@@ -62,6 +62,21 @@ def sealed(api: str, text: str, seal: str) -> Reasoning:
     return Reasoning(text, "" if api == "openai_chat" else seal, api)
 
 
+def reply_parts(api: str, kind: str, call_id: str) -> st.SearchStrategy[ReplyPart]:
+    match kind:
+        case "w":
+            return st.builds(Text, WORDS)
+        case "t":
+            texts = WORDS if api == "openai_chat" else WORDS | st.just("")
+            return st.builds(sealed, st.just(api), texts, st.sampled_from(["AAAA", "BBBB"]))
+        case "o":
+            others = PARTS[api][:1] if api == "gemini" else PARTS[api]
+            unread = [Opaque(compact(part), api) for part in others]
+            image = [Image(b"x", "image/png")] if api == "gemini" else []
+            return st.sampled_from([*unread, *image])
+    return st.builds(Call, NAMES, ARGS, st.just(call_id))
+
+
 @st.composite
 def replies(draw: st.DrawFn, api: str) -> Reply:
     """A reply with parts in an order that this API can represent."""
@@ -71,20 +86,7 @@ def replies(draw: st.DrawFn, api: str) -> Reply:
     if api == "openai_chat":  # one text and one reasoning, before all calls
         kinds = sorted(set(kinds) - {"c", "o"}) + [kind for kind in kinds if kind == "c"]
     parts: list[ReplyPart] = []
-    for n, kind in enumerate(kinds):
-        match kind:
-            case "w":
-                parts.append(Text(draw(WORDS)))
-            case "t":
-                text = draw(WORDS if api == "openai_chat" else WORDS | st.just(""))
-                parts.append(sealed(api, text, draw(st.sampled_from(["AAAA", "BBBB"]))))
-            case "o" if api == "gemini" and draw(st.booleans()):
-                parts.append(Image(b"x", "image/png"))
-            case "o":
-                others = PARTS[api][:1] if api == "gemini" else PARTS[api]
-                parts.append(Opaque(compact(draw(st.sampled_from(others))), api))
-            case _:
-                parts.append(Call(draw(NAMES), draw(ARGS), f"c{n}"))
+    parts += [draw(reply_parts(api, kind, f"c{n}")) for n, kind in enumerate(kinds)]
     stop: Stop = "calls" if "c" in kinds else "end"
     if api != "gemini" and draw(st.booleans()):
         stop = "length"

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from handrail import Call, File, Image, Result
 from handrail.messages import (
@@ -135,7 +135,7 @@ def parse_object(data: str) -> BodyPart:
         value: Any = json.loads(sendable(data))
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return cast("BodyPart", value) if isinstance(value, dict) else {}
 
 
 def kind_of(part: BodyPart) -> str:

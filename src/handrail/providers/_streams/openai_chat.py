@@ -16,6 +16,7 @@ from handrail.providers._formats.tolerant import (
     args_at,
     count_at,
     is_complete,
+    is_list,
     more_fields,
     object_at,
     objects_at,
@@ -92,17 +93,22 @@ class Stream:
             self._stop = "refused"
         if fields := more_fields(delta, _MESSAGE):
             _merge(self._draft.fields, deepcopy(fields))
-        for call in objects_at(delta, "tool_calls"):
-            if call.get("type") in ("function", None, ""):
-                out += self._call(call.get("index"), call, object_at(call, "function"))
-            else:
-                _merge(self._draft.fields, {"tool_calls": [dict(call)]})
-        if delta.get("function_call"):
-            out += self._call("function_call", {}, object_at(delta, "function_call"))
+        out += self._calls(delta)
         if reason := text_at(choice, "finish_reason"):
             if self._stop != "refused":
                 self._stop = _STOPS.get(reason, "other")
             out += self._draft.finish(self._stop)
+        return out
+
+    def _calls(self, delta: Data) -> list[Piece]:
+        out: list[Piece] = []
+        for call in objects_at(delta, "tool_calls"):
+            if call.get("type") in ("function", None, ""):
+                out += self._call(call.get("index"), call, object_at(call, "function"))
+            else:
+                _merge(self._draft.fields, {"tool_calls": [deepcopy(dict(call))]})
+        if delta.get("function_call"):
+            out += self._call("function_call", {}, object_at(delta, "function_call"))
         return out
 
     def _call(self, index: object, call: Data, function: Data) -> list[Piece]:
@@ -157,8 +163,8 @@ def _merge(whole: dict[str, Any], pieces: dict[str, Any]) -> None:
         old: Any = whole.get(key)
         if isinstance(old, dict) and isinstance(piece, dict):
             _merge(cast("dict[str, Any]", old), cast("dict[str, Any]", piece))
-        elif isinstance(old, list) and isinstance(piece, list):
-            _merge_lists(old, cast("list[Any]", piece))
+        elif is_list(old) and is_list(piece):
+            _merge_lists(old, piece)
         elif isinstance(old, str) and isinstance(piece, str) and key not in _REPEATED:
             whole[key] = old + piece
         elif piece is not None:
@@ -167,7 +173,7 @@ def _merge(whole: dict[str, Any], pieces: dict[str, Any]) -> None:
 
 def _merge_lists(items: list[Any], pieces: list[Any]) -> None:
     """Append pieces to a list. The first one continues the last item if both are reasoning."""
-    last, first = items[-1], pieces[0]
+    last, first = (items or [None])[-1], (pieces or [None])[0]
     if isinstance(last, dict) and isinstance(first, dict):
         before, after = cast("dict[str, Any]", last), cast("dict[str, Any]", first)
         same = all(before.get(key) == after.get(key) for key in ("type", "index"))
