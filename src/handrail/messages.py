@@ -101,8 +101,8 @@ class Opaque:
     api: str
     """The API that it came from, such as ``anthropic``."""
     kind: Literal["part", "fields"] = "part"
-    """``part``: a part of its own, such as a search that the provider ran. ``fields``: more fields
-    of the next part, or of the whole reply if no part follows."""
+    """``part``: a separate part, such as a search that the provider ran. ``fields``: more fields of
+    the next part, or of the whole reply if no part follows."""
 
 
 @dataclass(frozen=True, slots=True)

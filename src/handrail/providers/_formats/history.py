@@ -100,12 +100,12 @@ class Losses:
         return {}
 
     def add_unsent(self, part: Opaque) -> None:
-        """Record a part that no API of this format takes back."""
+        """Record a part that no API of this format accepts in a request."""
         if data := self.data(part):
             self.add(f"the part {kind_of(data)!r} is omitted")
 
     def fields(self, fields: BodyPart, sent: Collection[str] = ()) -> BodyPart:
-        """Return the fields that an API takes back."""
+        """Return the fields that an API accepts in a request."""
         for name in fields:
             if name not in sent:
                 self.add(f"the field {name!r} is omitted")

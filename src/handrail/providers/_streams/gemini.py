@@ -41,7 +41,7 @@ _REFUSALS = re.compile("SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE")
 _HUMP = re.compile(r"_([a-z])")
 _READ = frozenset(("text", "thought", "thoughtSignature", "functionCall"))
 _ABOUT = ("citationMetadata", "groundingMetadata", "urlContextMetadata")
-"""What a response says about its text. The API does not take it back."""
+"""Fields about the text of a response. A request cannot contain them."""
 
 
 def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:

@@ -157,14 +157,14 @@ def _content(delta: Data) -> Iterable[str]:
     return [text] if text else [text_at(part, "text") for part in objects_at(delta, "content")]
 
 
-def _merge(whole: dict[str, Any], pieces: dict[str, Any]) -> None:
+def _merge(whole: dict[str, Any], pieces: Mapping[str, object]) -> None:
     """Add pieces of fields to those received before: text and lists grow, the rest is replaced."""
     for key, piece in pieces.items():
-        old: Any = whole.get(key)
-        if isinstance(old, dict) and isinstance(piece, dict):
-            _merge(cast("dict[str, Any]", old), cast("dict[str, Any]", piece))
-        elif is_list(old) and is_list(piece):
+        old: object = whole.get(key)
+        if is_list(old) and is_list(piece):
             _merge_lists(old, piece)
+        elif isinstance(old, dict) and isinstance(piece, dict):
+            _merge(cast("dict[str, Any]", old), cast("dict[str, Any]", piece))
         elif isinstance(old, str) and isinstance(piece, str) and key not in _REPEATED:
             whole[key] = old + piece
         elif piece is not None:

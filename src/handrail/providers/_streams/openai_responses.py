@@ -245,7 +245,7 @@ class Stream:
     def _match_items(self, output: list[Data]) -> list[tuple[Data, _Item | None]]:
         """Pair each item of the final output with the streamed item, each only once.
 
-        They match by id or index. What is then left and is not a call matches by its type.
+        They match by id or index. Then the others match by type, except calls.
         """
         left = list(self._items)
         found: dict[int, _Item] = {}
