@@ -14,7 +14,7 @@ from google import genai
 from inline_snapshot import snapshot
 
 from handrail import Result
-from handrail.messages import Message, Prompt, ToolResults
+from handrail.messages import Message, Prompt, Reply, ToolResults
 from providers.apis import APIS
 from providers.formats.strict import RULES, refusal, strict_provider
 from providers.sdk_types import CHECKS
@@ -237,7 +237,10 @@ SECOND: dict[str, Body] = {
 
 
 def history_after(api: str, response: Body) -> list[Message]:
-    reply = APIS[api].decode(response)
+    return history_of(APIS[api].decode(response))
+
+
+def history_of(reply: Reply) -> list[Message]:
     results = ToolResults(tuple(Result(call.id, "It leaks.") for call in reply.calls))
     return [Prompt.of("How is the roof?"), reply, results]
 
@@ -307,6 +310,79 @@ def test_the_second_request_can_be_read_back(api: str) -> None:
 
     assert again[key] == APIS[api].encode_messages(history)[key]
     assert lost == []
+
+
+def anthropic_events(response: Body) -> list[Body]:
+    """The events of a response: text, input and citations come in deltas, the container last."""
+    started = {**response, "content": [], "container": None, "stop_reason": None}
+    events: list[Body] = [{"type": "message_start", "message": started}]
+    for index, block in enumerate(response["content"]):
+        deltas: list[Body] = []
+        if "input" in block:
+            text = json.dumps(block["input"])
+            deltas += [
+                {"type": "input_json_delta", "partial_json": one} for one in (text[:3], text[3:])
+            ]
+        if "citations" in block:
+            deltas.append({"type": "text_delta", "text": block["text"]})
+            deltas += [{"type": "citations_delta", "citation": one} for one in block["citations"]]
+        empty = {"input": {}, "citations": [], "text": ""}
+        start = {**block, **{key: value for key, value in empty.items() if key in block}}
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        events += [{"type": "content_block_delta", "index": index, "delta": one} for one in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    last = {key: response[key] for key in ("stop_reason", "container")}
+    return [*events, {"type": "message_delta", "delta": last, "usage": response["usage"]}]
+
+
+def gemini_events(response: Body) -> list[Body]:
+    [candidate] = response["candidates"]
+    parts = [[part] for part in candidate["content"]["parts"]]
+    events = [{"candidates": [{"content": {"role": "model", "parts": one}}]} for one in parts]
+    return [*events, {"candidates": [{"finishReason": candidate["finishReason"]}]}]
+
+
+def chat_events(response: Body) -> list[Body]:
+    [choice] = response["choices"]
+    message = choice["message"]
+    calls = [{"index": at, **call} for at, call in enumerate(message["tool_calls"])]
+    details = [{"reasoning_details": [one]} for one in message["reasoning_details"]]
+    spoken = [{key: message[key]} for key in ("reasoning", "content")]
+    deltas: list[Body] = [*details, *spoken, {"tool_calls": calls}]
+    events = [{"id": "chatcmpl-1", "choices": [{"index": 0, "delta": one}]} for one in deltas]
+    return [*events, {"choices": [{"delta": {}, "finish_reason": choice["finish_reason"]}]}]
+
+
+def responses_events(response: Body) -> list[Body]:
+    """The events of a response. Only the last one has the reasoning, and the phases of messages."""
+    events: list[Body] = []
+    for index, item in enumerate(response["output"]):
+        where = {"output_index": index, "item_id": item["id"]}
+        if item["type"] == "message":
+            text = item["content"][0]["text"]
+            delta = {"type": "response.output_text.delta", "content_index": 0, "delta": text}
+            events.append({**delta, **where})
+        elif item["type"] != "reasoning":
+            done = {"type": "response.output_item.done", "item": item}
+            events.append({**done, **where})
+    return [*events, {"type": "response.completed", "response": response}]
+
+
+EVENTS: dict[str, Callable[[Body], list[Body]]] = {
+    "anthropic": anthropic_events,
+    "gemini": gemini_events,
+    "openai_chat": chat_events,
+    "openai_responses": responses_events,
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_after_a_stream_the_second_request_is_the_same(api: str) -> None:
+    stream = APIS[api].Stream()
+    for event in EVENTS[api](FIRST[api]):
+        stream.feed(event)
+
+    assert APIS[api].encode_messages(history_of(stream.end())) == second_request(api)
 
 
 WRONG: dict[str, dict[str, Callable[[Body], object]]] = {
