@@ -51,7 +51,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"commands"},
     ),
     "policy": ({"_shell"}, {"_rules"}, {"_decisions"}, {"_stores", "importers"}),
-    "providers": ({"_schema", "_formats"},),
+    "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_files"}, {"_edit", "_search", "_shell", "_web"}),
 }

@@ -9,22 +9,25 @@ from typing import Literal, NamedTuple, TypeAlias
 from handrail._collection.toolset import Toolset
 from handrail._support.loop import collect
 from handrail._values.call import Call
-from handrail._values.content import Content, Text
+from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
 from handrail._values.result import Result
 
 __all__ = [
     "NO_USAGE",
+    "ArgsDelta",
     "Content",
     "Delta",
     "Message",
     "Model",
     "ModelError",
     "ModelErrorKind",
+    "Opaque",
     "Prompt",
     "Reasoning",
     "Reply",
+    "ReplyPart",
     "Request",
     "RequiredTool",
     "Stop",
@@ -99,6 +102,19 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part of a reply that handrail does not read. It goes back unchanged, to its API only."""
+
+    data: str
+    """A JSON object, as the API sent it."""
+    api: str
+    """The API that it came from, such as ``anthropic``."""
+    kind: Literal["part", "fields"] = "part"
+    """``part``: a separate part, such as a search that the provider ran. ``fields``: more fields of
+    the next part, or of the whole reply if no part follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class TruncatedCall:
     """A call that was truncated before its arguments were complete. It is never run."""
 
@@ -120,11 +136,15 @@ class Prompt:
         return Prompt(tuple([Text(part) if isinstance(part, str) else part for part in parts]))
 
 
+ReplyPart: TypeAlias = Text | Image | Reasoning | Opaque | Call | TruncatedCall
+"""One part of a reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's reply: text, reasoning and calls, in order."""
 
-    parts: tuple[Text | Reasoning | Call | TruncatedCall, ...]
+    parts: tuple[ReplyPart, ...]
     stop: Stop = "end"
     usage: Usage = NO_USAGE
     model: str = ""
@@ -162,8 +182,21 @@ class Delta:
     """Whether the text is reasoning."""
 
 
-StreamItem: TypeAlias = Delta | Call | Reply
-"""An item of a stream: pieces of text, each call when it is complete, and at the end the reply."""
+@dataclass(frozen=True, slots=True)
+class ArgsDelta:
+    """A piece of a call's arguments, to show while they arrive. The ``Call`` follows later."""
+
+    call_id: str
+    """The id of the call."""
+    name: str
+    """The name of the tool."""
+    text: str
+    """The next characters of the JSON text."""
+
+
+StreamItem: TypeAlias = Delta | ArgsDelta | Call | Reply
+"""An item of a stream: pieces of text and of arguments, each call when it is complete, and at the
+end the reply. Calls come in the order of the reply."""
 
 ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "too_long", "other"]
 """Why a model gave no reply: no connection, no permission, a rate limit, or another reason."""

@@ -20,7 +20,16 @@ from handrail.agent import (
     dump_state,
     load_state,
 )
-from handrail.messages import Prompt, Reasoning, Reply, Stop, ToolResults, TruncatedCall, Usage
+from handrail.messages import (
+    Opaque,
+    Prompt,
+    Reasoning,
+    Reply,
+    Stop,
+    ToolResults,
+    TruncatedCall,
+    Usage,
+)
 from saved_values import RESULTS
 
 TEXT = st.text(max_size=8)
@@ -46,7 +55,9 @@ ARGS = TEXT | st.dictionaries(TEXT, PLAIN, max_size=2)
 CALLS = st.builds(Call, TEXT, ARGS, TEXT)
 SAID = st.one_of(
     st.builds(Text, TEXT),
+    st.builds(Image, BYTES, TEXT),
     st.builds(Reasoning, TEXT, TEXT, TEXT),
+    st.builds(Opaque, TEXT, TEXT, st.sampled_from(("part", "fields"))),
     CALLS,
     st.builds(TruncatedCall, TEXT, TEXT, TEXT),
 )
@@ -87,7 +98,17 @@ def test_the_format_of_a_saved_state() -> None:
     state = RunState(
         messages=(
             Prompt.of("go", Image(b"\0", "image/png"), File(b"x", "text/plain", "x.txt")),
-            Reply((Reasoning("hm", "s", "w"), Call("a", {"n": 1}, "1"), TruncatedCall("b", "2", "{")), "length"),
+            Reply(
+                (
+                    Reasoning("hm", "s", "w"),
+                    Opaque("{}", "w"),
+                    Image(b"\0", "image/png"),
+                    Opaque('{"a":1}', "w", "fields"),
+                    Call("a", {"n": 1}, "1"),
+                    TruncatedCall("b", "2", "{"),
+                ),
+                "length",
+            ),
             ToolResults((Result("1", "1", data="1"), Result.fail("2", FailureKind.BAD_ARGS, "no", "why"))),
         ),
         inbox=(Prompt.of("more"),),
@@ -113,6 +134,9 @@ def test_the_format_of_a_saved_state() -> None:
                 {
                     "reply": [
                         {"reasoning": "hm", "signature": "s", "api": "w"},
+                        {"opaque": "{}", "api": "w", "kind": "part"},
+                        {"image": "AA==", "type": "image/png"},
+                        {"opaque": '{"a":1}', "api": "w", "kind": "fields"},
                         {"call": "a", "args": {"n": 1}, "id": "1"},
                         {"truncated_call": "b", "args": "{", "id": "2"},
                     ],
@@ -225,7 +249,7 @@ GARBAGE: dict[str, str] = {
         f"{key}={value}": json.dumps({**EMPTY, key: value})
         for key, values in {
             "handrail": [None, "1", 1.0, True, [1]],
-            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
+            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"opaque": "{}", "api": "a", "kind": "odd"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
             "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}]],
             "inbox": [None, [{"results": []}], [{"reply": []}]],
             "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, 0, 0, -1], [0, 0, 0, 0, 0.5], {"sent": 1}],

@@ -13,9 +13,11 @@ from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
+    ReplyPart,
     Stop,
     ToolResults,
     TruncatedCall,
@@ -184,7 +186,7 @@ def _decode_stop(value: object) -> Stop:
     raise ValueError(f"unknown stop reason {value!r}")
 
 
-def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
+def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"text": text}
@@ -192,8 +194,8 @@ def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, 
             return {"image": base64.b64encode(data).decode(), "type": media_type}
         case File(data, media_type, name):
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
-        case Reasoning(text, signature, api):
-            return {"reasoning": text, "signature": signature, "api": api}
+        case Reasoning() | Opaque():
+            return _encode_unread(part)
         case Call(name, args, id_):
             return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
         case TruncatedCall(name, id_, args):
@@ -202,25 +204,46 @@ def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, 
             assert_never(part)
 
 
+def _encode_unread(part: Reasoning | Opaque) -> dict[str, Any]:
+    if isinstance(part, Reasoning):
+        return {"reasoning": part.text, "signature": part.signature, "api": part.api}
+    return {"opaque": part.data, "api": part.api, "kind": part.kind}
+
+
 def _decode_content(value: object) -> Content:
     plain = _as_object(value)
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
     if "image" in plain:
-        return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+        return _decode_image(plain)
     return File(
         _decode_bytes(plain["file"]), _expect(str, plain["type"]), _expect(str, plain["name"])
     )
+
+
+def _decode_image(plain: dict[str, Any]) -> Image:
+    return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+
+
+def _decode_opaque(plain: dict[str, Any]) -> Opaque:
+    kind = plain["kind"]
+    if kind not in ("part", "fields"):
+        raise ValueError(f"unknown kind of data {kind!r}")
+    return Opaque(_expect(str, plain["opaque"]), _expect(str, plain["api"]), kind)
 
 
 def _decode_bytes(value: object) -> bytes:
     return base64.b64decode(_expect(str, value), validate=True)
 
 
-def _decode_part(value: object) -> Text | Reasoning | Call | TruncatedCall:
+def _decode_part(value: object) -> ReplyPart:
     plain = _as_object(value)
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
+    if "image" in plain:
+        return _decode_image(plain)
+    if "opaque" in plain:
+        return _decode_opaque(plain)
     if "reasoning" in plain:
         return Reasoning(*(_expect(str, plain[key]) for key in ("reasoning", "signature", "api")))
     if "call" in plain:
