@@ -71,14 +71,18 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ADD = {"name": "add", "description": "Add two numbers."}
+MARK = {"cache_control": {"type": "ephemeral"}}
+STATELESS = {"store": False, "include": ["reasoning.encrypted_content"]}
 SENT: dict[str, dict[str, Any]] = {
     "anthropic": {
         "model": "m-1",
         "stream": True,
         "max_tokens": 99,
-        "system": "Be brief.",
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "What is 1 + 2?"}]}],
-        "tools": [{**ADD, "input_schema": SCHEMA, "strict": True}],
+        "system": [{"type": "text", "text": "Be brief.", **MARK}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "What is 1 + 2?", **MARK}]}
+        ],
+        "tools": [{**ADD, "input_schema": SCHEMA, "strict": True, **MARK}],
         "temperature": 0,
         "novelty": {"x": 1},
     },
@@ -99,6 +103,7 @@ SENT: dict[str, dict[str, Any]] = {
         "model": "m-1",
         "stream": True,
         "max_output_tokens": 99,
+        **STATELESS,
         "instructions": "Be brief.",
         "input": [
             {
@@ -140,7 +145,7 @@ LEAST: dict[str, dict[str, Any]] = {
         "stream": True,
         "stream_options": {"include_usage": True},
     },
-    "openai_responses": {"model": "m-1", "stream": True},
+    "openai_responses": {"model": "m-1", "stream": True, **STATELESS},
     "gemini": {"generationConfig": {}},
 }
 
@@ -285,7 +290,7 @@ async def test_the_connection_is_closed_before_the_reply(api: Api) -> None:
         async with aclosing(stream):
             while not isinstance(await anext(stream), Reply):
                 pass
-            assert stream.ag_frame.f_locals["pieces"].ag_frame is None
+            assert stream.ag_frame.f_locals["events"].ag_frame is None
 
 
 async def test_a_passed_client_is_used_and_stays_open() -> None:

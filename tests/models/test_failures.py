@@ -84,7 +84,19 @@ def error(api: Api, status: int, code: str = "some_code") -> dict[str, Any]:
     return {"error": {"message": message, "type": "some_type", "param": None, "code": code}}
 
 
-STATUSES = {400: "other", 401: "refused", 403: "refused", 429: "busy", 500: "other", 529: "busy"}
+STATUSES = {
+    400: "other",
+    401: "auth",
+    402: "auth",
+    403: "auth",
+    404: "not_found",
+    413: "too_long",
+    429: "rate_limited",
+    500: "overloaded",
+    502: "overloaded",
+    504: "overloaded",
+    529: "overloaded",
+}
 
 
 @every_api
@@ -117,14 +129,14 @@ async def test_the_message_of_a_provider_is_shown_without_secrets(api: Api) -> N
     )
 
 
-async def test_an_error_that_retrying_cannot_fix_is_refused() -> None:
+async def test_an_error_that_retrying_cannot_fix_is_not_a_rate_limit() -> None:
     body = {"error": {"message": "You have no money.", "code": "insufficient_quota"}}
     with provider(Answer.plain(body, 429)) as stage:
         reason = await failure_at(CHAT, stage.url)
 
     assert reason == snapshot(
         (
-            "refused",
+            "auth",
             "Model 'm-1' failed with status 429 (insufficient_quota): You have no money. Check billing and quota.",
         )
     )
@@ -147,7 +159,7 @@ async def test_a_refused_connection_names_the_address(api: Api, *, stream: bool)
     reason = await failure_at(api, f"http://127.0.0.1:{free}", stream=stream)
 
     assert reason == (
-        "unreachable",
+        "network",
         f"Cannot connect to 127.0.0.1:{free}: connection refused. Is the server running?",
     )
 
@@ -155,7 +167,7 @@ async def test_a_refused_connection_names_the_address(api: Api, *, stream: bool)
 @every_api
 async def test_an_unknown_host_is_named(api: Api) -> None:
     assert await failure_at(api, "http://nowhere.invalid") == (
-        "unreachable",
+        "network",
         "Cannot connect to nowhere.invalid: the host name was not found. Check the base URL and your network.",
     )
 
@@ -166,7 +178,7 @@ async def test_a_server_without_tls_is_named(api: Api) -> None:
         kind, message = await failure_at(api, stage.url.replace("http:", "https:"))
 
     address = stage.url.removeprefix("http://")
-    assert kind == "unreachable"
+    assert kind == "network"
     assert re.fullmatch(
         rf"Cannot connect to {address}: TLS error \([A-Z_]+\). Check the base URL and the certificate.",
         message,
@@ -177,7 +189,7 @@ async def test_a_server_without_tls_is_named(api: Api) -> None:
 async def test_an_address_that_cannot_be_used_is_named(api: Api) -> None:
     kind, message = await failure_at(api, "http://255.255.255.255:9")
 
-    assert kind == "unreachable"
+    assert kind == "network"
     assert re.fullmatch(
         r"Cannot connect to 255\.255\.255\.255:9: [a-z ]+. Check the base URL and your network.",
         message,
@@ -188,7 +200,7 @@ async def test_an_address_that_cannot_be_used_is_named(api: Api) -> None:
 async def test_a_base_url_without_a_scheme_is_explained(api: Api) -> None:
     kind, message = await failure_at(api, "127.0.0.1:9")
 
-    assert kind == "unreachable"
+    assert kind == "network"
     assert message.endswith(
         "failed: Request URL is missing an 'http://' or 'https://' protocol. "
         "Check the base URL and the server."
@@ -204,7 +216,7 @@ async def test_a_server_that_does_not_answer_times_out() -> None:
             reason = await failure(openai_chat("m-1", client=client))
 
     assert reason == (
-        "unreachable",
+        "network",
         f"The request to {address} failed: timed out. Check the base URL and the server.",
     )
 
@@ -224,7 +236,7 @@ async def test_a_host_with_several_addresses_names_one_cause() -> None:
         reason = await failure(openai_chat("m-1", client=client))
 
     assert reason == (
-        "unreachable",
+        "network",
         "Cannot connect to model 'm-1': connection refused. Is the server running?",
     )
 
@@ -236,7 +248,7 @@ async def test_an_incomplete_stream_is_not_a_reply(api: Api, ending: Any) -> Non
         reason = await failure_at(api, stage.url)
 
     assert reason == (
-        "unreachable",
+        "network",
         "The connection to model 'm-1' closed before the reply was complete. Retry later.",
     )
 
@@ -259,6 +271,7 @@ MIDWAY: dict[str, Any] = {
     "openai_responses": {"type": "error", "code": "rate_limit_exceeded", "message": "Full."},
     "gemini": {"error": {"code": 429, "message": "Full.", "status": "RESOURCE_EXHAUSTED"}},
 }
+KINDS = {api.name: "overloaded" if api is ANTHROPIC else "rate_limited" for api in APIS}
 
 
 @every_api
@@ -266,7 +279,7 @@ async def test_a_provider_can_fail_in_the_middle_of_a_stream(api: Api) -> None:
     with provider(Answer.stream(*api.events[:2], MIDWAY[api.name])) as stage:
         kind, message = await failure_at(api, stage.url)
 
-    assert kind == "busy"
+    assert kind == KINDS[api.name]
     assert message.endswith(": Full. Retry later.")
 
 
@@ -278,7 +291,9 @@ async def test_a_response_that_failed_is_not_a_reply(*, stream: bool) -> None:
     with provider(answer) as stage:
         reason = await failure_at(RESPONSES, stage.url, stream=stream)
 
-    assert reason == snapshot(("other", "Model 'm-1' failed (server_error): It fell over."))
+    assert reason == snapshot(
+        ("overloaded", "Model 'm-1' failed (server_error): It fell over. Retry later.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,7 +312,7 @@ async def test_a_missing_key_names_the_variable(
     for name in [name for name in os.environ if name.startswith(prefixes)]:
         monkeypatch.delenv(name)
 
-    assert await failure(make("m-1")) == ("refused", message)
+    assert await failure(make("m-1")) == ("auth", message)
 
 
 @every_api
