@@ -196,7 +196,7 @@ StreamItem: TypeAlias = Delta | Restart | Call | Reply
 ModelErrorKind: TypeAlias = Literal[
     "rate_limited", "overloaded", "too_long", "refused", "auth", "not_found", "network", "other"
 ]
-"""Why a model gave no reply: a rate limit, a failure of the server, a request that does not fit into
+"""Why a model gave no reply: a rate limit, a failure of the server, a request that is too long for
 the context window, a content filter, an invalid key or no access, an unknown model or address, no
 connection, or another reason, such as an invalid request."""
 

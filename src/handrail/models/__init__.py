@@ -2,7 +2,24 @@
 
 from handrail.models._anthropic import anthropic
 from handrail.models._google import gemini
+from handrail.models._named import named
 from handrail.models._openai import openai_chat, openai_responses
+from handrail.models._prices import PriceList, cost, known_prices
+from handrail.models._recorded import recorded
+from handrail.models._resilience import fallback, retrying
 from handrail.models._sdk_client import ProviderModel
 
-__all__ = ["ProviderModel", "anthropic", "gemini", "openai_chat", "openai_responses"]
+__all__ = [
+    "PriceList",
+    "ProviderModel",
+    "anthropic",
+    "cost",
+    "fallback",
+    "gemini",
+    "known_prices",
+    "named",
+    "openai_chat",
+    "openai_responses",
+    "recorded",
+    "retrying",
+]

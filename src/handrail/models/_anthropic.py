@@ -34,7 +34,7 @@ _MAX_TOKENS = (
 )
 """The default limit of a reply, by the name of the model. The API accepts no more from old ones."""
 _MAX_WHOLE_TOKENS = 21_333
-"""A longer reply may take more than ten minutes, and connections without data do not last so long."""
+"""A longer reply may take over ten minutes, and connections without data do not last as long."""
 
 
 def anthropic(  # noqa: PLR0913  each is an option with a default

@@ -39,7 +39,6 @@ _HINTS: Mapping[str | int, str] = {
     "too_long": "Send a shorter conversation.",
 }
 """Hints by error code, status or kind."""
-_HINTED_STATUSES = frozenset((401, 402, 403))
 _UNAUTHORIZED = 401
 """Providers often repeat the wrong key in this error."""
 _MIN_ERROR_STATUS = 400
@@ -146,7 +145,7 @@ def provider_error(model: str, reported: Reported) -> ModelError:
         text += f" ({codes[0]})"
     if reported.message and status != _UNAUTHORIZED:
         text += f": {_make_safe(reported.message)}"
-    keys = (*codes, status if status in _HINTED_STATUSES else 0, kind)
+    keys: list[str | int] = [*codes, status, kind]
     hints = [hint for key in keys if (hint := _HINTS.get(key))]
     return ModelError(
         f"{text}.",

@@ -78,7 +78,8 @@ class SdkClient(Generic[T]):
         body = self.body(request)
         if self.must_stream(body):
             async with aclosing(self.stream(request)) as items:
-                return [item async for item in items if isinstance(item, Reply)][0]
+                replies = [item async for item in items if isinstance(item, Reply)]
+            return replies[-1]
         with as_model_errors(self.name, self.errors):
             response = self.to_dict(await self.send(await self.clients.get(), body))
         self.is_last(response)
