@@ -57,7 +57,9 @@ class Stage:
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
-    """Set when a client closes the connection of an open response."""
+    """Set when a client closes a connection."""
+    connections: int = 0
+    """How many connections there were."""
 
 
 @contextmanager
@@ -66,6 +68,14 @@ def provider(*answers: Answer) -> Iterator[Stage]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            stage.connections += 1
+            super().setup()
+
+        def finish(self) -> None:
+            super().finish()
+            stage.gone.set()
 
         def do_POST(self) -> None:
             length = int(self.headers["content-length"])
@@ -90,7 +100,6 @@ def provider(*answers: Answer) -> Iterator[Stage]:
             self.wfile.flush()
             if answer.ending == "open":
                 self.rfile.read(1)
-                stage.gone.set()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
             """Log nothing."""

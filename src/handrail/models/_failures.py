@@ -224,7 +224,7 @@ def _read(error: Any) -> Reported:
         _object(body, "innererror").get("code"),
         *(detail.get("reason") for detail in _details(body)),
     )
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
     found = [headers[name] for name in _REQUEST_IDS if name in headers]
     return Reported(
         status=status,
@@ -237,7 +237,7 @@ def _read(error: Any) -> Reported:
 
 def _error_of(body: Any) -> Mapping[str, Any]:
     """Return the error in a response. Some SDKs return the whole response, some only the error."""
-    whole: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    whole = _object({"body": body}, "body")
     return _object(whole, "error") or whole
 
 
@@ -249,7 +249,9 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the details of an error as Google writes them."""
     details = body.get("details")
-    return [one for one in details if isinstance(one, Mapping)] if isinstance(details, list) else []
+    if not isinstance(details, list):
+        return []
+    return [one for one in cast("list[Any]", details) if isinstance(one, Mapping)]
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:
