@@ -23,6 +23,7 @@ class Answer:
     body: bytes = b""
     kind: str = "application/json"
     ending: Ending = "complete"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def plain(body: Any, status: int = 200) -> Answer:
@@ -87,6 +88,8 @@ def provider(*answers: Answer) -> Iterator[Stage]:
             framed = answer.ending != "unframed"
             self.send_response(answer.status)
             self.send_header("content-type", answer.kind)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
             self.send_header(
                 *(("transfer-encoding", "chunked") if framed else ("connection", "close"))
             )

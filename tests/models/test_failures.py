@@ -332,3 +332,212 @@ async def test_an_sdk_retries(api: Api) -> None:
 
     assert items == api.pieces
     assert len(stage.asked) == 2
+
+
+TOO_LONG: list[tuple[Api, int, dict[str, Any]]] = [
+    (
+        ANTHROPIC,
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: 210000 tokens > 200000 maximum",
+            },
+        },
+    ),
+    (
+        ANTHROPIC,
+        413,
+        {"type": "error", "error": {"type": "request_too_large", "message": "Too large"}},
+    ),
+    (
+        CHAT,
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 128000 tokens.",
+                "type": "invalid_request_error",
+                "param": "messages",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    (
+        CHAT,  # vLLM
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 8192 tokens. However, you "
+                "requested 9000 tokens.",
+                "type": "BadRequestError",
+                "code": 400,
+            }
+        },
+    ),
+    (
+        CHAT,  # llama.cpp
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size. try increasing it",
+                "type": "exceed_context_size_error",
+            }
+        },
+    ),
+    (
+        RESPONSES,
+        400,
+        {
+            "error": {
+                "message": "Your input exceeds the context window of this model.",
+                "type": "invalid_request_error",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    (
+        GEMINI,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "The input token count (1200000) exceeds the maximum number of tokens "
+                "allowed (1048576).",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "status", "body"), TOO_LONG)
+async def test_a_conversation_that_is_too_long(api: Api, status: int, body: dict[str, Any]) -> None:
+    with provider(Answer.plain(body, status)) as stage:
+        kind, message = await failure_at(api, stage.url)
+
+    assert kind == "too_long"
+    assert message.endswith("Send a shorter conversation.")
+
+
+OTHERS: list[tuple[Api, int, dict[str, Any], str]] = [
+    (
+        CHAT,  # Azure
+        400,
+        {
+            "error": {
+                "message": "The response was filtered due to the prompt triggering Azure OpenAI's "
+                "content management policy.",
+                "type": None,
+                "param": "prompt",
+                "code": "content_filter",
+                "status": 400,
+                "innererror": {"code": "ResponsibleAIPolicyViolation"},
+            }
+        },
+        "refused",
+    ),
+    (
+        CHAT,  # OpenRouter
+        403,
+        {"error": {"code": 403, "message": "The model requires moderation. It was flagged."}},
+        "refused",
+    ),
+    (
+        CHAT,  # Azure
+        404,
+        {"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}},
+        "not_found",
+    ),
+    (
+        GEMINI,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "Please pass a valid one.",
+                "status": "INVALID_ARGUMENT",
+                "details": [{"reason": "API_KEY_INVALID"}, "more"],
+            }
+        },
+        "auth",
+    ),
+    (
+        GEMINI,
+        400,
+        {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}},
+        "auth",
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "status", "body", "kind"), OTHERS)
+async def test_errors_that_only_their_text_or_code_tells_apart(
+    api: Api, status: int, body: dict[str, Any], kind: str
+) -> None:
+    with provider(Answer.plain(body, status)) as stage:
+        assert (await failure_at(api, stage.url))[0] == kind
+
+
+async def test_a_gateway_can_report_a_status_inside_a_stream() -> None:
+    error = {"code": 429, "message": "Rate limited upstream."}
+    with provider(Answer.stream(CHAT.events[0], {"error": error, "choices": []})) as stage:
+        async with once(CHAT, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.status) == ("rate_limited", 429)
+
+
+async def error_of(model: Model) -> ModelError:
+    with pytest.raises(ModelError) as raised:
+        await finish(model)
+    return raised.value
+
+
+HEADERS: dict[str, tuple[dict[str, str], float | None, str]] = {
+    "seconds": ({"retry-after": "12", "request-id": "r1"}, 12.0, "r1"),
+    "milliseconds": ({"retry-after-ms": "1500", "x-request-id": "r2"}, 1.5, "r2"),
+    "past": ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "apim-request-id": "r3"}, 0.0, "r3"),
+    "nonsense": ({"retry-after": "soon"}, None, ""),
+    "nothing": ({}, None, ""),
+}
+
+
+@pytest.mark.parametrize(("headers", "retry_after", "request_id"), HEADERS.values(), ids=HEADERS)
+async def test_an_error_has_the_facts_of_the_response(
+    headers: dict[str, str], retry_after: float | None, request_id: str
+) -> None:
+    answer = replace(Answer.plain(error(CHAT, 429, "slow"), 429), headers=headers)
+    with provider(answer) as stage:
+        async with once(CHAT, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.status, raised.code) == ("rate_limited", 429, "slow")
+    assert (raised.retry_after, raised.request_id, raised.state) == (retry_after, request_id, None)
+    assert type(raised.__cause__).__name__ == "RateLimitError"
+
+
+async def test_google_says_how_long_to_wait_in_the_body() -> None:
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"},
+        {"retryDelay": "later"},
+    ]
+    body = {
+        "error": {
+            "code": 429,
+            "message": "Quota.",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": details,
+        }
+    }
+    with provider(Answer.plain(body, 429)) as stage:
+        async with once(GEMINI, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.code, raised.retry_after) == (
+        "rate_limited",
+        "RESOURCE_EXHAUSTED",
+        34.5,
+    )
