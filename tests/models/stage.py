@@ -87,12 +87,9 @@ def provider(*answers: Answer) -> Iterator[Stage]:
         def _say(self, answer: Answer) -> None:
             framed = answer.ending != "unframed"
             self.send_response(answer.status)
-            self.send_header("content-type", answer.kind)
-            for name, value in answer.headers.items():
+            framing = {"transfer-encoding": "chunked"} if framed else {"connection": "close"}
+            for name, value in {"content-type": answer.kind, **answer.headers, **framing}.items():
                 self.send_header(name, value)
-            self.send_header(
-                *(("transfer-encoding", "chunked") if framed else ("connection", "close"))
-            )
             self.end_headers()
             size = f"{len(answer.body):x}\r\n".encode()
             self.wfile.write(size + answer.body + b"\r\n" if framed else answer.body)

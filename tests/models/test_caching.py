@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -151,7 +152,7 @@ def text_of(body: list[Piece]) -> list[str]:
 async def test_the_prefix_of_a_run_never_changes() -> None:
     bodies = [text_of(body) for body in await run(8, 2)]
 
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in itertools.pairwise(bodies):
         assert later[: len(earlier)] == earlier
 
 

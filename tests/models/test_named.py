@@ -51,13 +51,17 @@ def test_a_model_is_created_by_its_name(
         ("openai", "Unknown model 'openai'. Add the name of the model, as in 'openai:NAME'."),
         (
             "llama",
-            "Unknown model 'llama'. Use PROVIDER:NAME with one of anthropic, gemini, openai, "
-            "openai-chat.",
+            (
+                "Unknown model 'llama'. Use PROVIDER:NAME with one of anthropic, gemini, openai, "
+                "openai-chat."
+            ),
         ),
         (
             "nosuch:x",
-            "Unknown model 'nosuch:x'. Use PROVIDER:NAME with one of anthropic, gemini, openai, "
-            "openai-chat.",
+            (
+                "Unknown model 'nosuch:x'. Use PROVIDER:NAME with one of anthropic, gemini, openai, "
+                "openai-chat."
+            ),
         ),
     ],
 )

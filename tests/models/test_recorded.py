@@ -73,10 +73,15 @@ async def difference(path: Path, request: Request) -> str:
 
 async def test_a_reply_is_replayed_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "replies.json"
-    first = await collect(recorded(path, ScriptedModel(REPLY)))
+
+    async def streaming(_request: Request) -> AsyncIterator[StreamItem]:
+        yield Delta("Let me see.")
+        yield REPLY
+
+    first = await collect(recorded(path, streaming))
     again = await collect(recorded(path))
 
-    assert first[-1] == REPLY
+    assert first == [Delta("Let me see."), REPLY]
     assert again == [Delta("Hm.", thought=True), Delta(REPLY.text), *REPLY.calls, REPLY]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import itertools
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import anyio
@@ -66,8 +67,8 @@ def give_up(model: Model) -> ModelError:
 
 
 @pytest.fixture(params=virtual_time.BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.param
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 def test_a_reply_passes_unchanged(backend: str) -> None:
@@ -163,7 +164,7 @@ def test_waits_do_not_grow_over_the_maximum() -> None:
     model, asked = model_of(*[[failure()]] * 4, GOOD)
 
     assert run(retrying(model, tries=5, wait=10, max_wait=15)) == GOOD
-    waits = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+    waits = [later - earlier for earlier, later in itertools.pairwise(asked)]
     assert all(10 <= wait <= 18.75 for wait in waits)
 
 

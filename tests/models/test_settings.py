@@ -108,6 +108,14 @@ async def test_the_limit_of_calls_keeps_the_choice_of_a_tool() -> None:
     assert one["tool_choice"] == {"type": "tool", "name": "add", "disable_parallel_tool_use": False}
 
 
+async def test_a_required_tool_is_not_sent_to_a_model_that_thinks() -> None:
+    """The API refuses both together."""
+    required = WITH_TOOLS._replace(tool_choice=RequiredTool("add"))
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+
+    assert "tool_choice" not in await sent(ANTHROPIC, required, options=thinking)
+
+
 MERGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "anthropic": (
         {"effort": "low", "options": {"output_config": {"format": {"type": "text"}}}},

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard, cast
 
 from handrail import Result, messages
-from handrail.messages import Message, Prompt, Reply, Request, RequiredTool, ToolResults
+from handrail.messages import Message, Prompt, Request, RequiredTool, ToolResults
 
 _TYPE = "$type"
 _DIGEST_CHARS = 16
@@ -44,13 +44,9 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 
 def _plain_message(message: Message) -> dict[str, Any]:
-    match message:
-        case Prompt():
-            return {"prompt": to_plain(message.parts)}
-        case Reply():
-            return {"reply": to_plain(message.parts)}
-        case ToolResults():
-            return {"results": [_plain_result(result) for result in message.results]}
+    if isinstance(message, ToolResults):
+        return {"results": [_plain_result(result) for result in message.results]}
+    return {"prompt" if isinstance(message, Prompt) else "reply": to_plain(message.parts)}
 
 
 def _plain_result(result: Result) -> dict[str, Any]:
@@ -104,10 +100,9 @@ def digest(plain: Any) -> str:
 def first_difference(old: Any, new: Any, path: str = "") -> str:
     """Return where two values first differ, and what they have there."""
     if _is_object(old) and _is_object(new):
-        for key in dict.fromkeys([*old, *new]):
-            if old.get(key) != new.get(key):
-                below = f"{path}.{key}" if path else str(key)
-                return first_difference(old.get(key), new.get(key), below)
+        key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
+        below = f"{path}.{key}" if path else key
+        return first_difference(old.get(key), new.get(key), below)
     if _is_list(old) and _is_list(new):
         for at, (one, other) in enumerate(zip(old, new, strict=False)):
             if one != other:

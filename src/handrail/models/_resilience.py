@@ -57,8 +57,8 @@ def retrying(
         raise ValueError(f"tries must be at least 1, got {tries}")
 
     async def replies(request: Request) -> AsyncIterator[StreamItem]:
-        attempts = _Attempts()
-        for number in range(1, tries + 1):
+        attempts, number = _Attempts(), 1
+        while True:
             async with aclosing(attempts.ask(model, request)) as items:
                 async for item in items:
                     yield item
@@ -69,6 +69,7 @@ def retrying(
             if number == tries or error.kind not in kinds or seconds > max_wait * (1 + _JITTER):
                 raise error
             await anyio.sleep(seconds)
+            number += 1
 
     return replies
 
@@ -87,15 +88,15 @@ def fallback(*models: Model, kinds: _Kinds = REPLACEABLE) -> Model:
         raise ValueError("fallback needs at least one model")
 
     async def replies(request: Request) -> AsyncIterator[StreamItem]:
-        attempts = _Attempts()
-        for model in models:
-            async with aclosing(attempts.ask(model, request)) as items:
+        attempts, left = _Attempts(), list(models)
+        while True:
+            async with aclosing(attempts.ask(left.pop(0), request)) as items:
                 async for item in items:
                     yield item
             error = attempts.error
             if error is None:
                 return
-            if model is models[-1] or error.kind not in kinds:
+            if not left or error.kind not in kinds:
                 raise error
 
     return replies
