@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import Call, FailureKind, File, Image, Result, Text
-from handrail.agent import EarlyCall, InvalidState, RunState, Spent, dump_state, load_state
+from handrail.agent import (
+    EarlyCall,
+    InnerRun,
+    InvalidState,
+    RunState,
+    Spent,
+    dump_state,
+    load_state,
+)
 from handrail.messages import Prompt, Reasoning, Reply, Stop, ToolResults, TruncatedCall, Usage
 from saved_values import RESULTS
 
@@ -62,6 +70,7 @@ STATES = st.builds(
     run_id=TEXT,
     before=st.builds(Spent, COUNTS, COUNTS, USAGES),
     discarded=st.lists(st.builds(EarlyCall, CALLS, RESULTS), max_size=1).map(tuple),
+    inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
 )
 
 
@@ -161,6 +170,7 @@ def test_the_format_of_a_saved_state() -> None:
                     },
                 ]
             ],
+            "inner": [],
         }
     )
 
@@ -223,6 +233,7 @@ GARBAGE: dict[str, str] = {
             "calls": [None, [], 1e300],
             "run_id": [None, 1, []],
             "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0]}],
+            "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
             "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values

@@ -1,30 +1,33 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent, AnyTools, RunArgs
-from handrail.agent._codec import InvalidState, dump_state, load_state
-from handrail.agent._event_stream import CallEvent, EventStream, StreamEvent
+from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
+from handrail.agent._event_stream import EventStream, StreamEvent
+from handrail.agent._events import CallEvent, InnerEvent, OnEvent, RunEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
+from handrail.agent._history.codec import InvalidState, dump_state, load_state
+from handrail.agent._history.compaction import Compaction, Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
-from handrail.agent._limits import Limits
+from handrail.agent._loop.limits import Limits
 from handrail.agent._run import Run
 from handrail.agent._settings import (
-    OnEvent,
     Prepare,
-    RunEvent,
     RunResult,
     Save,
     StopReason,
     SystemPrompt,
 )
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._state import EarlyCall, RunState, Spent
 
 __all__ = [
     "Agent",
     "AnyTools",
     "CallEvent",
+    "Compaction",
     "EarlyCall",
     "EventStream",
+    "InnerEvent",
+    "InnerRun",
     "Instructions",
     "InvalidState",
     "IsTrusted",
@@ -38,6 +41,7 @@ __all__ = [
     "RunResult",
     "RunState",
     "Save",
+    "Shortened",
     "Skill",
     "Skills",
     "Spent",
@@ -49,4 +53,5 @@ __all__ = [
     "find_skills",
     "load_state",
     "read_instructions",
+    "task_tool",
 ]

@@ -10,13 +10,27 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, cast
 import anyio
 from typing_extensions import Unpack
 
-from handrail import READ, Context, Executor, Registry, Tool, ToolFailed, Toolset, tool
+from handrail import (
+    READ,
+    Access,
+    Context,
+    Effect,
+    Executor,
+    Registry,
+    Tool,
+    ToolFailed,
+    Toolset,
+    tool,
+)
 from handrail.agent._event_stream import EventStream
-from handrail.agent._limits import Limits
+from handrail.agent._events import OnEvent
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._settings import (
     NO_ANSWERS,
-    OnEvent,
     Prepare,
     RunOptions,
     RunResult,
@@ -24,10 +38,9 @@ from handrail.agent._settings import (
     Save,
     SystemPrompt,
 )
-from handrail.agent._state import RunState
-from handrail.agent._typed_answer import FinalAnswer
+from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.messages import Content, Message, Model, Prompt
-from handrail.permissions import Answer, Approver
+from handrail.permissions import Answer, Approver, Policy
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -73,6 +86,7 @@ class Agent(Generic[T]):
         retries: How often in a row the model is asked again after a reply that is empty, truncated
             or not a valid answer.
         prepare: Changes each request before it is sent.
+        compaction: Shortens what is sent of a long history, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
     """
@@ -87,6 +101,7 @@ class Agent(Generic[T]):
         limits: Limits = _DEFAULT_LIMITS,
         retries: int = 2,
         prepare: Prepare | None = None,
+        compaction: Compaction | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
     ) -> None:
@@ -100,6 +115,7 @@ class Agent(Generic[T]):
             max_tokens=max_tokens,
             retries=retries,
             prepare=prepare,
+            compaction=compaction,
         )
 
     def run(
@@ -180,26 +196,95 @@ class Agent(Generic[T]):
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
-    def as_tool(self, name: str, description: str) -> Tool[..., Any]:
-        """Return a tool that gives this agent a task and returns its answer as text."""
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        effect: Effect | None = None,
+        touches: Callable[..., Access | Iterable[Access]] | None = None,
+        timeout: float = NO_TIMEOUT,
+    ) -> Tool[..., Any]:
+        """Return a tool that gives this agent a task and returns its answer.
 
-        async def run_agent(task: str, context: Context) -> str:
+        Its questions are asked where the caller's are. Principal and deps are the caller's. Tokens
+        count for the caller's run.
+
+        Args:
+            name: The name of the tool.
+            description: What the agent does, for the model that calls it.
+            effect: The worst that the agent can do. Default: that of its tools.
+            touches: What a task touches. By default, tasks that can change something run one after
+                the other.
+            timeout: Seconds for one task. By default, only the agent's own limits apply.
+        """
+
+        async def run_agent(task: str, context: Context) -> Any:
             """Do a task.
 
             Args:
                 task: The task, with all necessary context. Nothing else is passed on.
                 context: The context of the call.
             """
-            start = RunState(run_id=context.idempotency_key)
-            done = await self.run(task, history=start)
+            executor = self._executor()
+
+            def make_run(
+                state: RunState,
+                on_event: OnEvent,
+                approver: Approver | None,
+                answers: Mapping[str, Answer],
+            ) -> Run[T]:
+                options: RunArgs = {"on_event": on_event, "answers": answers, "deps": context.deps}
+                if context.principal is not None:
+                    options["principal"] = context.principal
+                return self._make_run(state, executor, options, approver)
+
+            done = await run_inside(task, context, executor, make_run)
             if done.stop_reason != "answer":
                 raise ToolFailed(_describe_unfinished(done))
-            return done.text
+            return done.output
 
+        if self._settings.final is not None:
+            run_agent.__annotations__["return"] = self._settings.final.type
         offered = self._tools.snapshot() if isinstance(self._tools, Registry) else self._tools
         tools = offered.tools if isinstance(offered, Executor) else offered
-        effect = max((spec.effect for spec in tools.specs), default=READ)
-        return tool(name=name, description=description, effect=effect)(run_agent)
+        worst = max((spec.effect for spec in tools.specs), default=READ)
+        given: Any = {} if touches is None else {"touches": touches}
+        make = tool(
+            name=name,
+            description=description,
+            effect=worst if effect is None else effect,
+            timeout=timeout,
+            **given,
+        )
+        return make(run_agent)
+
+
+def task_tool(
+    model: Model | str,
+    executor: Executor,
+    *tools: str,
+    policy: Policy | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> Tool[..., Any]:
+    """Return a tool ``task`` that gives a sub-agent a task, with only the named tools.
+
+    The sub-agent can do what ``executor`` allows, and with ``policy`` what both allow.
+    """
+    inner = Agent(
+        model, executor.restrict(*tools, policy=policy), system=_TASK_SYSTEM, limits=limits
+    )
+    return inner.as_tool("task", _TASK_DESCRIPTION)
+
+
+_TASK_SYSTEM = (
+    "You work on one task for another agent, which sees only your last message. "
+    "Do the task, then answer with everything that the other agent needs, and nothing else."
+)
+_TASK_DESCRIPTION = (
+    "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
+    "you do not need to see, such as a search through many files."
+)
 
 
 def _start(

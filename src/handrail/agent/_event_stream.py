@@ -10,17 +10,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail import Executor
+from handrail.agent._events import CallEvent, InnerEvent, OnEvent
+from handrail.agent._history.state import RunState
 from handrail.agent._run import Run
-from handrail.agent._settings import OnEvent, RunResult
-from handrail.agent._state import RunState
+from handrail.agent._settings import RunResult
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import Content, Delta, Reply
 from handrail.permissions import Answer, Approver, Pending
 
 T = TypeVar("T")
-CallEvent: TypeAlias = Requested | Asked | Started | Progressed | Yielded | Finished
-"""A call was requested, needs approval, started, made progress, yielded text, has its result."""
-StreamEvent: TypeAlias = Delta | Reply | CallEvent | RunResult[T]
+StreamEvent: TypeAlias = Delta | Reply | CallEvent | InnerEvent | RunResult[T]
 """An event of a streamed run. The last one is the RunResult."""
 _CALL_EVENTS = (Requested, Asked, Started, Progressed, Yielded, Finished)
 
@@ -87,10 +86,10 @@ class EventStream(Generic[T]):
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         assert self._group is not None  # noqa: S101  it was entered
         self._group.cancel_scope.cancel()
-        return await self._group.__aexit__(kind, error, traceback)
+        await self._group.__aexit__(None, None, None)  # an error of the block stays as it is
 
     def __aiter__(self) -> Self:
         return self
@@ -102,8 +101,7 @@ class EventStream(Generic[T]):
         async for event in self._feed:
             if not self._belongs(event):
                 continue
-            if isinstance(event, Asked):
-                self._shown.add(event.pending.id)
+            self._note_question(event)
             return cast("StreamEvent[T]", event)
         return await self._last_event()
 
@@ -120,7 +118,14 @@ class EventStream(Generic[T]):
         """Whether an event is one of this run, and of a kind that is shown."""
         if isinstance(event, _CALL_EVENTS):
             return event.turn.startswith(self._turns)
-        return isinstance(event, Delta | Reply)
+        return isinstance(event, Delta | Reply | InnerEvent)
+
+    def _note_question(self, event: Any) -> None:
+        """Note that a question is shown now, of this run or of a sub-agent."""
+        while isinstance(event, InnerEvent):
+            event = event.event
+        if isinstance(event, Asked):
+            self._shown.add(event.pending.id)
 
     async def _work(self) -> None:
         try:

@@ -6,10 +6,10 @@ from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
 from handrail import Executor
-from handrail.agent._loop import Loop
-from handrail.agent._model_stream import run_within
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.loop import Loop
+from handrail.agent._loop.model_stream import run_within
 from handrail.agent._settings import RunOptions, RunResult, RunSettings
-from handrail.agent._state import RunState
 from handrail.messages import Content, Prompt
 
 T = TypeVar("T")

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from handrail.agent._limits import LimitName, Limits
-from handrail.agent._next_step import NoAnswer, answer_text
-from handrail.agent._state import RunState
-from handrail.agent._typed_answer import FinalAnswer
-from handrail.messages import Delta, Model, Reply, Request, ToolResults
+from handrail.agent._events import OnEvent
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.limits import LimitName, Limits
+from handrail.agent._loop.next_step import NoAnswer, answer_text
+from handrail.agent._loop.typed_answer import FinalAnswer
+from handrail.messages import Model, Request
 from handrail.permissions import Answer
 
 T = TypeVar("T")
@@ -21,10 +23,6 @@ without an answer: ``truncated`` at the output limit, ``refused``, ``empty``, or
 answer of the output type)."""
 Save: TypeAlias = Callable[[RunState], Awaitable[None]]
 """Saves a state. The run awaits it before it continues."""
-RunEvent: TypeAlias = Delta | Reply | ToolResults
-"""An event of a run: pieces of text, then each reply, then the results of its calls."""
-OnEvent: TypeAlias = Callable[[RunEvent], None]
-"""A function that gets each event of a run. It must return quickly."""
 
 
 SystemPrompt: TypeAlias = Callable[[RunState], str | Awaitable[str]]
@@ -57,6 +55,7 @@ class RunSettings(Generic[T]):
     max_tokens: int | None
     retries: int
     prepare: Prepare | None
+    compaction: Compaction | None
 
 
 class RunResult(NamedTuple, Generic[T]):

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard, cast
 
-from handrail import Result, messages
+from handrail import Image, Result, messages
 from handrail.messages import Message, Prompt, Request, RequiredTool, ToolResults
 
 _TYPE = "$type"
+_BYTES = "$base64"
 _DIGEST_CHARS = 16
 _SHOWN_CHARS = 60
 _SHOWN_BEFORE = 20
 _TYPES = {
     name: value
-    for name, value in vars(messages).items()
+    for name, value in {**vars(messages), "Image": Image}.items()
     if isinstance(value, type) and is_dataclass(value)
 }
 """The values that replies consist of, by name."""
@@ -65,7 +66,7 @@ def to_plain(value: Any) -> Any:
         }
         return {_TYPE: type(value).__name__, **kept}
     if isinstance(value, bytes):
-        return {"base64": base64.b64encode(value).decode()}
+        return {_BYTES: base64.b64encode(value).decode()}
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list | tuple):
@@ -79,6 +80,8 @@ def from_plain(plain: Any) -> Any:
         return tuple(map(from_plain, plain))
     if not _is_object(plain):
         return plain
+    if _BYTES in plain:
+        return base64.b64decode(plain[_BYTES])
     given = {key: from_plain(item) for key, item in plain.items()}
     return _TYPES[given.pop(_TYPE)](**given) if _TYPE in given else given
 

@@ -51,19 +51,28 @@ class StreamedReply:
         """
         if not self._early and _has_own_ids(reply):
             return reply, ()
+        early = self._find_early(reply)
         parts = [
-            self._take(part) if isinstance(part, Call | TruncatedCall) else part
-            for part in reply.parts
+            (early.get(at) or self._with_own_id(part))
+            if isinstance(part, Call | TruncatedCall)
+            else part
+            for at, part in enumerate(reply.parts)
         ]
         return replace(reply, parts=tuple(parts)), self.early
 
-    def _take(self, call: Call | TruncatedCall) -> Call | TruncatedCall:
-        """Return the first early call with this id, or the call itself with an id of its own."""
-        for at, (early_id, early) in enumerate(self._early):
-            if early_id == call.id:
-                del self._early[at]
-                return early
-        return self._with_own_id(call)
+    def _find_early(self, reply: Reply) -> dict[int, Call]:
+        """Take the early calls of a reply, by their positions in it.
+
+        If several calls have the same id, those with the same arguments belong together.
+        """
+        found: dict[int, Call] = {}
+        for is_same in (_is_equal, _has_same_id):
+            for at, part in enumerate(reply.parts):
+                same = [pair for pair in self._early if at not in found and is_same(part, *pair)]
+                for pair in same[:1]:
+                    found[at] = pair[1]
+                    self._early.remove(pair)
+        return found
 
     def _with_own_id(self, call: _AnyCall) -> _AnyCall:
         own, number = call.id or "call", 1
@@ -72,6 +81,14 @@ class StreamedReply:
             own = f"{call.id or 'call'}-{number}"
         self._ids.add(own)
         return call if own == call.id else replace(call, id=own)
+
+
+def _is_equal(part: object, early_id: str, early: Call) -> bool:
+    return part == replace(early, id=early_id)
+
+
+def _has_same_id(part: object, early_id: str, _early: Call) -> bool:
+    return isinstance(part, Call | TruncatedCall) and part.id == early_id
 
 
 def _has_own_ids(reply: Reply) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from handrail import READ, Call, FailureKind, Result, Tool
+from handrail.agent._history.compaction import Shortened
 from handrail.messages import (
     NO_USAGE,
     Content,
@@ -36,6 +37,14 @@ class EarlyCall(NamedTuple):
     result: Result
 
 
+class InnerRun(NamedTuple):
+    """A sub-agent that waits for approval."""
+
+    key: str
+    """The key of the call that it works for."""
+    state: RunState
+
+
 class RunState(NamedTuple):
     """The messages of a run, its results and its pending calls.
 
@@ -57,6 +66,10 @@ class RunState(NamedTuple):
     discarded: tuple[EarlyCall, ...] = ()
     """Calls that started while a reply was streamed, and that the reply does not have. They only
     read. A model that fails in the middle of a stream leaves them behind."""
+    inner: tuple[InnerRun, ...] = ()
+    """Sub-agents that wait for approval."""
+    shortened: Shortened = Shortened()
+    """What is left out of the messages when they are sent."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -68,8 +81,10 @@ class RunState(NamedTuple):
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that are waiting for approval."""
-        return tuple(result.pending for result in self.waiting if result.pending is not None)
+        """The calls that are waiting for approval, including those of sub-agents."""
+        own = [result.pending for result in self.waiting if result.pending is not None]
+        inner = [pending for run in self.inner for pending in run.state.pending]
+        return (*own, *inner)
 
     @property
     def open(self) -> tuple[AnyCall, ...]:

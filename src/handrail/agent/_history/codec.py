@@ -8,7 +8,8 @@ from dataclasses import astuple, fields
 from typing import Any, TypeVar, assert_never, cast, get_args
 
 from handrail import Call, File, HandrailError, Image, Result, Text
-from handrail.agent._state import EarlyCall, RunState, Spent
+from handrail.agent._history.compaction import Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
@@ -30,7 +31,14 @@ class InvalidState(HandrailError):
 
 def dump_state(state: RunState) -> str:
     """Return a state as JSON text. Raises ValueError for values that JSON cannot represent."""
-    plain = {
+    try:
+        return json.dumps(_encode_state(state), allow_nan=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
+
+
+def _encode_state(state: RunState) -> dict[str, Any]:
+    return {
         "handrail": VERSION,
         "messages": [_encode_message(message) for message in state.messages],
         "waiting": [_encode_result(result) for result in state.waiting],
@@ -43,37 +51,41 @@ def dump_state(state: RunState) -> str:
         "discarded": [
             [_encode_part(call), _encode_result(result)] for call, result in state.discarded
         ],
+        "inner": [[key, _encode_state(inner)] for key, inner in state.inner],
+        "shortened": list(state.shortened),
     }
-    try:
-        return json.dumps(plain, allow_nan=False)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
 
 
 def load_state(text: str) -> RunState:
     """Return the state that ``dump_state`` saved. Raises InvalidState for any other text."""
     try:
-        plain = _as_object(json.loads(text))
-        if _expect(int, plain["handrail"]) != VERSION:
-            raise InvalidState(
-                f"Unsupported version {plain['handrail']!r} of a saved run state. "
-                f"This version of handrail reads version {VERSION}."
-            )
-        return RunState(
-            messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
-            waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
-            inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
-            usage=_decode_usage(plain["usage"]),
-            turns=_as_count(plain["turns"]),
-            calls=_as_count(plain["calls"]),
-            run_id=_expect(str, plain["run_id"]),
-            before=_decode_spent(plain["before"]),
-            discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
-        )
+        return _decode_state(json.loads(text))
     except KeyError as error:
         raise InvalidState(f"Not a saved run state: key {error} is missing.") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidState(f"Not a saved run state: {str(error).rstrip('.')}.") from None
+
+
+def _decode_state(value: object) -> RunState:
+    plain = _as_object(value)
+    if _expect(int, plain["handrail"]) != VERSION:
+        raise InvalidState(
+            f"Unsupported version {plain['handrail']!r} of a saved run state. "
+            f"This version of handrail reads version {VERSION}."
+        )
+    return RunState(
+        messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
+        waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
+        inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
+        usage=_decode_usage(plain["usage"]),
+        turns=_as_count(plain["turns"]),
+        calls=_as_count(plain["calls"]),
+        run_id=_expect(str, plain["run_id"]),
+        before=_decode_spent(plain["before"]),
+        discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
+        inner=tuple(_decode_inner(item) for item in _as_list(plain["inner"])),
+        shortened=_decode_shortened(plain["shortened"]),
+    )
 
 
 _T = TypeVar("_T")
@@ -118,6 +130,16 @@ def _decode_spent(value: object) -> Spent:
 def _decode_early(value: object) -> EarlyCall:
     call, result = _as_list(value)
     return EarlyCall(_expect(Call, _decode_part(call)), _decode_result(result))
+
+
+def _decode_inner(value: object) -> InnerRun:
+    key, state = _as_list(value)
+    return InnerRun(_expect(str, key), _decode_state(state))
+
+
+def _decode_shortened(value: object) -> Shortened:
+    start, summary, results_before = _as_list(value)
+    return Shortened(_as_count(start), _expect(str, summary), _as_count(results_before))
 
 
 def _encode_message(message: Message) -> dict[str, Any]:

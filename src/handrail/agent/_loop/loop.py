@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
-from handrail import Call, Executor, Result, Turn
-from handrail.agent._conversation import Conversation
-from handrail.agent._limits import CallBudget, LimitName, StoppedBy
-from handrail.agent._model_stream import await_any, expect_reply
-from handrail.agent._next_step import Attempts, NextStep, answer_text, find_next_step
-from handrail.agent._resume import Resumption
-from handrail.agent._settings import RunEvent, RunOptions, RunResult, RunSettings, SystemPrompt
-from handrail.agent._state import (
+from handrail import Call, Executor, Result, Toolset, Turn
+from handrail.agent._events import RunEvent
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._history.state import (
     AnyCall,
     RunState,
     is_repeatable,
@@ -24,8 +21,15 @@ from handrail.agent._state import (
     requests,
     unknown_result,
 )
-from handrail.agent._stream_turn import StreamTurn
-from handrail.agent._streamed_reply import StreamedReply
+from handrail.agent._history.window import Window
+from handrail.agent._loop.limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._loop.live_runs import live
+from handrail.agent._loop.model_stream import ask, await_any, expect_reply
+from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
+from handrail.agent._loop.resume import Resumption
+from handrail.agent._loop.stream_turn import StreamTurn
+from handrail.agent._loop.streamed_reply import StreamedReply
+from handrail.agent._settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.messages import (
     Message,
     ModelError,
@@ -38,6 +42,7 @@ from handrail.messages import (
     TruncatedCall,
     collect,
 )
+from handrail.permissions import Answer, Approver
 
 T = TypeVar("T")
 
@@ -62,6 +67,8 @@ class Loop(Generic[T]):
         self._must_answer = False
         self._unanswered: Sequence[AnyCall] = ()
         self._budget = CallBudget(settings.limits, 0)
+        compaction = settings.compaction
+        self._window = None if compaction is None else Window(compaction, self.talk, executor)
 
     def stop(self, by: StoppedBy) -> None:
         """Stop the model and the running calls."""
@@ -73,6 +80,10 @@ class Loop(Generic[T]):
 
     async def run(self) -> RunResult[T]:
         """Run until the run ends. A ModelError has the state of the run."""
+        with live(self.talk.run_id, self):
+            return await self._run_turns()
+
+    async def _run_turns(self) -> RunResult[T]:
         if self._system is None:
             self._system = await self._find_system()
         last = self.talk.last
@@ -87,6 +98,16 @@ class Loop(Generic[T]):
             error.state = self.talk.state
             raise
         return self._make_done()
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers that the run was resumed with."""
+        return self._options.answers
+
+    @property
+    def approver(self) -> Approver | None:
+        """The function that answers the questions of this run, if there is one."""
+        return self._options.for_turn.get("approver") or self._executor.approver
 
     async def _find_system(self) -> str:
         """Return the system prompt. It stays the same for the whole run, so it can be cached."""
@@ -151,23 +172,54 @@ class Loop(Generic[T]):
 
     async def _take_turn(self) -> None:
         """Send one request to the model, and run the calls in its reply."""
-        settings, tools, talk = self._settings, self._executor.refresh_tools(), self.talk
+        settings, talk = self._settings, self.talk
         self._turn = turn = self._make_turn(str(talk.turns + 1))
         self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
+        request = await self._make_request()
+        try:
+            ran = await self._send(request, turn)
+        except ModelError as error:
+            if self._window is None or error.kind != "too_long":
+                raise
+            self._window.overflow()
+            request = await self._make_request()
+            ran = await self._send(request, turn)
+        if ran is not None and self._window is not None:
+            self._window.learn(request.messages, cast("Reply", talk.last).usage)
+        if ran is not None and self._unanswered:
+            await self._finish_turn(ran)
+
+    async def _make_request(self) -> Request:
+        settings, system = self._settings, self._system or ""
+        tools = self._executor.refresh_tools()
         if settings.final is not None:
             tools = settings.final.add_to(tools)
-        system, choice = self._system or "", self._choose_tools()
-        request = Request(tuple(talk.messages), tools, system, settings.max_tokens, choice)
+        messages = tuple(self.talk.messages)
+        if self._window is not None:
+            tools = self._window.add_tools(tools)
+            messages = await self._window.fit(system, partial(self._summarize, tools))
+        choice = self._choose_tools()
+        request = Request(messages, tools, system, settings.max_tokens, choice)
         if settings.prepare is not None:
             prepared = settings.prepare(request)
             request = await prepared if inspect.isawaitable(prepared) else prepared
-        answer = settings.model(request)
+        return request
+
+    async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
+        """Ask the model to summarize messages. The tools stay, so that its cache is used."""
+        request = Request(messages, tools, self._system or "", None, "none")
+        reply = await ask(self._settings.model, request, self.wait_for_model)
+        if reply is None:
+            return ""
+        self.talk.usage += reply.usage
+        return reply.text
+
+    async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
+        """Return the results of the calls that ran, or None if there is no reply."""
+        answer = self._settings.model(request)
         if isinstance(answer, AsyncIterator):
-            ran = await StreamTurn(self, self._executor, turn).take(answer)
-        else:
-            ran = await self._take_whole_reply(answer, turn)
-        if ran is not None and self._unanswered:
-            await self._finish_turn(ran)
+            return await StreamTurn(self, self._executor, turn).take(answer)
+        return await self._take_whole_reply(answer, turn)
 
     def _make_turn(self, number: str) -> Turn[Any]:
         return self._executor.turn(number, run=self.talk.run_id, **self._options.for_turn)
@@ -215,12 +267,19 @@ class Loop(Generic[T]):
 
     def can_run(self, call: Call) -> bool:
         """Whether to pass a call to the executor."""
-        if self.stopped_by or self._is_final(call):
+        if self.stopped_by or self._is_own(call):
             return False
         return self._budget.take(call.id, nothing_left=bool(self._limit))
 
-    def _is_final(self, call: Call) -> bool:
-        return self._settings.final is not None and call.name == self._settings.final.name
+    def _is_own(self, call: Call) -> bool:
+        """Whether the loop itself answers a call."""
+        return self._answer_own(call) is not None
+
+    def _answer_own(self, call: Call) -> Result | None:
+        """Return the result of a final answer, or of a call that reads earlier results."""
+        if (final := self._settings.final) is not None and call.name == final.name:
+            return final.accept(call)[1]
+        return None if self._window is None else self._window.answer(call)
 
     async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
         """Add a result for each call of the last reply: from the executor, or our own."""
@@ -236,8 +295,8 @@ class Loop(Generic[T]):
         """Return the result of a call that was not passed to the executor."""
         if isinstance(call, TruncatedCall):
             return unknown_result(call)
-        if (final := self._settings.final) is not None and call.name == final.name:
-            return final.accept(call)[1]
+        if (own := self._answer_own(call)) is not None:
+            return own
         if call.id in self._budget.refused:
             return over_limit_result(call)
         return unknown_result(call) if again else not_started_result(call)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 
 from handrail import Call, Result
-from handrail.agent._state import EarlyCall, RunState, Spent
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults
 
 
@@ -17,13 +17,15 @@ class Conversation:
     """
 
     def __init__(self, state: RunState) -> None:
-        messages, waiting, inbox, self.usage, self.turns, self.calls, run_id, before, early = state
-        self.run_id = run_id or uuid.uuid4().hex
-        self.messages: list[Message] = [*messages]
-        self.waiting = waiting
-        self.before = before
-        self._inbox: list[Prompt] = [*inbox]
-        self._discarded: list[EarlyCall] = [*early]
+        self.run_id = state.run_id or uuid.uuid4().hex
+        self.messages: list[Message] = [*state.messages]
+        self.waiting = state.waiting
+        self.usage, self.turns, self.calls = state.usage, state.turns, state.calls
+        self.before = state.before
+        self._inbox: list[Prompt] = [*state.inbox]
+        self._discarded: list[EarlyCall] = [*state.discarded]
+        self._inner = dict(state.inner)
+        self.shortened = state.shortened
 
     @property
     def state(self) -> RunState:
@@ -38,6 +40,8 @@ class Conversation:
             self.run_id,
             self.before,
             tuple(self._discarded),
+            tuple([InnerRun(key, state) for key, state in self._inner.items()]),
+            self.shortened,
         )
 
     @property
@@ -79,6 +83,14 @@ class Conversation:
         if not pending:
             self.messages.append(message)
         return message
+
+    def take_inner(self, key: str) -> RunState | None:
+        """Take the state of the sub-agent that waited inside a call, if there is one."""
+        return self._inner.pop(key, None)
+
+    def put_inner(self, key: str, state: RunState) -> None:
+        """Keep the state of a sub-agent that waits inside a call."""
+        self._inner[key] = state
 
     def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
         """Record calls that started early and are in no reply."""

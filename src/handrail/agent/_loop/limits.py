@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from handrail.agent._state import Spent
+from handrail.agent._history.state import Spent
 
 LimitName: TypeAlias = Literal["turns", "calls", "tokens", "seconds"]
 StoppedBy: TypeAlias = Literal["interrupted"] | LimitName

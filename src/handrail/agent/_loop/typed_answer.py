@@ -22,6 +22,7 @@ class FinalAnswer(Generic[T]):
         final_tool = described(cast("Callable[..., None]", final_answer))
         self._tool: Tool[..., None] = final_tool
         self.name = _NAME
+        self.type: type[Any] = type_
         self.reminder = f"Call {_NAME} with your answer. Only that ends the run."
         self.missing = f"the model did not call {_NAME}"
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import anyio
 
 from handrail import READ, Call, Executor, Result, Turn
-from handrail.agent._conversation import Conversation
-from handrail.agent._model_stream import await_any, close_stream, expect_reply
-from handrail.agent._settings import RunEvent
-from handrail.agent._streamed_reply import StreamedReply
+from handrail.agent._events import RunEvent
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
+from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import Delta, ModelError, Reply, StreamItem, collect
 
 

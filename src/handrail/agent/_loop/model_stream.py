@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
-from handrail.messages import ModelError, Reply
+from handrail.messages import Model, ModelError, Reply, Request, collect
 
 T = TypeVar("T")
+Waits: TypeAlias = Callable[[Callable[[], None]], None]
+"""Gets a function that cancels the model, when the model has to wait."""
 
 
 async def await_any(answer: Awaitable[T]) -> T:
@@ -35,6 +37,21 @@ async def close_stream(pieces: AsyncIterator[Any]) -> None:
     """Close a stream, even if it was not read to its end: it may hold a connection open."""
     if isinstance(pieces, AsyncGenerator):
         await pieces.aclose()
+
+
+async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
+    """Return the reply to a request, or None if the model was cancelled."""
+    answer = model(request)
+    if not isinstance(answer, AsyncIterator):
+        return expect_reply(await collect(await_any(answer), wait), cancelled=True)
+    try:
+        while (piece := await collect(await_any(anext(answer, None)), wait)) is not None:
+            if isinstance(piece, Reply):
+                return piece
+    finally:
+        with anyio.CancelScope(shield=True):
+            await close_stream(answer)
+    return None
 
 
 async def run_within(
