@@ -201,11 +201,11 @@ async def of_google(url: str) -> list[Row]:
         ],
     }
 
-    def client(kind: str) -> Any:
-        made = Client(api_key="k", http_options={"base_url": f"{url}/gemini/{kind}"})
-        return made.aio.models
-
-    texts, wholes = client("text"), client("whole")
+    clients = [
+        Client(api_key="k", http_options={"base_url": f"{url}/gemini/{kind}"}).aio
+        for kind in ("text", "whole")
+    ]
+    texts, wholes = [cast("Any", client.models) for client in clients]
 
     async def first() -> None:
         stream = await texts.generate_content_stream(

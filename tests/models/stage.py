@@ -25,6 +25,19 @@ class Answer:
     ending: Ending = "complete"
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def all_headers(self) -> dict[str, str]:
+        framed = self.ending != "unframed"
+        framing = {"transfer-encoding": "chunked"} if framed else {"connection": "close"}
+        return {"content-type": self.kind, **self.headers, **framing}
+
+    @property
+    def framed_body(self) -> bytes:
+        if self.ending == "unframed":
+            return self.body
+        end = b"0\r\n\r\n" if self.ending == "complete" else b""
+        return f"{len(self.body):x}\r\n".encode() + self.body + b"\r\n" + end
+
     @staticmethod
     def plain(body: Any, status: int = 200) -> Answer:
         return Answer(status=status, body=json.dumps(body).encode())
@@ -85,19 +98,13 @@ def provider(*answers: Answer) -> Iterator[Stage]:
             self._say(stage.answers.pop(0) if len(stage.answers) > 1 else stage.answers[0])
 
         def _say(self, answer: Answer) -> None:
-            framed = answer.ending != "unframed"
             self.send_response(answer.status)
-            framing = {"transfer-encoding": "chunked"} if framed else {"connection": "close"}
-            for name, value in {"content-type": answer.kind, **answer.headers, **framing}.items():
+            for name, value in answer.all_headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            size = f"{len(answer.body):x}\r\n".encode()
-            self.wfile.write(size + answer.body + b"\r\n" if framed else answer.body)
-            if answer.ending == "complete":
-                self.wfile.write(b"0\r\n\r\n")
-                return
-            self.close_connection = True
+            self.wfile.write(answer.framed_body)
             self.wfile.flush()
+            self.close_connection = answer.ending != "complete"
             if answer.ending == "open":
                 self.rfile.read(1)
 

@@ -83,12 +83,12 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         stop_sequences=None if stop is None else list(stop),
         output_config=None if effort is None else {"effort": effort},
     )
-    limit = max_tokens or _max_tokens(name)
+    limit, write = max_tokens or _max_tokens(name), base_body(api, _API, server_tools)
 
     def body(request: Request) -> Body:
         if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
             request = request._replace(tool_choice="auto")  # the API refuses both together
-        base = base_body(api, _API, request, server_tools)
+        base = write(request)
         if parallel is not None and "tools" in base:
             base["tool_choice"] = _limit_calls(base.get("tool_choice"), parallel=parallel)
         if cache and "cache_control" not in options:

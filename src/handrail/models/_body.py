@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
+from handrail import Toolset
 from handrail.messages import Request
 from handrail.models._sdk_client import Body, ProviderModule
 from handrail.providers._formats.tool_choice import encode_tool_choice
@@ -15,18 +16,38 @@ Options: TypeAlias = Mapping[str, Any]
 ServerTools: TypeAlias = Sequence[Mapping[str, Any]]
 """Tools that the provider runs, as it documents them."""
 
+EncodeTools: TypeAlias = Callable[[Toolset], list[Body]]
+WriteBody: TypeAlias = Callable[[Request], Body]
+
 NO_OPTIONS: Options = MappingProxyType({})
 
 
-def base_body(
-    api: ProviderModule, name: str, request: Request, server_tools: ServerTools = ()
-) -> Body:
-    """Return the fields that most bodies have: the history and, if there are any, the tools."""
-    history = api.encode_messages(request.messages, system=request.system)
-    tools = [*api.encode_tools(request.tools), *map(dict, server_tools)]
-    if not tools:
-        return history
-    return {**history, "tools": tools, **encode_tool_choice(name, request.tool_choice)}
+def once_per_toolset(encode: EncodeTools) -> EncodeTools:
+    """Return a function that converts tools only if they changed. Most requests have the same."""
+    last: tuple[Toolset, list[Body]] | None = None
+
+    def encode_changed(tools: Toolset) -> list[Body]:
+        nonlocal last
+        found = last
+        if found is None or found[0] is not tools:
+            found = last = (tools, encode(tools))
+        return found[1]
+
+    return encode_changed
+
+
+def base_body(api: ProviderModule, name: str, server_tools: ServerTools) -> WriteBody:
+    """Return a function that writes the fields that most bodies have: the history and the tools."""
+    encode_tools = once_per_toolset(api.encode_tools)
+
+    def write(request: Request) -> Body:
+        history = api.encode_messages(request.messages, system=request.system)
+        tools = [*encode_tools(request.tools), *map(dict, server_tools)]
+        if not tools:
+            return history
+        return {**history, "tools": tools, **encode_tool_choice(name, request.tool_choice)}
+
+    return write
 
 
 def given(**settings: object) -> Body:

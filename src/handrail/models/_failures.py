@@ -65,7 +65,7 @@ class Errors(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """What a provider says about an error."""
+    """The facts that a provider reports about an error."""
 
     status: int = 0
     codes: tuple[str, ...] = ()
@@ -248,10 +248,9 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the details of an error as Google writes them."""
-    details = body.get("details")
-    if not isinstance(details, list):
-        return []
-    return [one for one in cast("list[Any]", details) if isinstance(one, Mapping)]
+    details: Any = body.get("details")
+    found: list[Any] = details if isinstance(details, list) else []
+    return [one for one in found if isinstance(one, Mapping)]
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from handrail.messages import Request
-from handrail.models._body import NO_OPTIONS, Options, ServerTools, given, merge
+from handrail.messages import Request, ToolChoice
+from handrail.models._body import NO_OPTIONS, Options, ServerTools, given, merge, once_per_toolset
 from handrail.models._failures import Errors, missing_key, missing_sdk
 from handrail.models._sdk_client import Body, Event, ProviderModel, SdkClient, clients_of
 from handrail.providers import PROVIDERS
@@ -76,10 +76,13 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         thinkingConfig=None if effort is None else {"thinkingLevel": effort},
     )
 
+    encode_tools = once_per_toolset(provider.encode_tools)
+
     def body(request: Request) -> Body:
         history = provider.encode_messages(request.messages, system=request.system)
         config = {**settings, **given(maxOutputTokens=request.max_tokens or max_tokens)}
-        whole = {**history, **_tool_fields(request, server_tools)}
+        tools = _tool_fields(encode_tools(request.tools), server_tools, request.tool_choice)
+        whole = {**history, **tools}
         return merge({**whole, "generationConfig": config} if config else whole, options)
 
     def connect(at: str | None, with_key: str | None) -> AsyncClient:
@@ -104,12 +107,11 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     )
 
 
-def _tool_fields(request: Request, server_tools: ServerTools) -> Body:
-    ours = provider.encode_tools(request.tools)
+def _tool_fields(ours: list[Body], server_tools: ServerTools, choice: ToolChoice) -> Body:
     tools = [*([{"functionDeclarations": ours}] if ours else []), *map(dict, server_tools)]
     if not tools:
         return {}
-    return {"tools": tools, **(encode_tool_choice(_API, request.tool_choice) if ours else {})}
+    return {"tools": tools, **(encode_tool_choice(_API, choice) if ours else {})}
 
 
 _CONTENTS = "."

@@ -1,7 +1,7 @@
 """Clients that are kept between requests, one for each event loop.
 
 A client belongs to the event loop that first used it. An async generator holds it open: both event
-loops close the generators that are left when they end, so a client is closed even if nobody does.
+loops close the generators that are left when they end, so a client is always closed.
 """
 
 from __future__ import annotations

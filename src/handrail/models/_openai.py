@@ -77,9 +77,10 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
         prompt_cache_key=cache_key,
         stream_options={"include_usage": True} if stream else None,
     )
+    write = base_body(chat, chat.API, server_tools)
 
     def body(request: Request) -> Body:
-        base = base_body(chat, chat.API, request, server_tools)
+        base = write(request)
         if "tools" in base:
             base |= given(parallel_tool_calls=parallel)
         limits = given(max_completion_tokens=request.max_tokens or max_tokens)
@@ -147,9 +148,10 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
         store=store,
         include=["reasoning.encrypted_content"],
     )
+    write = base_body(responses, responses.API, server_tools)
 
     def body(request: Request) -> Body:
-        base = base_body(responses, responses.API, request, server_tools)
+        base = write(request)
         if "tools" in base:
             base |= given(parallel_tool_calls=parallel)
         limits = given(max_output_tokens=request.max_tokens or max_tokens)
@@ -172,7 +174,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
 
 
 class _Sdk(NamedTuple):
-    """What both APIs use of the SDK."""
+    """The parts of the SDK that both APIs use."""
 
     connect: Callable[[str | None, str | None], AsyncOpenAI]
     start_stream: Callable[[str, AsyncOpenAI, Body], Any]

@@ -1,4 +1,4 @@
-"""What tokens cost: prices of well-known models, as data with a date."""
+"""The cost of tokens: prices of well-known models, as data with a date."""
 
 from __future__ import annotations
 
