@@ -2,7 +2,7 @@
 
 from handrail.models._anthropic import anthropic
 from handrail.models._google import gemini
-from handrail.models._named import named
+from handrail.models._named import find_credentials, named, suggest_name
 from handrail.models._openai import openai_chat, openai_responses
 from handrail.models._prices import PriceList, cost, known_prices
 from handrail.models._recorded import recorded
@@ -15,6 +15,7 @@ __all__ = [
     "anthropic",
     "cost",
     "fallback",
+    "find_credentials",
     "gemini",
     "known_prices",
     "named",
@@ -22,4 +23,5 @@ __all__ = [
     "openai_responses",
     "recorded",
     "retrying",
+    "suggest_name",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from handrail.messages import Request, RequiredTool
@@ -86,9 +87,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     limit, write = max_tokens or _max_tokens(name), base_body(api, _API, server_tools)
 
     def body(request: Request) -> Body:
-        if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
-            request = request._replace(tool_choice="auto")  # the API refuses both together
-        base = write(request)
+        base = write(_allow_thinking(request, options))
         if parallel is not None and "tools" in base:
             base["tool_choice"] = _limit_calls(base.get("tool_choice"), parallel=parallel)
         if cache and "cache_control" not in options:
@@ -100,11 +99,6 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         headers = without_headers("ANTHROPIC_CUSTOM_HEADERS", with_key, sdk.Omit()) if at else None
         return sdk.AsyncAnthropic(base_url=at, api_key=with_key, default_headers=headers)
 
-    def start_stream(client: AsyncAnthropic, body: Body) -> Any:
-        streamed = {**body, "stream": True}
-        stream_cls = sdk.AsyncStream[object]
-        return client.post(_PATH, cast_to=object, body=streamed, stream=True, stream_cls=stream_cls)
-
     return ProviderModel(
         SdkClient(
             name=name,
@@ -112,7 +106,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
             errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
             clients=clients_of(connect, client, base_url, key),
             body=body,
-            start_stream=start_stream,
+            start_stream=partial(_start_stream, sdk.AsyncStream[object]),
             send=_send,
             to_dict=_unchanged,
             is_last=_is_last,
@@ -133,6 +127,18 @@ def _limit_calls(choice: Body | None, *, parallel: bool) -> Body:
     if choice["type"] == "none":
         return choice
     return {**choice, "disable_parallel_tool_use": not parallel}
+
+
+def _allow_thinking(request: Request, options: Options) -> Request:
+    """Return a request that requires no tool if the model thinks: the API refuses both together."""
+    if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
+        return request._replace(tool_choice="auto")
+    return request
+
+
+def _start_stream(stream_cls: Any, client: AsyncAnthropic, body: Body) -> Any:
+    streamed = {**body, "stream": True}
+    return client.post(_PATH, cast_to=object, body=streamed, stream=True, stream_cls=stream_cls)
 
 
 def _send(client: AsyncAnthropic, body: Body) -> Any:

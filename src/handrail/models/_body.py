@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from handrail import Toolset
 from handrail.messages import Request
 from handrail.models._sdk_client import Body, ProviderModule
-from handrail.providers._formats.tool_choice import encode_tool_choice
+from handrail.models._tool_choice import encode_tool_choice
 
 Options: TypeAlias = Mapping[str, Any]
 """Additional fields of a request body, as the provider documents them."""

@@ -249,8 +249,8 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the details of an error as Google writes them."""
     details: Any = body.get("details")
-    found: list[Any] = details if isinstance(details, list) else []
-    return [one for one in found if isinstance(one, Mapping)]
+    entries: Any = details if isinstance(details, list) else []
+    return [one for one in entries if isinstance(one, Mapping)]
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:

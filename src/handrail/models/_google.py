@@ -12,9 +12,9 @@ from handrail.messages import Request, ToolChoice
 from handrail.models._body import NO_OPTIONS, Options, ServerTools, given, merge, once_per_toolset
 from handrail.models._failures import Errors, missing_key, missing_sdk
 from handrail.models._sdk_client import Body, Event, ProviderModel, SdkClient, clients_of
+from handrail.models._tool_choice import encode_tool_choice
 from handrail.providers import PROVIDERS
 from handrail.providers import gemini as provider
-from handrail.providers._formats.tool_choice import encode_tool_choice
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -86,8 +86,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         return merge({**whole, "generationConfig": config} if config else whole, options)
 
     def connect(at: str | None, with_key: str | None) -> AsyncClient:
-        if with_key is None and not any(name in os.environ for name in _VARIABLES):
-            raise missing_key(_API)
+        _check_key(with_key)
         http: Any = {"base_url": at, "retry_options": {"attempts": _MAX_TRIES}}
         return genai.Client(api_key=with_key, http_options=http).aio
 
@@ -105,6 +104,11 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         ),
         stream=stream,
     )
+
+
+def _check_key(key: str | None) -> None:
+    if key is None and not any(name in os.environ for name in _VARIABLES):
+        raise missing_key(_API)
 
 
 def _tool_fields(ours: list[Body], server_tools: ServerTools, choice: ToolChoice) -> Body:

@@ -59,13 +59,13 @@ def named(name: str, *, base_url: str | None = None, key: str | None = None) -> 
 def _hint(name: str) -> str:
     if name.partition(":")[0] in BY_PREFIX:
         return f"Add the name of the model, as in '{name.rstrip(':')}:NAME'."
-    meant = find_meant_name(name)
+    meant = suggest_name(name)
     if meant:
         return f"Did you mean {meant!r}?"
     return f"Use PROVIDER:NAME with one of {', '.join(sorted(BY_PREFIX))}."
 
 
-def find_meant_name(name: str) -> str:
+def suggest_name(name: str) -> str:
     """Return the name that was probably meant by an unknown name, or an empty string."""
     prefix, colon, rest = name.partition(":")
     if colon:

@@ -8,6 +8,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Iterable,
     Mapping,
     Sequence,
 )
@@ -15,13 +16,12 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from handrail import Toolset
+from handrail import Call, Toolset
 from handrail.messages import Message, ModelError, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
 from handrail.models._kept_clients import Clients, GivenClient, KeptClients
-from handrail.providers._formats.assemble import StreamDecoder, stream_items
 
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
@@ -30,6 +30,18 @@ Event: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
 Make: TypeAlias = Callable[[str | None, str | None], AbstractAsyncContextManager[T]]
 """Creates a client from an address and a key. If these are None, the SDK uses its defaults."""
+
+
+class StreamDecoder(Protocol):
+    """Converts a stream, one event at a time."""
+
+    def feed(self, event: Event) -> Iterable[StreamItem]:
+        """Process one event, and return what is new."""
+        ...
+
+    def end(self) -> Reply:
+        """Return the reply after the last event."""
+        ...
 
 
 class ProviderModule(Protocol):
@@ -91,22 +103,22 @@ class SdkClient(Generic[T]):
         Few callers continue the iteration after the reply.
         """
         decoder = self.api.Stream(names=request.tools.api_names)
-        last: list[Reply] = []
+        early: set[str] = set()
         try:
-            async with (
-                aclosing(self._events(self.body(request))) as events,
-                aclosing(_items(decoder, events)) as items,
-            ):
-                async for item in items:
-                    if isinstance(item, Reply):
-                        last.append(item)
-                    else:
+            async with aclosing(self._events(self.body(request))) as events:
+                async for event in events:
+                    for item in decoder.feed(event):
+                        if isinstance(item, Call):
+                            early.add(item.id)
                         yield item
         except ModelError as error:
             error.usage = decoder.end().usage
             raise
-        for reply in last:
-            yield reply
+        reply = decoder.end()
+        for call in reply.calls:
+            if call.id not in early:
+                yield call
+        yield reply
 
     async def _events(self, body: Body) -> AsyncGenerator[Event]:
         complete = midway = False
@@ -133,10 +145,6 @@ async def _next(response: AsyncIterator[Any]) -> Any:
         return await response.__anext__()
     except StopAsyncIteration:
         return None
-
-
-def _items(decoder: StreamDecoder, events: AsyncIterator[Event]) -> AsyncGenerator[StreamItem]:
-    return cast("AsyncGenerator[StreamItem]", stream_items(decoder, events))
 
 
 class ProviderModel:

@@ -22,9 +22,11 @@ from handrail.cli._base.exits import Halt, unwrap_group
 from handrail.cli._base.settings import Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem
-from handrail.models._named import BY_PREFIX, find_credentials, find_meant_name
-from handrail.providers import Provider
+from handrail.models import find_credentials, suggest_name
+from handrail.providers import PROVIDERS, Provider
 
+BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
+"""Providers by the first part of a model's name."""
 KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
 _NAMES = ", ".join(sorted(BY_PREFIX))
@@ -66,7 +68,7 @@ def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> 
 def _unknown_model(named: str) -> Halt:
     """Return an error for a name that means no model, with the name that was probably meant."""
     provider, colon, _ = named.partition(":")
-    meant = find_meant_name(named)
+    meant = suggest_name(named)
     if provider.endswith(".py"):
         hint = f"add the name of the model in that file: `{provider}:NAME`"
     elif meant:
