@@ -55,6 +55,15 @@ async def test_a_reply_is_streamed(api: Api) -> None:
     assert pieces == api.pieces
 
 
+async def test_a_call_after_the_end_of_the_reply_is_streamed_too() -> None:
+    """Some servers send the reason of the end before the last call."""
+    first, text, one, two, end, usage, done = CHAT.events
+    with provider(Answer.stream(first, text, end, one, two, usage, done)) as stage:
+        pieces = await collected(CHAT.model(stage.url))
+
+    assert pieces == CHAT.pieces
+
+
 @every_api
 async def test_a_reply_without_streaming(api: Api) -> None:
     with provider(Answer.plain(api.whole)) as stage:

@@ -46,6 +46,7 @@ REPLY = Reply(
     (
         Reasoning("Hm.", "sealed", "anthropic"),
         Text("Let me see. é \ud83d"),
+        Image(b"\x00\xff", "image/gif"),
         Call("look", '{"item":"roof"}', "c1"),
         TruncatedCall("look", "c2", '{"it'),
     ),

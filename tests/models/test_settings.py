@@ -100,6 +100,35 @@ async def test_without_tools_nothing_is_said_about_calls(api: Api, field: str) -
     assert field not in await sent(api, PLAIN, parallel=False)
 
 
+CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "anthropic": (
+        {"tool_choice": {"type": "none"}},
+        {"tool_choice": {"type": "tool", "name": "add"}},
+    ),
+    "openai_chat": (
+        {"tool_choice": "none"},
+        {"tool_choice": {"type": "function", "function": {"name": "add"}}},
+    ),
+    "openai_responses": (
+        {"tool_choice": "none"},
+        {"tool_choice": {"type": "function", "name": "add"}},
+    ),
+    "gemini": (
+        {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+        {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["add"]}}},
+    ),
+}
+
+
+@every_api
+async def test_the_choice_of_a_tool_has_the_providers_form(api: Api) -> None:
+    none, one = CHOICES[api.name]
+    required = RequiredTool("add")
+
+    assert picked(await sent(api, WITH_TOOLS._replace(tool_choice="none")), *none) == none
+    assert picked(await sent(api, WITH_TOOLS._replace(tool_choice=required)), *one) == one
+
+
 async def test_the_limit_of_calls_keeps_the_choice_of_a_tool() -> None:
     none = await sent(ANTHROPIC, WITH_TOOLS._replace(tool_choice="none"), parallel=False)
     one = await sent(ANTHROPIC, WITH_TOOLS._replace(tool_choice=RequiredTool("add")), parallel=True)

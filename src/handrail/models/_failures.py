@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from time import time
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from handrail import HandrailError
 from handrail.messages import ModelError
@@ -248,9 +248,12 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the details of an error as Google writes them."""
-    details: Any = body.get("details")
-    entries: Any = details if isinstance(details, list) else []
-    return [one for one in entries if isinstance(one, Mapping)]
+    details = body.get("details")
+    return [one for one in details if isinstance(one, Mapping)] if _is_list(details) else []
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:
