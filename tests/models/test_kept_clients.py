@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -119,6 +120,23 @@ def test_nothing_warns_if_a_model_is_never_closed(api: Api) -> None:
     assert replies == [api.reply] * 2
 
 
+@pytest.mark.parametrize("api", [ANTHROPIC, CHAT], ids=lambda api: api.name)
+def test_a_loop_may_end_while_a_dropped_model_closes_its_client(api: Api) -> None:
+    problems: list[str] = []
+
+    async def leave(model: Any) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context["message"]))
+        async for _ in model(REQUEST):
+            break
+
+    with provider(api.streamed()) as stage:
+        asyncio.run(leave(api.model(stage.url)))
+        gc.collect()
+
+    assert problems == []
+
+
 FORKS = """
 import asyncio, gc, os
 from handrail.messages import Prompt, Request
@@ -134,7 +152,8 @@ async def drop():
     global model
     model = None
     gc.collect()
-    await asyncio.sleep(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 def in_child(work):
     child = os.fork()

@@ -14,6 +14,8 @@ from threading import Lock
 from typing import Generic, Protocol, TypeVar
 from weakref import finalize
 
+import anyio
+
 from handrail._support.loop import Home, current_loop, spawn
 
 T = TypeVar("T")
@@ -49,18 +51,39 @@ class GivenClient(Generic[T]):
 class _Kept(Generic[T]):
     """The client of one event loop."""
 
-    def __init__(self, client: AbstractAsyncContextManager[T]) -> None:
+    def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
         self.home = Home()
         self.home.bind()
         self.process = os.getpid()
-        self._holder = _hold(client)
+        self._context = context
+        self._holder = self._hold()
+        self._is_closing = False
+        self._closed = anyio.Event()
 
-    async def open(self) -> T:
-        self.client = await anext(self._holder)
-        return self.client
+    async def open(self) -> None:
+        self.client = await self._context.__aenter__()
+        await anext(self._holder)
+
+    async def _hold(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self._close()
 
     async def aclose(self) -> None:
+        await self._close()
         await self._holder.aclose()
+
+    async def _close(self) -> None:
+        """Close the client once. The loop may end while a dropped model closes its client."""
+        if self._is_closing:
+            await self._closed.wait()
+            return
+        self._is_closing = True
+        try:
+            await self._context.__aexit__(None, None, None)
+        finally:
+            self._closed.set()
 
     def close_soon(self) -> None:
         """Close the client in its event loop, from any thread."""
@@ -70,12 +93,12 @@ class _Kept(Generic[T]):
             soon(self._spawn_close)
 
     def _spawn_close(self) -> None:
-        self._task = spawn(copy_context(), self._close)
+        self._task = spawn(copy_context(), self._close_alone)
         _CLOSING.add(self)
 
-    async def _close(self) -> None:
+    async def _close_alone(self) -> None:
         try:
-            with suppress(Exception):  # nobody could act on it
+            with suppress(Exception):  # no one could act on it
                 await self.aclose()
         finally:
             _CLOSING.discard(self)
@@ -85,11 +108,6 @@ _CLOSING: set[object] = set()
 """Clients that are being closed after their model was dropped."""
 _INHERITED: list[object] = []
 """Clients of a parent process. Closing them would end connections that the parent uses."""
-
-
-async def _hold(client: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
-    async with client as opened:
-        yield opened
 
 
 class KeptClients(Generic[T]):
@@ -107,10 +125,10 @@ class KeptClients(Generic[T]):
         if kept is not None:
             return kept.client
         kept = _Kept(self._make())
-        client = await kept.open()  # waits for nothing, so no other task opens one
+        await kept.open()  # waits for nothing, so no other task opens one
         with self._lock:
             self._kept[:] = [one for one in self._kept if _may_be_used(one)] + [kept]
-        return client
+        return kept.client
 
     async def aclose(self) -> None:
         """Close the client of this event loop. The next request opens another one."""
