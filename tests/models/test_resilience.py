@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, cast
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import virtual_time
 from handrail import Call, Text
@@ -257,6 +260,55 @@ def test_leaving_a_stream_closes_the_models_stream() -> None:
     virtual_time.run("asyncio", leave)
 
     assert ended == ["closed"]
+
+
+PIECES = st.lists(
+    st.sampled_from([Delta("a"), Delta("b"), Delta("c", thought=True), CALL]), max_size=4
+)
+KINDS = st.sampled_from(["rate_limited", "overloaded", "network", "refused", "auth"])
+FAILING = st.tuples(PIECES, KINDS)
+
+
+@given(st.lists(FAILING, max_size=5), PIECES, st.sampled_from(["retrying", "fallback"]))
+def test_a_reader_always_has_the_text_and_the_calls_of_one_reply(
+    failing: list[tuple[list[StreamItem], ModelErrorKind]], last: list[StreamItem], how: str
+) -> None:
+    """Whatever fails: what follows the last restart is one reply, or the error is raised."""
+    attempts: list[list[StreamItem | ModelError]] = [
+        [*items, failure(kind)] for items, kind in failing
+    ]
+    text = "".join(item.text for item in last if isinstance(item, Delta) and not item.thought)
+    calls = [item for item in last if isinstance(item, Call)]
+    reply = Reply((Text(text), *calls), "calls")
+    attempts.append([*last, reply])
+    if how == "retrying":
+        stays = any(kind in ("refused", "auth") for _, kind in failing)
+        model = retrying(model_of(*attempts)[0], tries=len(attempts), wait=0)
+    else:
+        stays = any(kind == "refused" for _, kind in failing)
+        model = fallback(*[model_of(attempt)[0] for attempt in attempts])
+    items = partial_run(model)
+
+    ended = isinstance(items[-1], Reply) if items else False
+    assert ended is not stays
+    restarts = [at for at, item in enumerate(items) if isinstance(item, Restart)]
+    shown = items[restarts[-1] + 1 :] if restarts else items
+    if ended:
+        assert shown == [*[item for item in last if isinstance(item, Delta)], *calls, reply]
+    assert [item for item in items if isinstance(item, Call)] == (calls if ended else [])
+
+
+def partial_run(model: Model) -> list[StreamItem]:
+    """The items of a stream, up to its end or its error."""
+    items: list[StreamItem] = []
+
+    async def read() -> None:
+        with suppress(ModelError):
+            async for item in cast("AsyncIterator[StreamItem]", model(REQUEST)):
+                items.append(item)  # noqa: PERF401  those before an error are kept
+
+    virtual_time.run("asyncio", read)
+    return items
 
 
 def test_wrong_arguments_are_errors() -> None:
