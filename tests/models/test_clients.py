@@ -19,7 +19,7 @@ from handrail import READ, HandrailError, Toolset, tool
 from handrail.messages import Model, Prompt, Reply, Request, StreamItem, api_name
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, provider
-from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api
+from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api, text_and_calls
 
 # trio warns about what SDKs leave to the garbage collector; what handrail leaves fails the test
 pytestmark = pytest.mark.filterwarnings(
@@ -52,7 +52,7 @@ async def test_a_reply_is_streamed(api: Api) -> None:
     with provider(api.streamed()) as stage:
         pieces = await collected(api.model(stage.url))
 
-    assert pieces == api.pieces
+    assert text_and_calls(pieces) == api.pieces
 
 
 async def test_a_call_after_the_end_of_the_reply_is_streamed_too() -> None:
@@ -61,7 +61,7 @@ async def test_a_call_after_the_end_of_the_reply_is_streamed_too() -> None:
     with provider(Answer.stream(first, text, end, one, two, usage, done)) as stage:
         pieces = await collected(CHAT.model(stage.url))
 
-    assert pieces == CHAT.pieces
+    assert text_and_calls(pieces) == CHAT.pieces
 
 
 @every_api
