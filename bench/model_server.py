@@ -71,6 +71,22 @@ def gemini(part: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, **more}]}
 
 
+def gemini_call(**more: Any) -> dict[str, Any]:
+    return gemini({"functionCall": {"willContinue": True, **more}})
+
+
+def gemini_pieces() -> list[dict[str, Any]]:
+    """The same arguments in 500 pieces: an event costs this SDK many times more than the others."""
+    return [
+        gemini_call(
+            partialArgs=[
+                {"jsonPath": "$.text", "stringValue": "abcdefgh" * 50, "willContinue": True}
+            ]
+        )
+        for _ in range(500)
+    ]
+
+
 TOOL_USE = {"type": "tool_use", "id": "t1", "name": "write", "input": {}}
 WORDS = [f"word {number} " for number in range(50)]
 ANSWERS: Answers = {
@@ -123,6 +139,14 @@ ANSWERS: Answers = {
     "gemini/text": (
         "text/event-stream",
         sse(*[gemini({"text": word}) for word in WORDS], gemini({"text": ""}, finishReason="STOP")),
+    ),
+    "gemini/args": (
+        "text/event-stream",
+        sse(
+            gemini_call(name="write", id="t1"),
+            *gemini_pieces(),
+            gemini({"functionCall": {}}, finishReason="STOP"),
+        ),
     ),
     "gemini/whole": (
         "application/json",

@@ -203,9 +203,9 @@ async def of_google(url: str) -> list[Row]:
 
     clients = [
         Client(api_key="k", http_options={"base_url": f"{url}/gemini/{kind}"}).aio
-        for kind in ("text", "whole")
+        for kind in ("text", "whole", "args")
     ]
-    texts, wholes = [cast("Any", client.models) for client in clients]
+    texts, wholes, args = [cast("Any", client.models) for client in clients]
 
     async def first() -> None:
         stream = await texts.generate_content_stream(
@@ -216,6 +216,11 @@ async def of_google(url: str) -> list[Row]:
                 break
         await stream.aclose()
 
+    async def all_args() -> None:
+        stream = await args.generate_content_stream(model="m", contents="Say hello.", config=config)
+        async for _ in stream:
+            pass
+
     async def one() -> None:
         await wholes.generate_content(model="m", contents="Say hello.", config=config)
 
@@ -225,6 +230,9 @@ async def of_google(url: str) -> list[Row]:
     return [
         await row("gemini: a request", whole(ours("whole", stream=False)), one, 1.2),
         await row("gemini: first token", streaming(ours("text"), is_text), first, 1.1),
+        await row(
+            "gemini: 200 KB of arguments", streaming(ours("args"), is_reply), all_args, 2, times=1
+        ),
     ]
 
 
