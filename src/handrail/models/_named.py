@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
@@ -69,6 +68,8 @@ def suggest_name(name: str) -> str:
     """Return the name that was probably meant by an unknown name, or an empty string."""
     prefix, colon, rest = name.partition(":")
     if colon:
+        from difflib import get_close_matches  # rarely needed
+
         near = get_close_matches(prefix, BY_PREFIX, 1)
         return f"{near[0]}:{rest}" if near else ""
     family = next((known for known, begins in _FAMILIES.items() if begins.match(name)), "")

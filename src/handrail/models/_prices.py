@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -36,7 +35,9 @@ class PriceList(NamedTuple):
 @cache
 def known_prices() -> tuple[PriceList, ...]:
     """Return the prices of well-known models, by provider. Many models are missing."""
-    text = files("handrail.models").joinpath("prices.toml").read_text(encoding="utf-8")
+    import tomllib  # rarely needed
+
+    text = Path(__file__).with_name("prices.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text, parse_float=Decimal)
     return tuple([_price_list(**row) for row in data["lists"]])
 
