@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail._collection.toolset import Toolset
@@ -24,12 +25,14 @@ __all__ = [
     "ModelError",
     "ModelErrorKind",
     "Opaque",
+    "Price",
     "Prompt",
     "Reasoning",
     "Reply",
     "ReplyPart",
     "Request",
     "RequiredTool",
+    "Restart",
     "Stop",
     "StreamItem",
     "ToolChoice",
@@ -88,6 +91,29 @@ class Usage:
 
 NO_USAGE = Usage()
 """No tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Prices of a model's tokens, for a million tokens each."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal
+    """Of input tokens that are read from a cache."""
+    cache_write: Decimal
+    """Of input tokens that are written to a cache."""
+
+    def cost(self, usage: Usage) -> Decimal:
+        """Return what the tokens cost."""
+        plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        total = (
+            plain * self.input
+            + usage.cached_tokens * self.cached
+            + usage.cache_write_tokens * self.cache_write
+            + usage.output_tokens * self.output
+        )
+        return total / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +220,58 @@ class ArgsDelta:
     """The next characters of the JSON text."""
 
 
-StreamItem: TypeAlias = Delta | ArgsDelta | Call | Reply
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The reply starts again from its beginning. Discard the text of the reply so far.
+
+    A model that retries, or that uses another model, sends this if it has already sent text.
+    """
+
+    reason: str
+    """Why the reply could not be completed."""
+
+
+StreamItem: TypeAlias = Delta | ArgsDelta | Restart | Call | Reply
 """An item of a stream: pieces of text and of arguments, each call when it is complete, and at the
 end the reply. Calls come in the order of the reply."""
 
-ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "too_long", "other"]
-"""Why a model gave no reply: no connection, no permission, a rate limit, or another reason."""
+ModelErrorKind: TypeAlias = Literal[
+    "rate_limited", "overloaded", "too_long", "refused", "auth", "not_found", "network", "other"
+]
+"""Why a model gave no reply: a rate limit, a failure of the server, a request that is too long for
+the context window, a content filter, an invalid key or no access, an unknown model or address, no
+connection, or another reason, such as an invalid request."""
 
 
 class ModelError(HandrailError):
     """A model gave no reply. ``kind`` says why, ``hint`` what to do about it."""
 
-    def __init__(self, reason: str, kind: ModelErrorKind = "other", *, hint: str = "") -> None:
+    def __init__(  # noqa: PLR0913  each is a field with a default
+        self,
+        reason: str,
+        kind: ModelErrorKind = "other",
+        *,
+        hint: str = "",
+        status: int | None = None,
+        code: str = "",
+        retry_after: float | None = None,
+        request_id: str = "",
+    ) -> None:
         super().__init__(f"{reason} {hint}" if hint else reason)
         self.reason = reason
         """The message without the hint."""
         self.kind: ModelErrorKind = kind
         self.hint = hint
+        self.status = status
+        """The HTTP status, if there was a response."""
+        self.code = code
+        """The provider's error code."""
+        self.retry_after = retry_after
+        """Seconds after which the provider accepts another request, if it says so."""
+        self.request_id = request_id
+        """The provider's id of the request."""
+        self.usage = NO_USAGE
+        """Tokens of an incomplete reply, as far as they are known."""
         self.state: object = None
         """The ``RunState`` of an agent's run, to resume it."""
 

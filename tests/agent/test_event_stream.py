@@ -138,7 +138,7 @@ async def test_a_model_that_fails_fails_where_the_events_are_read() -> None:
 
     async def model(request: Request) -> AsyncIterator[StreamItem]:
         if len(request.messages) > 1:
-            raise ModelError("reset", "unreachable")
+            raise ModelError("reset", "network")
         yield look("a", "1")
         yield calls(look("a", "1"))
 

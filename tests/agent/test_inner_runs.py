@@ -146,7 +146,7 @@ async def test_tokens_of_a_sub_agent_count_for_its_parent() -> None:
     assert (done.stop_reason, done.limit, done.state.usage.total) == ("limit", "tokens", 115)
 
 
-@pytest.mark.parametrize("kind", ["busy", "other"])
+@pytest.mark.parametrize("kind", ["overloaded", "other"])
 async def test_a_model_that_fails_inside_is_a_failure_of_the_call(kind: Any) -> None:
     inner = Agent(ScriptedModel(ModelError("429", kind), ModelError("429", kind), "ok"))
 
@@ -154,7 +154,7 @@ async def test_a_model_that_fails_inside_is_a_failure_of_the_call(kind: Any) -> 
 
     [result] = done.state.messages[2].results
     assert result.failure is not None
-    expected = FailureKind.TRANSIENT if kind == "busy" else FailureKind.FAILED
+    expected = FailureKind.TRANSIENT if kind == "overloaded" else FailureKind.FAILED
     assert result.failure.kind is expected
 
 

@@ -149,7 +149,7 @@ class Play:
         self.attempts[number] += 1
         for item in self.script.turn(number, self.attempts[number]):
             if item == "fail":
-                raise ModelError("reset", "unreachable")
+                raise ModelError("reset", "network")
             if item == "interrupt":
                 self.run.interrupt()
             if isinstance(item, str):

@@ -56,7 +56,7 @@ async def test_calls_of_a_model_that_failed_are_not_run() -> None:
             yield put("ann", "a1")
             while not world.did:
                 await anyio.lowlevel.checkpoint()
-        raise ModelError("reset", "unreachable")
+        raise ModelError("reset", "network")
 
     either = fallback(first, by_turn(calls(put("bob", "b1")), says("done")))
     done = await Agent(either, world.tools).run("go")
@@ -139,7 +139,7 @@ async def test_a_failed_stream_leaves_only_reads_behind() -> None:
             return
         yield look("roof", "1")
         yield put("ann", "2")
-        raise ModelError("reset", "unreachable")
+        raise ModelError("reset", "network")
 
     agent = Agent(model, world.tools)
     runs.append(agent.run("go"))

@@ -2,7 +2,7 @@
 
 from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
 from handrail.agent._event_stream import EventStream, StreamEvent
-from handrail.agent._events import CallEvent, InnerEvent, OnEvent, RunEvent
+from handrail.agent._events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state
 from handrail.agent._history.compaction import Compaction, Shortened
@@ -32,6 +32,7 @@ __all__ = [
     "InvalidState",
     "IsTrusted",
     "Limits",
+    "ModelEvent",
     "Notice",
     "OnEvent",
     "Prepare",

@@ -10,16 +10,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail import Executor
-from handrail.agent._events import CallEvent, InnerEvent, OnEvent
+from handrail.agent._events import CallEvent, InnerEvent, ModelEvent, OnEvent
 from handrail.agent._history.state import RunState
 from handrail.agent._run import Run
 from handrail.agent._settings import RunResult
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
-from handrail.messages import Content, Delta, Reply
+from handrail.messages import ArgsDelta, Content, Delta, Reply, Restart
 from handrail.permissions import Answer, Approver, Pending
 
 T = TypeVar("T")
-StreamEvent: TypeAlias = Delta | Reply | CallEvent | InnerEvent | RunResult[T]
+StreamEvent: TypeAlias = ModelEvent | CallEvent | InnerEvent | RunResult[T]
 """An event of a streamed run. The last one is the RunResult."""
 _CALL_EVENTS = (Requested, Asked, Started, Progressed, Yielded, Finished)
 
@@ -118,7 +118,7 @@ class EventStream(Generic[T]):
         """Whether an event is one of this run, and of a kind that is shown."""
         if isinstance(event, _CALL_EVENTS):
             return event.turn.startswith(self._turns)
-        return isinstance(event, Delta | Reply | InnerEvent)
+        return isinstance(event, Delta | ArgsDelta | Restart | Reply | InnerEvent)
 
     def _note_question(self, event: Any) -> None:
         """Note that a question is shown now, of this run or of a sub-agent."""

@@ -45,7 +45,7 @@ async def run_inside(
     try:
         result = await _watch(executor, make, context.call_id, parent)
     except ModelError as error:
-        if error.kind in ("unreachable", "busy"):
+        if error.kind in ("rate_limited", "overloaded", "network"):
             raise Transient(str(error)) from error
         raise ToolFailed(str(error)) from error
     if parent is not None:

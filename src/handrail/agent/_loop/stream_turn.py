@@ -12,7 +12,15 @@ from handrail.agent._events import RunEvent
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
 from handrail.agent._loop.streamed_reply import StreamedReply
-from handrail.messages import Delta, ModelError, Reply, StreamItem, collect
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    ModelError,
+    Reply,
+    Restart,
+    StreamItem,
+    collect,
+)
 
 
 class StreamLoop(Protocol):
@@ -91,9 +99,8 @@ class StreamTurn:
 
     def _receive(self, piece: object) -> Reply | None:
         """Receive a piece of text, or the reply that ends the stream."""
-        if isinstance(piece, Delta):
-            if not piece.thought:
-                self._streamed.add_text(piece.text)
+        if isinstance(piece, Delta | ArgsDelta | Restart):
+            self._streamed.add_piece(piece)
             self._loop.emit(piece)
             return None
         if piece is None and not self._loop.stopped_by:

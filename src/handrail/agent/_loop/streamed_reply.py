@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from handrail import Call, Text
-from handrail.messages import Reply, TruncatedCall
+from handrail.messages import ArgsDelta, Delta, Reply, Restart, TruncatedCall
 
 _AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
 
@@ -23,9 +23,12 @@ class StreamedReply:
         self._early: list[tuple[str, Call]] = []
         self._texts: list[str] = []
 
-    def add_text(self, text: str) -> None:
-        """Add text from the stream."""
-        self._texts.append(text)
+    def add_piece(self, piece: Delta | ArgsDelta | Restart) -> None:
+        """Add a piece of text from the stream. If the reply starts again, its text does too."""
+        if isinstance(piece, Restart):
+            self._texts = []
+        elif isinstance(piece, Delta) and not piece.thought:
+            self._texts.append(piece.text)
 
     def add(self, call: Call) -> Call:
         """Add a call from the stream, and return it with an id of its own."""
