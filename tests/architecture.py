@@ -26,7 +26,7 @@ CORE = (
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""
 EDGES: Mapping[str, set[str]] = {
-    "agent": {"approvals"},
+    "agent": {"approvals", "models"},
     "approvals": set(),
     "cli": {"agent", "approvals", "models", "net", "policy", "providers", "sandbox", "tools"},
     "hooks": set(),
@@ -40,7 +40,7 @@ EDGES: Mapping[str, set[str]] = {
 }
 """The packages above the front door, and the other edges that each may import."""
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
-    "agent": ({"_skills"},),
+    "agent": ({"_skills", "_history"}, {"_loop"}),
     "cli": (
         {"_base"},
         {"_project"},

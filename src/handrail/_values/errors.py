@@ -75,7 +75,7 @@ class NeedsLogin(Deliberate):
 class Suspended(Deliberate):
     """The call is not done: it waits for something inside it, such as a question of a sub-agent.
 
-    It is pending without a question of its own. When it is resumed, the tool runs again.
+    It is pending without an own question. When it is resumed, the tool runs again.
     """
 
 

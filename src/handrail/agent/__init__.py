@@ -2,21 +2,21 @@
 
 from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
 from handrail.agent._event_stream import EventStream, StreamEvent
-from handrail.agent._events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state
 from handrail.agent._history.compaction import Compaction, Shortened
 from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
+from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
-from handrail.agent._run import Run
-from handrail.agent._settings import (
+from handrail.agent._loop.settings import (
     Prepare,
     RunResult,
     Save,
     StopReason,
     SystemPrompt,
 )
+from handrail.agent._run import Run
 from handrail.agent._skills.skills import Skill, Skills, find_skills
 
 __all__ = [

@@ -23,13 +23,11 @@ from handrail import (
     tool,
 )
 from handrail.agent._event_stream import EventStream
-from handrail.agent._events import OnEvent
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
-from handrail.agent._loop.typed_answer import FinalAnswer
-from handrail.agent._run import Run
-from handrail.agent._settings import (
+from handrail.agent._loop.settings import (
     NO_ANSWERS,
     Prepare,
     RunOptions,
@@ -38,6 +36,8 @@ from handrail.agent._settings import (
     Save,
     SystemPrompt,
 )
+from handrail.agent._loop.typed_answer import FinalAnswer
+from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.messages import Content, Message, Model, Prompt
 from handrail.permissions import Answer, Approver, Policy
@@ -76,8 +76,8 @@ class Agent(Generic[T]):
     """Lets a model call tools until it has an answer.
 
     Args:
-        model: The name of a model with its provider, such as ``openai:NAME``; or a function from a
-            request to a reply, or to a stream that ends with the reply.
+        model: A provider and a model, such as ``openai:NAME``. Or a function from a request to a
+            reply, or to a stream that ends with the reply.
         tools: The tools that the model may call: a list of functions, a Toolset or a Registry. For
             a policy, approvals and hooks, pass an Executor, which you close.
         system: The system prompt, or a function that returns it at the start of a run.

@@ -10,10 +10,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from handrail import Executor
-from handrail.agent._events import CallEvent, InnerEvent, ModelEvent, OnEvent
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent
+from handrail.agent._loop.settings import RunResult
 from handrail.agent._run import Run
-from handrail.agent._settings import RunResult
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import ArgsDelta, Content, Delta, Reply, Restart
 from handrail.permissions import Answer, Approver, Pending

@@ -9,7 +9,7 @@ from handrail import Executor
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.loop import Loop
 from handrail.agent._loop.model_stream import run_within
-from handrail.agent._settings import RunOptions, RunResult, RunSettings
+from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings
 from handrail.messages import Content, Prompt
 
 T = TypeVar("T")

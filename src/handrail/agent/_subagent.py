@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from handrail import Context, Executor, Suspended, ToolFailed, Transient
+from handrail import Context, Executor, ToolFailed, Transient
 from handrail.agent._event_stream import EventStream
-from handrail.agent._events import InnerEvent, OnEvent
 from handrail.agent._history.state import RunState
-from handrail.agent._loop.live_runs import find_run
+from handrail.agent._loop.events import InnerEvent, OnEvent
+from handrail.agent._loop.live_runs import LiveRun, find_run
+from handrail.agent._loop.settings import NO_ANSWERS, RunResult
 from handrail.agent._run import Run
-from handrail.agent._settings import NO_ANSWERS, RunResult
 from handrail.messages import ModelError
-from handrail.permissions import Answer, Approver
-
-if TYPE_CHECKING:
-    from handrail.agent._loop.loop import Loop
+from handrail.permissions import Answer, Approver, Suspended
 
 MakeRun: TypeAlias = Callable[[RunState, OnEvent, Approver | None, Mapping[str, Answer]], Run[Any]]
 """Makes the run of a sub-agent: from its state, a listener, an approver, and answers."""
@@ -60,7 +57,7 @@ async def _watch(
     executor: Executor,
     make: Callable[[OnEvent, Approver | None], Run[Any]],
     call_id: str,
-    parent: Loop[Any] | None,
+    parent: LiveRun | None,
 ) -> RunResult[Any]:
     """Run a sub-agent, and pass its events to the parent."""
     async with EventStream(executor, make) as events:

@@ -29,14 +29,14 @@ class Compaction:
     threshold: float = 0.75
     """The part of the window at which the history is shortened."""
     keep_turns: int = 3
-    """The last turns, which are sent as they are."""
+    """The last turns, which are sent unchanged."""
 
 
 class Shortened(NamedTuple):
-    """What is left out of a history when it is sent."""
+    """The parts of a history that are not sent."""
 
     start: int = 0
-    """The index of the first message that is sent. The summary stands for those before it."""
+    """The index of the first message that is sent. The summary replaces those before it."""
     summary: str = ""
     results_before: int = 0
     """The index of the first message whose results are sent in full."""
@@ -91,7 +91,7 @@ class TokenCount:
 
 
 def count_chars(messages: Iterable[Message]) -> int:
-    """Return the number of characters of messages, with a guess for pictures and files."""
+    """Return the number of characters of messages, with a guess for images and files."""
     return sum(map(_chars, messages))
 
 

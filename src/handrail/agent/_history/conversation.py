@@ -46,7 +46,7 @@ class Conversation:
 
     @property
     def spent(self) -> Spent:
-        """What the run has used so far."""
+        """The turns, calls and tokens of the run so far."""
         return Spent(self.turns, self.calls, self.usage)
 
     @property

@@ -23,7 +23,7 @@ AnyCall: TypeAlias = Call | TruncatedCall
 
 
 class Spent(NamedTuple):
-    """What a run has used."""
+    """Turns, calls and tokens that a run has used."""
 
     turns: int = 0
     calls: int = 0

@@ -1,22 +1,44 @@
-"""The runs of this process, so that a sub-agent finds the run that it works for."""
+"""Find the runs of this process: a sub-agent works for one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, MutableMapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from handrail.agent._loop.loop import Loop
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.events import RunEvent
+from handrail.permissions import Answer, Approver
 
-_LIVE: MutableMapping[str, Loop[Any]] = {}
+
+class LiveRun(Protocol):
+    """The part of a run that its sub-agents use."""
+
+    talk: Conversation
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers that the run was resumed with."""
+        ...
+
+    @property
+    def approver(self) -> Approver | None:
+        """The function that answers the questions of the run, if there is one."""
+        ...
+
+    def emit(self, event: RunEvent) -> None:
+        """Tell the listener of an event."""
+        ...
+
+
+_LIVE: dict[str, LiveRun] = {}
 
 
 @contextmanager
-def live(run_id: str, loop: Loop[Any]) -> Generator[None]:
+def live(run_id: str, run: LiveRun) -> Generator[None]:
     """Make a run known while it runs."""
     before = _LIVE.get(run_id)
-    _LIVE[run_id] = loop
+    _LIVE[run_id] = run
     try:
         yield
     finally:
@@ -26,6 +48,6 @@ def live(run_id: str, loop: Loop[Any]) -> Generator[None]:
             _LIVE[run_id] = before
 
 
-def find_run(run_id: str) -> Loop[Any] | None:
+def find_run(run_id: str) -> LiveRun | None:
     """Return the run with this id, if it runs in this process."""
     return _LIVE.get(run_id)

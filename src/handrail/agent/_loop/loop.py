@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 from handrail import Call, Executor, Result, Toolset, Turn
-from handrail.agent._events import RunEvent
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
     AnyCall,
@@ -22,14 +21,15 @@ from handrail.agent._history.state import (
     unknown_result,
 )
 from handrail.agent._history.window import Window
+from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.limits import CallBudget, LimitName, StoppedBy
 from handrail.agent._loop.live_runs import live
 from handrail.agent._loop.model_stream import ask, await_any, expect_reply
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
 from handrail.agent._loop.resume import Resumption
+from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
-from handrail.agent._settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.messages import (
     Message,
     ModelError,

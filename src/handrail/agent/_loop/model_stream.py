@@ -57,7 +57,7 @@ async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
 async def run_within(
     seconds: float, work: Callable[[], Awaitable[T]], stop: Callable[[], None]
 ) -> T:
-    """Run work, and stop it when the time is over. Its exceptions are raised as they are."""
+    """Run work, and stop it when the time is over. Its exceptions are raised unchanged."""
     done: list[T] = []
     failed: list[Exception] = []
 

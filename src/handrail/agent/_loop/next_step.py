@@ -1,4 +1,4 @@
-"""What follows a reply without calls: the end of the run, or another request to the model."""
+"""Decide what follows a reply without calls: the end of the run, or another request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NoAnswer: TypeAlias = Literal["truncated", "refused", "empty", "invalid"]
 
 
 class NextStep(NamedTuple):
-    """What follows a reply that has no calls."""
+    """The step after a reply that has no calls."""
 
     problem: NoAnswer | None = None
     """Why the reply is not an answer; None if it is one."""
     prompt: str | None = None
     """A message that asks the model again; None if that does not help."""
     detail: str = ""
-    """The problem in words."""
+    """A description of the problem."""
 
 
 ANSWERED = NextStep()

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from handrail import Executor, Result, Turn
-from handrail.agent._settings import RunOptions
+from handrail.agent._loop.settings import RunOptions
 from handrail.permissions import Pending
 
 

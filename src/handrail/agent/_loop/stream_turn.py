@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import anyio
 
 from handrail import READ, Call, Executor, Result, Turn
-from handrail.agent._events import RunEvent
 from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
@@ -24,7 +24,7 @@ from handrail.messages import (
 
 
 class StreamLoop(Protocol):
-    """What a streamed turn needs of the loop that takes it."""
+    """The part of the loop that a streamed turn uses."""
 
     talk: Conversation
     stopped_by: Any

@@ -1,4 +1,4 @@
-"""What a stream sent before its reply. Early calls are found in the reply by their ids."""
+"""Match the calls that a stream sends early with the calls of its reply, by their ids."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
 
 
 class StreamedReply:
-    """The text and the calls of a stream. Each call gets an id of its own.
+    """The text and the calls of a stream. Each call gets a separate id.
 
-    A stream may send calls in another order than the reply has, leave some out, or send calls that
-    the reply does not have, such as those of a model that failed and was replaced by another.
+    A stream may send calls in another order than its reply, or leave some out. It may also send
+    calls that the reply does not have: those of a model that failed and was replaced by another.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class StreamedReply:
             self._texts.append(piece.text)
 
     def add(self, call: Call) -> Call:
-        """Add a call from the stream, and return it with an id of its own."""
+        """Add a call from the stream, and return it with a separate id."""
         own = self._with_own_id(call)
         self._early.append((call.id, own))
         return own

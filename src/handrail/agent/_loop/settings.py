@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from handrail.agent._events import OnEvent
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import LimitName, Limits
 from handrail.agent._loop.next_step import NoAnswer, answer_text
 from handrail.agent._loop.typed_answer import FinalAnswer
