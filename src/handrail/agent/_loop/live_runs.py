@@ -37,15 +37,11 @@ _LIVE: dict[str, LiveRun] = {}
 @contextmanager
 def live(run_id: str, run: LiveRun) -> Generator[None]:
     """Make a run known while it runs."""
-    before = _LIVE.get(run_id)
     _LIVE[run_id] = run
     try:
         yield
     finally:
-        if before is None:
-            del _LIVE[run_id]
-        else:
-            _LIVE[run_id] = before
+        _LIVE.pop(run_id, None)
 
 
 def find_run(run_id: str) -> LiveRun | None:
