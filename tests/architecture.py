@@ -50,10 +50,16 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_chat", "_doctor"},
         {"commands"},
     ),
-    "policy": ({"_shell"}, {"_rules"}, {"_decisions"}, {"_stores", "importers"}),
+    "policy": (
+        {"_shell"},
+        {"_rules"},
+        {"_consequences"},
+        {"_decisions"},
+        {"_stores", "importers"},
+    ),
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
-    "tools": ({"_files"}, {"_edit", "_search", "_shell", "_web"}),
+    "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }
 """The folders inside an edge, from the lowest to the highest."""
 

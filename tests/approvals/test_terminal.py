@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import anyio
 import pytest
+from inline_snapshot import snapshot
 from rich.console import Console
 
 from approvals.person import Person, person
@@ -399,6 +401,16 @@ async def test_a_screen_that_hangs_up_is_a_no() -> None:
 
 LONG = asked({"text": "\n".join(map(str, range(60))), "path": "b"})
 UNSEEN = "Part of the request was not on the screen. Type d to see all of it first.\n"
+
+
+async def test_details_do_not_repeat_what_is_on_the_screen() -> None:
+    shown = await seen(QUESTION, "d")
+
+    assert re.sub("[0-9a-f]{16,}", "…", shown) == snapshot("""\
+d
+fingerprint: …
+the answer is valid for this call only, once, within 60 seconds of this request
+""")
 
 
 async def test_nobody_says_yes_to_what_was_not_on_the_screen() -> None:

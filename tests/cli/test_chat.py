@@ -206,7 +206,7 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
 
     assert said(pty, "/help")[:2] == [
         "/help   show this list",
-        "/undo   undo the last change to a file; repeat to undo earlier ones",
+        "/undo   undo the last change of a tool or command; repeat to undo earlier ones",
     ]
     assert said(pty, "/cost")[:3] == [
         "tokens  1,200 in; 7 out",
@@ -214,17 +214,25 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
         "calls   0",
     ]
     assert said(pty, "/tools")[0].split()[:2] == ["edit", "write"]
-    assert said(pty, "/mode") == ["mode edits"]
+    assert said(pty, "/mode") == [
+        "mode edits",
+        "  without a sandbox, reading and file changes run; protected files, secrets and",
+        "  everything else need approval",
+    ]
     assert said(pty, "/mode fast") == ["unknown mode 'fast'; use one of plan, ask, edits, open"]
-    assert said(pty, "/mode plan") == ["mode plan"]
+    assert said(pty, "/mode plan") == [
+        "mode plan",
+        "  without a sandbox, reading runs; secrets need approval; everything else is",
+        "  denied",
+    ]
     assert said(pty, "/model") == ["model model.py:model"]
     assert said(pty, "/model model.py:no") == [
         "model.py has no 'no'",
         "  define it in model.py, or use another name",
     ]
-    assert said(pty, "/undo") == ["nothing to undo; changes made by commands cannot be undone"]
+    assert said(pty, "/undo") == ["nothing to undo"]
     assert said(pty, "/nothing") == ["unknown command /nothing; type /help for a list"]
-    assert said(pty, "/mode edits") == ["mode edits"]
+    assert said(pty, "/mode edits")[0] == "mode edits"
     pty.types("/etc/hosts is no command\r")
     pty.sees("Done.")
     pty.sees(ENTER)
@@ -232,6 +240,27 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
     assert said(pty, "/undo") == ["Not undone: 'notes.txt' has changed since 'c1'."]
     pty.types("/quit\r")
     assert pty.ends() == 0
+
+
+def test_a_command_of_an_earlier_process_is_undone(chat: Chat, handrail: Handrail) -> None:
+    data = handrail.write("data.txt", "x")
+    handrail("tools", "call", "--mode", "open", "bash", "command=rm data.txt; touch new")
+    words = "' '.join(part.text for part in request.messages[-1].parts)"
+    pty = chat(f"ScriptedModel(say, lambda request: Reply((Text({words}),)))", "Hello.")
+    pty.sees("Hello.")
+    pty.sees(ENTER)
+    undone = said(pty, "/undo")
+    again = said(pty, "What now?")
+    pty.types("/quit\r")
+
+    assert (undone, data.read_text(encoding="utf-8"), pty.ends()) == (
+        ["undid the command: rm data.txt; touch new", "restored: data.txt", "deleted: new"],
+        "x",
+        0,
+    )
+    assert " ".join(" ".join(again).split()) == (
+        "The user undid the changes of your command 'rm data.txt; touch new'. What now?"
+    )
 
 
 def test_another_model_goes_on_here_and_in_another_process(chat: Chat, handrail: Handrail) -> None:

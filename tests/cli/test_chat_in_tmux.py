@@ -69,6 +69,8 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and",
+                    "  everything else need approval",
                     "  Let me look.",
                     '▸ read(file_path: "notes.txt")',
                     "│      1    one",
@@ -102,6 +104,7 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "  Let me look.",
                     '▸ read(file_path: "notes.txt")',
                     "│      1    one",
@@ -163,6 +166,8 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and",
+                    "  everything else need approval",
                     "  I mark it.",
                     "",
                     "│ Edit notes.txt, line 2",
@@ -215,6 +220,7 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "  I mark it.",
                     "",
                     "│ Edit notes.txt, line 2",
@@ -294,6 +300,8 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and",
+                    "  everything else need approval",
                     "",
                     "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
@@ -338,6 +346,7 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "",
                     "│ Edit notes.txt, line 2",
                     "edit wants to run (write; call c2)",
@@ -421,6 +430,8 @@ def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and",
+                    "  everything else need approval",
                     "  This takes a while^C",
                     "stopped; press Enter to continue, or type a new message",
                     "> Never mind.",
@@ -430,6 +441,7 @@ def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "  This takes a while^C",
                     "stopped; press Enter to continue, or type a new message",
                     "> Never mind.",
@@ -471,6 +483,8 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
             {
                 80: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and",
+                    "  everything else need approval",
                     "  Hello, I am new here.",
                     "> What is my name?",
                     "  You said before: My name is Ada.",
@@ -479,6 +493,7 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
                 ],
                 120: [
                     "model.py:model · mode ask · 9 tools · /help",
+                    "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "  Hello, I am new here.",
                     "> What is my name?",
                     "  You said before: My name is Ada.",
@@ -509,7 +524,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
     once = notes(pane)
     pane.answers("/undo", after="to notes.txt\n>")
     pane.answers("/undo", after="to notes.txt\n>", times=2)
-    pane.answers("What now?", after="cannot be undone\n>")
+    pane.answers("What now?", after="nothing to undo\n>")
     shown = pane.shows("What now?\n>")
 
     assert (once, notes(pane)) == ("one\ntwo!\nthree\n", "one\ntwo\nthree\n")
@@ -519,6 +534,8 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
             {
                 80: [
                     "model.py:model · mode edits · 9 tools · /help",
+                    "  with a sandbox, commands that lose work, use credentials or reach other",
+                    "  machines, protected files and secrets need approval; everything else runs",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
@@ -539,7 +556,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "> /undo",
                     "undid the last change to notes.txt",
                     "> /undo",
-                    "nothing to undo; changes made by commands cannot be undone",
+                    "nothing to undo",
                     "> What now?",
                     "  The user undid your last change to 'notes.txt'. The user undid your last",
                     "  change to 'notes.txt'. What now?",
@@ -547,6 +564,8 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                 ],
                 120: [
                     "model.py:model · mode edits · 9 tools · /help",
+                    "  with a sandbox, commands that lose work, use credentials or reach other machines, protected files and secrets need",
+                    "  approval; everything else runs",
                     '▸ edit(file_path: "notes.txt", old_string: "two", new_string: "two!")',
                     "│ @@ -1,3 +1,3 @@",
                     "│  one",
@@ -567,7 +586,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                     "> /undo",
                     "undid the last change to notes.txt",
                     "> /undo",
-                    "nothing to undo; changes made by commands cannot be undone",
+                    "nothing to undo",
                     "> What now?",
                     "  The user undid your last change to 'notes.txt'. The user undid your last change to 'notes.txt'. What now?",
                     ">",
@@ -602,6 +621,7 @@ def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Ope
     assert during == snapshot(
         [
             "model.py:model · mode ask · 1 tool · /help",
+            "  without a sandbox, reading runs; secrets and everything else need approval",
             "  I dig.",
             "  ▸ dig(depth: 3) … 1 s · half \\u{1B}[31mof it",
         ]
@@ -609,6 +629,7 @@ def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Ope
     assert after == snapshot(
         [
             "model.py:model · mode ask · 1 tool · /help",
+            "  without a sandbox, reading runs; secrets and everything else need approval",
             "  I dig.",
             "▸ dig(depth: 3)",
             "│ cancelled: Cancelled while it ran.",

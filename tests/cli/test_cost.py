@@ -17,6 +17,10 @@ from tiny_server import untraced
 SCRIPT = Path(sys.executable).with_name("handrail")
 COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "handrail.cli"]
 
+TOOLS = "from handrail import Registry, Tool, tool"
+SANDBOX = "from handrail.sandbox import Sandbox; Sandbox('.')"
+"""Without one there is no tool that runs commands, and the list says so."""
+
 
 def cpu_seconds(command: list[str], env: dict[str, str], folder: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -35,7 +39,7 @@ def unmeasured(handrail: Handrail) -> dict[str, str]:
     [
         (["--version"], "import click", 1.5),
         (["--help"], "import click", 1.5),
-        (["tools", "list"], "from handrail import Registry, Tool, tool; import click", 2),
+        (["tools", "list"], f"{TOOLS}; {SANDBOX}; import click", 1.5),
     ],
     ids=["version", "help", "tools list"],
 )

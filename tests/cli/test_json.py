@@ -121,6 +121,12 @@ def remembered(handrail: Handrail) -> str:
     return "remembered-0011aabb"
 
 
+def changed(handrail: Handrail) -> tuple[str, ...]:
+    """No arguments, after a change that can be undone."""
+    handrail("tools", "call", "write", "file_path=new", "content=x", "--mode", "edits")
+    return ()
+
+
 Line = Callable[[Handrail], tuple[str, ...]]
 LINES: dict[str, Line] = {
     "completion": lambda _: ("completion", "bash"),
@@ -150,6 +156,7 @@ LINES: dict[str, Line] = {
     "tools schema": lambda _: ("tools", "schema", "area", "--api", "anthropic", *OURS),
     "tools show": lambda _: ("tools", "show", "area", *OURS),
     "trust": lambda _: ("trust", "--list"),
+    "undo": lambda h: ("undo", *changed(h)),
 }
 """A line for each command, in a workspace that is prepared."""
 EXITS = {"doctor": (0, 1), "runs resume": (4,)}

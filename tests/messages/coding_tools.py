@@ -14,7 +14,7 @@ import anyio
 
 from handrail import Call, Executor, Result, Tool, Toolset
 from handrail.net import Guard
-from handrail.sandbox import Sandbox
+from handrail.sandbox import Restriction, Sandbox
 from handrail.tools import (
     Jobs,
     Workspace,
@@ -58,6 +58,9 @@ FILES: Final[Mapping[str, bytes]] = {
     "src/util/c.py": b"x = 1\n",
     "web/index.html": b"<p>hi</p>\n",
     "empty.txt": b"",
+    "old.ipynb": b'{"worksheets": [], "nbformat": 3}\n',
+    "two.ipynb": b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "load(data)"},'
+    b' {"cell_type": "code", "source": ["x = 1\\n", "load(data)"]}]}\n',
     "long.txt": b"".join(b"line %d\n" % number for number in range(1, 3001)),
     "wide.txt": b"x" * 2_500 + b"\n",
     "far.txt": b"x" * 5_000_000 + b"needle\n",
@@ -99,6 +102,7 @@ def _read(when: str, path: str, **others: Any) -> Case:
 
 READ: Final = [
     _read("a file is empty", "empty.txt"),
+    _read("a notebook has an older format", "old.ipynb"),
     _read("a file has more lines than a page", "long.txt"),
     _read("a line is very long", "wide.txt"),
     _read("lines end in CRLF", "crlf.txt"),
@@ -203,6 +207,9 @@ _TWO: Final = [
 ]
 EDIT: Final = [
     _edit("a new file is meant", "new.py", "", "x = 1\n"),
+    _edit("several cells of a notebook have the text", "two.ipynb", "load(data)", "load()"),
+    _edit("no cell of a notebook has the text", "two.ipynb", "nbformat", "x"),
+    _edit("the text goes beyond a cell", "two.ipynb", "x = 1\nload(data)\n", "x = 2"),
     _edit("old_string is empty", "a.py", "", "x"),
     _edit("both strings are the same", "a.py", "return 1", "return 1"),
     _edit("several places match", "twice.py", "a = 1", "a = 2"),
@@ -266,6 +273,7 @@ SEARCH: Final = [
     _grep("a line is clipped", "x", path="wide.txt"),
     _grep("a match is far into a line", "needle", path="far.txt"),
     _grep("a binary file matches", "\\x01", path="bin.dat"),
+    _grep("only a binary file matches", "\\x01\\x02"),
     _grep("a file is binary from some point on", "needle", path="half.bin"),
     _grep("the pattern is invalid", "f("),
     _grep("the pattern has a look-around", "(?=x)"),
@@ -319,6 +327,7 @@ BASH: Final = [
     _bash("a file outside is read-only", "echo x > /etc/handrail-test"),
     _bash("a protected file is read-only", "mkdir -p .vscode/x"),
     _bash("an unnamed file is read-only", "echo Read-only file system; exit 1"),
+    _bash("a rule hides a file", "cat .e*"),
     _bash("memory is used up", "echo MemoryError; exit 1"),
     _bash("a file is too large", "echo File too large; exit 1"),
     _bash("too many processes run", "echo fork: Resource temporarily unavailable; exit 1"),
@@ -451,10 +460,15 @@ async def _search_rows(root: Path) -> AsyncIterator[Row]:
         yield await _run_alone(engine, _grep(when, "x"))
 
 
+def _hide_env(_command: str) -> dict[str, Restriction]:
+    return {".env": "hidden"}
+
+
 async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
     root = folder / "commands"
     (root / "sub").mkdir(parents=True)
-    jobs, sandbox = Jobs(max_running=2, max_output_bytes=1_000), Sandbox(root)
+    (root / ".env").touch()
+    jobs, sandbox = Jobs(max_running=2, max_output_bytes=1_000), Sandbox(root, restricted=_hide_env)
     tools = Toolset(bash(sandbox, jobs=jobs), read_job(jobs), stop_job(jobs))
     async with Executor(tools) as executor:
         for case in BASH:
@@ -466,6 +480,11 @@ async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
         calls = [Call("bash", {"command": command}, command) for command in ("cd ..", "pwd")]
         _, second = await executor.run_all(calls)
         yield _describe("`bash`, an earlier call of the turn changed the folder", second)
+    not_a_folder = folder / "not-a-folder"
+    not_a_folder.touch()
+    workspace = Workspace(root, undo_folder=not_a_folder / "undo")
+    tool = bash(sandbox, workspace=workspace)
+    yield await _run_alone(tool, _bash("a command cannot be undone", "true"))
 
 
 async def _web_rows() -> AsyncIterator[Row]:

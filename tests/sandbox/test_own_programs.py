@@ -147,7 +147,7 @@ async def test_without_a_network_package_managers_do_not_try_again(tmp_path: Pat
     assert await told(tmp_path, command, tier="landlock") == ["0 0"]
 
 
-@pytest.mark.parametrize("name", ["tree", "egrep", "fd"])
+@pytest.mark.parametrize("name", ["tree", "egrep", "fd", "strace"])
 async def test_an_environment_with_programs_that_systems_have_is_not_used(
     tmp_path: Path, name: str
 ) -> None:

@@ -116,20 +116,23 @@ async def test_the_environment_is_built_anew(
             "EDITOR": "true",
             "NPM_CONFIG_UPDATE_NOTIFIER": "false",
             "GIT_ASKPASS": "false",
-            "GIT_CONFIG_COUNT": "6",
+            "GIT_CONFIG_COUNT": "7",
             "GIT_CONFIG_KEY_0": "core.fsmonitor",
-            "GIT_CONFIG_KEY_1": "gpg.program",
-            "GIT_CONFIG_KEY_2": "gpg.ssh.program",
-            "GIT_CONFIG_KEY_3": "gpg.x509.program",
-            "GIT_CONFIG_KEY_4": "log.showSignature",
-            "GIT_CONFIG_KEY_5": "safe.bareRepository",
+            "GIT_CONFIG_KEY_1": "diff.autoRefreshIndex",
+            "GIT_CONFIG_KEY_2": "gpg.program",
+            "GIT_CONFIG_KEY_3": "gpg.ssh.program",
+            "GIT_CONFIG_KEY_4": "gpg.x509.program",
+            "GIT_CONFIG_KEY_5": "log.showSignature",
+            "GIT_CONFIG_KEY_6": "safe.bareRepository",
             "GIT_CONFIG_VALUE_0": "false",
             "GIT_CONFIG_VALUE_1": "false",
             "GIT_CONFIG_VALUE_2": "false",
             "GIT_CONFIG_VALUE_3": "false",
             "GIT_CONFIG_VALUE_4": "false",
-            "GIT_CONFIG_VALUE_5": "explicit",
+            "GIT_CONFIG_VALUE_5": "false",
+            "GIT_CONFIG_VALUE_6": "explicit",
             "GIT_EDITOR": "true",
+            "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
             "NPM_CONFIG_AUDIT": "false",
@@ -923,6 +926,7 @@ sandbox: bubblewrap
   not enforced: named pipes of other programs can be written, if the user may
   not enforced: a command can cause an empty file or folder outside while another command starts
   not enforced: other repositories inside the workspace are not protected
+  not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code\
 """)
     assert str(Sandbox(tmp_path, tier="landlock").report()) == snapshot("""\
@@ -939,6 +943,7 @@ sandbox: landlock
   not enforced: other processes and their temporary files can be seen
   not enforced: the names of masked files can be listed
   not enforced: commands keep running if this process is killed
+  not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: hosts cannot be allowed\
 """)
 

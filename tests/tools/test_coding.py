@@ -11,9 +11,10 @@ from inline_snapshot import snapshot
 
 from handrail import Call, Executor
 from handrail.net import Guard
+from handrail.policy import Rulebook, builtin_rules
 from handrail.providers import anthropic
 from handrail.sandbox import Sandbox
-from handrail.tools import Jobs, Workspace, bash, coding_tools, web_fetch
+from handrail.tools import Jobs, Workspace, bash, coding_tools, hide_denied, web_fetch
 from handrail.tools._descriptions import CommandFacts, describe_bash
 
 MAX_BLOCK_TOKENS = 2_500
@@ -34,6 +35,22 @@ def test_commands_run_in_a_sandbox_that_is_given(tmp_path: Path) -> None:
     made = coding_tools(Workspace(tmp_path), sandbox=Sandbox(tmp_path))
 
     assert [one.name for one in made.specs] == ALL
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_the_workspace_hides_is_hidden_from_programs_if_the_policy_can_list_it(
+    tmp_path: Path,
+    *,
+    listed: bool,
+) -> None:
+    (tmp_path / ".env").write_text("canary\n", encoding="utf-8")
+    (tmp_path / "peek.py").write_text("print(open('.env').read())\n", encoding="utf-8")
+    rules = Rulebook(builtin_rules("read_only", "development"), mode="edits", sandboxed=True)
+    workspace = Workspace(tmp_path, hides=hide_denied(rules if listed else rules.__call__))
+    call = Call("bash", {"command": "python3 peek.py 2>&1 | tail -n 2"}, "1")
+    made = Executor(coding_tools(workspace), policy=rules).run_sync(call)
+
+    assert ("canary" in made.text, "Permission denied" in made.text) == (not listed, listed)
 
 
 @pytest.mark.parametrize("name", ["edit", "read_job", "web_fetch"])

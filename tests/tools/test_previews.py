@@ -42,6 +42,19 @@ def approved(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Pen
     return questions, anyio.run(run)
 
 
+def test_an_edit_of_a_notebook_is_shown_as_the_change_of_its_file(tmp_path: Path) -> None:
+    cells = '[{"cell_type": "code", "metadata": {}, "outputs": [], "source": "x = \\"1\\""}]'
+    text = f'{{"cells": {cells}, "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}\n'
+    (tmp_path / "n.ipynb").write_text(text, encoding="utf-8")
+    args = {"file_path": "n.ipynb", "old_string": 'x = "1"', "new_string": 'y = "1"'}
+    [pending], _ = approved(tmp_path, ("edit", args))
+
+    assert (pending.headline, pending.changes) == (
+        "Edit n.ipynb, line 2",
+        (FileChange("n.ipynb", text, text.replace("x = ", "y = ")),),
+    )
+
+
 def test_an_edit_that_overlooks_blanks_is_shown_as_it_is_made(tmp_path: Path) -> None:
     (tmp_path / "area.py").write_text("def area(w, h):\n\treturn w + h\n", encoding="utf-8")
     texts = {"old_string": "    return w + h", "new_string": "    return w * h"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
@@ -27,7 +28,16 @@ async def write(folder: str, one: str, other: str) -> None:
             one, other = other, one
 
 
+def warm_up() -> None:
+    """Load whatever an edit needs, so that each writer begins at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "f").write_text("a", encoding="utf-8")
+        args = {"file_path": "f", "old_string": "a", "new_string": "b"}
+        Executor(Toolset(edit(Workspace(folder)))).run_sync(Call("edit", args, "c1"))
+
+
 def main(folder: str) -> None:
+    warm_up()
     for _ in sys.stdin:
         child = os.fork()
         if not child:

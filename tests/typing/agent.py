@@ -12,7 +12,7 @@ from handrail.testing import ScriptedModel
 async def run() -> None:
     model = ScriptedModel("Done.")
     agent = Agent(model, Toolset())
-    assert_type(agent, Agent[None])
-    assert_type(await agent.run("Begin."), RunResult[None])
+    assert_type(agent, Agent[str])
+    assert_type(await agent.run("Begin."), RunResult[str])
     typed = Agent(model, Toolset(), output=int)
     assert_type((await typed.run("Begin.")).output, int | None)

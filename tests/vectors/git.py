@@ -148,7 +148,7 @@ BESIDE = "git init -q other && cd other && git config core.fsmonitor ../ws/canar
 
 
 RUN_NOTHING = (
-    "git-001", "git-002", "git-012", "git-013", "git-014", "git-015", "git-018", "git-022", "git-023",
+    "git-001", "git-002", "git-009", "git-012", "git-013", "git-014", "git-015", "git-018", "git-022", "git-023",
 )  # fmt: skip
 """Repositories whose canary must not run at all, not even where it could do no harm."""
 

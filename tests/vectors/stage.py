@@ -5,7 +5,10 @@ That a body ran is what is looked at: not what a result says, and not what a pol
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 
@@ -104,3 +107,26 @@ def line(policy: Any, command: str, **options: Any) -> Outcome:
 def rules(text: str, level: Level = Level.USER) -> tuple[Rule, ...]:
     """Rules, as a file has them."""
     return parse(text, file="rules.toml", level=level).rules
+
+
+class Check(Protocol):
+    """Tries an attack in a workspace, with what guards against it or without. True if it fails."""
+
+    def __call__(self, given: Any, root: Path, /, *, judged: bool) -> bool:
+        """``given`` is the input of a vector."""
+        ...
+
+
+def host(root: Path, command: str, **variables: str) -> str:
+    """Run a command without any guard, and return what it said."""
+    done = subprocess.run(  # noqa: S603
+        ["bash", "-c", command],  # noqa: S607
+        cwd=root,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **variables},
+        encoding="utf-8",
+    )
+    return done.stdout

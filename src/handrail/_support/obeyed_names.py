@@ -272,8 +272,16 @@ def find_name(index: NameIndex, segments: Sequence[str]) -> ObeyedName | None:
 
 _MAX_SETTINGS_FILES: Final = 20
 _MAX_SETTINGS_BYTES: Final = 1 << 20
-_NAMING: Final = frozenset(["core.hookspath", "include.path", "includeif.path"])
-"""Settings whose values are paths of hooks and of further settings."""
+_INCLUDES: Final = frozenset(["include.path", "includeif.path"])
+_RUNNING: Final = frozenset(
+    "core.fsmonitor diff.command diff.external diff.textconv filter.clean filter.process "
+    "filter.smudge merge.driver".split()
+)
+"""Settings whose values are programs that git runs to show files and differences."""
+_NAMING: Final = frozenset(["core.hookspath", *_INCLUDES, *_RUNNING])
+"""Settings whose values are hooks, further settings, or programs."""
+_HARMLESS: Final = re.compile(r"(?i:true|false|yes|no|on|off|[01])|git-lfs [a-z-]+( -- %f)?")
+"""Values that name no program of a workspace."""
 _SECTION: Final = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _CONTINUED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')
@@ -296,16 +304,30 @@ def find_git_paths(root: str) -> GitPaths:
     """
     hooks: dict[str, None] = {}
     included: dict[str, None] = {}
-    waiting = _settings_files(root)
+    for folder, key, value in _iterate_settings(_settings_files(root)):
+        if key == "core.hookspath":
+            hooks |= dict.fromkeys(_inside(root, root, value))
+        elif key in _INCLUDES:
+            included |= dict.fromkeys(_inside(root, folder, value))
+    return GitPaths(tuple(hooks), tuple(included))
+
+
+def find_git_program(root: str) -> str:
+    """Return a setting of a repository with a program that git may run to read; empty if none."""
+    settings = _iterate_settings(_settings_files(root)[:2])
+    running = ((key, value) for _, key, value in settings if key in _RUNNING)
+    return next((key for key, value in running if not _HARMLESS.fullmatch(value)), "")
+
+
+def _iterate_settings(files: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the settings of files and of those that they include, each with its folder."""
+    waiting = list(files)
     for path in waiting:  # grows while it is read
         folder = os.path.dirname(path)  # noqa: PTH120
         for key, value in _read_settings(path):
-            if key == "core.hookspath":
-                hooks |= dict.fromkeys(_inside(root, root, value))
-            elif len(waiting) < _MAX_SETTINGS_FILES:
-                included |= dict.fromkeys(_inside(root, folder, value))
-                waiting.append(_resolve(folder, value))
-    return GitPaths(tuple(hooks), tuple(included))
+            if key not in _INCLUDES or len(waiting) < _MAX_SETTINGS_FILES:
+                yield folder, key, value
+                waiting += [_resolve(folder, value)] if key in _INCLUDES else []
 
 
 def _settings_files(root: str) -> list[str]:
@@ -349,7 +371,7 @@ def _parse_settings(path: str, _state: object) -> tuple[tuple[str, str], ...]:
         while named := _SECTION.match(line, at):
             section, at = named[1].lower(), named.end()
         name, _, value = line[at:].partition("=")
-        key = f"{section}.{name.strip().lower()}"
+        key = f"{section.partition('.')[0]}.{name.strip().lower()}"
         if key in _NAMING and (text := _read_value(value)) and "\0" not in text:
             found.append((key, text))
     return tuple(found)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -79,6 +80,7 @@ class Dialogue:
         self._offers = find_offers(remember, pending, prompt)
         self._was_shown = not prompt.cut and len(prompt.lines) + _OWN_ROWS <= screen.height
         """Whether all of the request was on the screen. Only then can it be approved."""
+        self._seen = prompt.lines if self._was_shown else ()
         actions: dict[str, _Action] = {
             "y": self._approve,
             "yes": self._approve,
@@ -195,7 +197,11 @@ class Dialogue:
             self._show(MARGIN + inline(str(rule)))
 
     def _details(self, _word: str) -> None:
-        rows, page = self._prompt.details, max(self._screen.height - _OWN_ROWS, 1)
+        """Show the details in pages, without the first rows if they were on the screen already."""
+        rows = self._prompt.details
+        pairs = zip(rows, self._seen, strict=False)
+        rows = rows[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+        page = max(self._screen.height - _OWN_ROWS, 1)
         for start in range(0, len(rows), page):
             self._screen.show(rows[start : start + page])
             left = len(rows) - start - page

@@ -2,12 +2,11 @@ r"""Make untrusted text safe to show: every character is visible, and none contr
 
 A person approves what they see. So every character that a terminal would obey, hide or move is
 shown as ``\u{...}``. Long runs of whitespace, which could push text out of sight, are replaced with
-a count. Words that mix scripts are marked. A word in one script can still look like another one.
+a count. Letters and signs that can be taken for others are shown as escapes too.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import unicodedata
@@ -15,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
+
+from handrail.approvals._lookalikes import find_lookalikes, is_mark
 
 Look: TypeAlias = Literal["plain", "title", "added", "removed", "warning"]
 
@@ -38,10 +39,6 @@ _LAST_SPACE = re.compile(r" (?=\n|\Z)")
 _JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
 """A string of JSON, or whitespace outside of strings."""
 _JSON_ESCAPE = re.compile(r"\\(?:u.{4}|.)")
-_EAST_ASIAN = frozenset(
-    "CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO IDEOGRAPHIC HALFWIDTH".split()
-)
-"""Scripts that are mixed with each other and with Latin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
     """Return text that is safe to show, up to ``most`` bytes. Escapes are unambiguous."""
     too_long = len(text) > most or count_bytes(text) > most
     start = text[:most]
-    odd = dict(_odd_words(start))
+    odd = dict(find_lookalikes(start))
     hidden = sum(_is_hidden(character) for character in start) + len(_excess_marks(start))
     runs = list(_runs(start))
     return Printable(
@@ -110,7 +107,7 @@ def inline_json(text: str) -> str:
     """
     compact = _JSON_TEXT.sub(lambda found: found[1] or "", text)
     plain = _JSON_ESCAPE.sub(lambda escape: " " * len(escape[0]), compact)
-    unclear = _unclear(plain, dict(_odd_words(plain)))
+    unclear = _unclear(plain, dict(find_lookalikes(plain)))
     return "".join(
         json.dumps(character)[1:-1] if at in unclear or _is_hidden(character) else character
         for at, character in enumerate(compact)
@@ -154,7 +151,7 @@ def _breaks_at(line: str, width: int) -> int:
 def _columns(character: str) -> int:
     if character.isascii():
         return 1
-    return 0 if _is_mark(character) else 2
+    return 0 if is_mark(character) else 2
 
 
 def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
@@ -203,49 +200,15 @@ def _is_hidden(character: str) -> bool:
     )
 
 
-def _is_mark(character: str) -> bool:
-    return not character.isascii() and unicodedata.category(character) in {"Mn", "Me"}
-
-
 def _excess_marks(text: str) -> set[int]:
     """Return the positions of marks without a letter, and of too many marks on one letter."""
     excess: set[int] = set()
     marks = _MAX_MARKS
     for index, character in enumerate(text):
-        if not _is_mark(character):
+        if not is_mark(character):
             marks = _MAX_MARKS if character in " \n\t" or _is_hidden(character) else 0
         elif not _is_hidden(character):
             marks += 1
             if marks > _MAX_MARKS:
                 excess.add(index)
     return excess
-
-
-def _odd_words(text: str) -> Iterator[tuple[int, str]]:
-    """Yield words that mix scripts or use look-alike letters, each with its position."""
-    if text.isascii():
-        return
-    start = 0
-    for is_word, characters in itertools.groupby(text, _in_word):
-        word = "".join(characters)
-        scripts = {_script(letter) for letter in word if is_word and letter.isalpha()} - {""}
-        if "look-alike" in scripts or len(scripts - _EAST_ASIAN) > 1:
-            yield start, word
-        start += len(word)
-
-
-def _in_word(character: str) -> bool:
-    """Return whether a character is part of a word. Marks are, so a mark cannot split a word."""
-    return character.isalnum() or character == "_" or _is_mark(character)
-
-
-@lru_cache(maxsize=4096)
-def _script(letter: str) -> str:
-    """Return the script of a letter, from its Unicode name; empty if all scripts share it."""
-    if letter.isascii():
-        return "LATIN"
-    plain = unicodedata.normalize("NFKC", letter)
-    if plain.isascii():
-        return "look-alike"
-    script = unicodedata.name(letter, "").partition(" ")[0]
-    return "" if script == "MODIFIER" else script

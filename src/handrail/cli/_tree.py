@@ -55,6 +55,7 @@ ROOT = {
     "schema": ("schema", "Print a tool in the format of a model API."),
     "tools": (TOOLS, "Inspect and call tools."),
     "trust": ("trust", "Trust this workspace's settings, tools and instructions."),
+    "undo": ("undo", "Undo the latest change of a tool or command."),
 }
 """By name: the module of the command, or its subcommands; and one line of help."""
 _COMMANDS = "handrail.cli.commands"

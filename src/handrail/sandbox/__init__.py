@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from handrail.sandbox._process.running import Process
     from handrail.sandbox._read_only import Reader, start_read_only
     from handrail.sandbox._sandbox import Sandbox
-    from handrail.sandbox._values import Report, ResourceLimits, SandboxUnavailable
+    from handrail.sandbox._values import Report, ResourceLimits, Restriction, SandboxUnavailable
 else:
     _HOMES = {
         "Process": "_process.running",
         "Reader": "_read_only",
         "Report": "_values",
         "ResourceLimits": "_values",
+        "Restriction": "_values",
         "Sandbox": "_sandbox",
         "SandboxUnavailable": "_values",
         "contains_home": "_home",
@@ -32,6 +33,7 @@ __all__ = [
     "Reader",
     "Report",
     "ResourceLimits",
+    "Restriction",
     "Sandbox",
     "SandboxUnavailable",
     "contains_home",

@@ -15,19 +15,22 @@ from handrail.sandbox._protected import is_beneath
 
 _GIT_SETTINGS: Final = {
     "core.fsmonitor": "false",
+    "diff.autoRefreshIndex": "false",
     "gpg.program": "false",
     "gpg.ssh.program": "false",
     "gpg.x509.program": "false",
     "log.showSignature": "false",
     "safe.bareRepository": "explicit",
 }
-"""Over the settings of a repository, which name programs, and may be files of the workspace."""
+"""Over the settings of a repository, which name programs, and may be files of the workspace. If git
+refreshed its index to show something, it would write a file, and run a hook."""
 QUIET: Final = {
     "CI": "1",
     "DEBIAN_FRONTEND": "noninteractive",
     "EDITOR": "true",
     "GIT_ASKPASS": "false",
     "GIT_EDITOR": "true",
+    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
     "MANPAGER": "cat",

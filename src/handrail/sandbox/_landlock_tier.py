@@ -19,7 +19,7 @@ from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import Report, SandboxUnavailable
+from handrail.sandbox._values import Report, Restriction, SandboxUnavailable
 
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _DEVICE_FOLDER: Final = "/dev"
@@ -39,8 +39,10 @@ _OPEN: Final = (
     "other processes and their temporary files can be seen",
     "the names of masked files can be listed",
     "commands keep running if this process is killed",
+    "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "hosts cannot be allowed",
 )
+_BY_RULES: Final = "files that rules deny or ask about can be read and changed, unless named"
 _SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"
 _SCOPES_VERSION: Final = 6
 
@@ -53,6 +55,8 @@ class LandlockTier:
     own_folders: tuple[str, ...] = ()
     """None of the workspace: commands can write all of them."""
     shares_loopback = False
+    restricts_files = False
+    """A rule for a folder covers all files in it. Without one, new files could not be read."""
 
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         if network:
@@ -70,10 +74,20 @@ class LandlockTier:
 
     def report(self) -> Report:
         """Return what Landlock and the filter enforce."""
-        return make_report(self._version)
+        return make_report(self._version, has_rules=self._setup.has_rules)
+
+    def prepare(self) -> None:
+        """Read the user's git settings."""
+        self._git_variables()
 
     def start(
-        self, command: str, cwd: str, variables: Mapping[str, str], *, notes: bool
+        self,
+        command: str,
+        cwd: str,
+        variables: Mapping[str, str],
+        _restricted: Mapping[str, Restriction],
+        *,
+        notes: bool,
     ) -> Process:
         """Start a command, which waits until it is marked."""
         with Pipes() as pipes:
@@ -147,7 +161,8 @@ class _Ruleset:
         weakref.finalize(self, os.close, fd)
 
 
-def make_report(version: int) -> Report:
+def make_report(version: int, *, has_rules: bool = False) -> Report:
     """Return what this version of Landlock enforces."""
-    left = _OPEN if version >= _SCOPES_VERSION else (*_OPEN, _SIGNALS)
-    return Report("landlock", _ON, left)
+    by_rules = (_BY_RULES,) if has_rules else ()
+    signals = () if version >= _SCOPES_VERSION else (_SIGNALS,)
+    return Report("landlock", _ON, (*_OPEN, *by_rules, *signals))

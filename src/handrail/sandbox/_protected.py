@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from handrail._support.obeyed_names import OBEYED_NAMES, find_git_paths
-from handrail.sandbox._values import SandboxUnavailable
+from handrail.sandbox._values import Restriction, SandboxUnavailable
 
 _HELD: Final = [row for row in OBEYED_NAMES if row.held != "never"]
 RESERVED: Final = frozenset(row.name for row in _HELD if row.held == "always")
 """Protected even if they are missing: an editor or an agent obeys them as soon as they exist. The
 others are read-only if they exist: a mount point for each would appear in every `ls` and `*`."""
+MAX_RESTRICTED: Final = 1_000
+"""Files that rules restrict, as mounts. More make each command slow to start."""
 _MAX_MODULES: Final = 100
 _MAX_MODULE_ENTRIES: Final = 2_000
 _REPOSITORY: Final = ("HEAD", "config")
@@ -46,6 +48,8 @@ class ProtectedPaths:
     """Names in the workspace that commands cannot create."""
     secret: tuple[str, ...]
     """Real paths that commands cannot read."""
+    hidden: tuple[str, ...] = ()
+    """Real paths in writable folders that a rule hides from this command."""
 
 
 def is_beneath(path: str, folder: str) -> bool:
@@ -164,6 +168,43 @@ def _link_target(root: str, name: str, *, held: bool) -> list[str]:
         )
     target = os.path.realpath(f"{root}/{name}")
     return [target] if target != root and is_beneath(target, root) and _file_type(target) else []
+
+
+def find_restricted(
+    root: str,
+    written: Collection[str],
+    restricted: Mapping[str, Restriction],
+    *,
+    masked: Collection[str],
+) -> tuple[list[str], list[str]]:
+    """Return the real paths in writable folders that rules hide, and those that they protect.
+
+    A path that does not exist or is masked needs nothing. One that leads elsewhere can be read
+    there anyway.
+    """
+    found: dict[Restriction, list[str]] = {"hidden": [], "read-only": []}
+    for name, restriction in restricted.items():
+        path = os.path.realpath(f"{root}/{name}")
+        inside = any(is_beneath(path, folder) for folder in written)
+        free = not is_beneath(root, path) and not any(is_beneath(path, top) for top in masked)
+        if inside and free and _file_type(path):
+            found[restriction].append(path)
+    hidden = _outermost(found["hidden"])
+    if len(hidden) > MAX_RESTRICTED or len(found["read-only"]) > MAX_RESTRICTED:
+        raise SandboxUnavailable(
+            f"Rules restrict more than {MAX_RESTRICTED:,} files of the workspace, too many for "
+            "bubblewrap. Write rules about whole folders, such as `file:secrets/**`."
+        )
+    return hidden, _outermost(found["read-only"])
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """Return paths without those inside of others."""
+    outer: list[str] = []
+    for path in sorted(set(paths)):
+        if not outer or not is_beneath(path, outer[-1]):
+            outer.append(path)
+    return outer
 
 
 def find_kept(root: str, named: Collection[str]) -> list[str]:

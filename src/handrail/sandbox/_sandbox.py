@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -13,7 +14,7 @@ from handrail.sandbox._bubblewrap.tier import BubblewrapTier
 from handrail.sandbox._environment import safe_variables
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import Report, ResourceLimits, SandboxUnavailable
+from handrail.sandbox._values import Report, ResourceLimits, Restriction, SandboxUnavailable
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from handrail.sandbox._process.running import Process
 
 TierName: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
+FindRestricted: TypeAlias = Callable[[str], Mapping[str, Restriction]]
 _NONE: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_LIMITS = ResourceLimits()
 
@@ -40,6 +42,9 @@ class Sandbox:
             rest of the home folder.
         read_only: Paths that a command cannot change, in the workspace or absolute, in addition
             to the protected names. They must exist, and this requires bubblewrap.
+        restricted: Returns, for the text of a command, which files of the workspace it cannot read
+            ("hidden") or change ("read-only"); usually ``Rulebook.find_restricted``. It is called
+            for each command, and requires bubblewrap.
         variables: Environment variables of every command, in addition to a short safe list.
         limits: Resource limits of each process.
 
@@ -63,6 +68,7 @@ class Sandbox:
         readable: Sequence[str] = (),
         masked: Sequence[str] = (),
         read_only: Sequence[str] = (),
+        restricted: FindRestricted | None = None,
         variables: Mapping[str, str] = _NONE,
         limits: ResourceLimits = _DEFAULT_LIMITS,
     ) -> None:
@@ -74,7 +80,11 @@ class Sandbox:
             read_only=read_only,
             variables=variables,
             limits=limits,
+            has_rules=restricted is not None,
         )
+        self._find_restricted = restricted
+        self._lock = threading.Lock()
+        """Commands are started from several threads, one at a time."""
         self.root = setup.root
         self._tier = _make_tier(tier, setup, network)
         self.network = self._tier.hosts
@@ -95,25 +105,55 @@ class Sandbox:
         """Return what the sandbox enforces, and what it does not."""
         return self._tier.report()
 
+    @property
+    def restricts_files(self) -> bool:
+        """Whether single files of the workspace can be hidden from commands."""
+        return self._tier.restricts_files
+
+    def find_restricted(self, command: str) -> Mapping[str, Restriction]:
+        """Return the files of the workspace that a command cannot read or change, as of now.
+
+        They are found on disk, which takes time in a large workspace. Landlock restricts none.
+        """
+        if self._find_restricted is None or not self._tier.restricts_files:
+            return {}
+        return self._find_restricted(command)
+
+    def prepare(self) -> None:
+        """Do the slow work of the first command: it runs git and bubblewrap.
+
+        Call it from a thread if your event loop must not wait for that.
+        """
+        with self._lock:
+            self._tier.prepare()
+
     def start(
         self,
         command: str,
         *,
         cwd: str = "",
         variables: Mapping[str, str] = _NONE,
+        restricted: Mapping[str, Restriction] | None = None,
         notes: bool = False,
     ) -> Process:
         """Start a command in bash: no input, no terminal, and one stream for all output.
 
+        The first time, it takes longer: see ``prepare``.
+
         Args:
             command: The command for bash.
             cwd: A folder relative to the workspace.
+            restricted: What ``find_restricted`` returned for the text that was approved, if that
+                is not `command`.
             variables: Variables of an earlier command. Those that steer programs are dropped.
             notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
         """
         folder = self._resolve_cwd(cwd)
+        limits = self.find_restricted(command) if restricted is None else restricted
+        safe = safe_variables(variables)
         try:
-            return self._tier.start(command, folder, safe_variables(variables), notes=notes)
+            with self._lock:
+                return self._tier.start(command, folder, safe, limits, notes=notes)
         except FileNotFoundError:
             message = "The workspace or a temporary folder of the sandbox no longer exists."
             raise SandboxUnavailable(message) from None

@@ -9,7 +9,10 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from handrail.sandbox import _environment as environment
 from handrail.sandbox._home import HomeFolder, require_no_home
@@ -17,11 +20,14 @@ from handrail.sandbox._protected import (
     ProtectedPaths,
     find_kept,
     find_protected,
+    find_restricted,
     find_secrets,
     is_beneath,
     list_secret_names,
 )
-from handrail.sandbox._values import ResourceLimits, SandboxUnavailable
+from handrail.sandbox._values import ResourceLimits, Restriction, SandboxUnavailable
+
+_NONE: Final[Mapping[str, Restriction]] = MappingProxyType({})
 
 
 class Setup:
@@ -37,6 +43,7 @@ class Setup:
         read_only: Sequence[str],
         variables: Mapping[str, str],
         limits: ResourceLimits,
+        has_rules: bool,
     ) -> None:
         self.root = os.path.realpath(root)
         if self.root == "/" or not Path(self.root).is_dir():
@@ -61,6 +68,8 @@ class Setup:
         """The workspace and other folders, by their real paths."""
         self.variables = environment.check_variables(variables)
         self.limits = limits
+        self.has_rules = has_rules
+        """Whether rules may restrict files of the workspace."""
         self._named = [*list_secret_names(self.root, masked), *_own_folders()]
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
         self.paths_to_keep()  # raises before anything runs
@@ -85,11 +94,16 @@ class Setup:
         """Return the real paths that no command can read, as of now."""
         return find_secrets(self._named, self.written)
 
-    def find_protected(self, own: Iterable[str] = ()) -> ProtectedPaths:
+    def find_protected(
+        self, own: Iterable[str] = (), restricted: Mapping[str, Restriction] = _NONE
+    ) -> ProtectedPaths:
         """Return what to protect in the workspace, as of now, with its program folders."""
-        kept = {*self.paths_to_keep(), *(folder.removesuffix("/bin") for folder in own)}
+        secret = self.find_secrets()
+        hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
+        kept = {*self.paths_to_keep(), *held, *(folder.removesuffix("/bin") for folder in own)}
         kept.discard(f"{self.root}/.venv")  # protected by its name
-        return find_protected(self.root, self.opened, self.find_secrets(), sorted(kept))
+        found = find_protected(self.root, self.opened, secret, sorted(kept))
+        return replace(found, hidden=tuple(hidden)) if hidden else found
 
     def find_own_folders(self) -> list[str]:
         """Return the program folders of the workspace that commands use, as of now.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from handrail import HandrailError
 
 GIB = 1 << 30
 TMP = "/tmp"  # noqa: S108  each use says how it is made safe
+
+Restriction: TypeAlias = Literal["hidden", "read-only"]
+"""What a rule does to a file: commands cannot read it, or cannot change it."""
 
 
 class SandboxUnavailable(HandrailError):

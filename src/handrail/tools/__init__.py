@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from handrail.tools._edit.apply_patch import apply_patch
     from handrail.tools._edit.edit import edit
     from handrail.tools._files.read import read
-    from handrail.tools._files.replace import undo
+    from handrail.tools._files.undo import UndoEntry
     from handrail.tools._files.workspace import Workspace
     from handrail.tools._files.write import write
     from handrail.tools._outline import ToolSummary, list_missing_tools, outline
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from handrail.tools._shell.leftovers import Scan, ScanReport, SuspiciousFile
     from handrail.tools._shell.state import Shell
     from handrail.tools._todo import todo
+    from handrail.tools._trees.restore import UndoReport, list_changes, undo
     from handrail.tools._web.web_fetch import web_fetch
 else:
     _HOMES = {
@@ -30,6 +31,8 @@ else:
         "Shell": "_shell.state",
         "SuspiciousFile": "_shell.leftovers",
         "ToolSummary": "_outline",
+        "UndoEntry": "_files.undo",
+        "UndoReport": "_trees.restore",
         "Workspace": "_files.workspace",
         "apply_patch": "_edit.apply_patch",
         "ask_user": "_ask_user",
@@ -39,13 +42,14 @@ else:
         "glob": "_search.glob",
         "grep": "_search.grep",
         "hide_denied": "_coding",
+        "list_changes": "_trees.restore",
         "list_missing_tools": "_outline",
         "outline": "_outline",
         "read": "_files.read",
         "read_job": "_shell.jobs",
         "stop_job": "_shell.jobs",
         "todo": "_todo",
-        "undo": "_files.replace",
+        "undo": "_trees.restore",
         "web_fetch": "_web.web_fetch",
         "write": "_files.write",
     }
@@ -60,6 +64,8 @@ __all__ = [
     "Shell",
     "SuspiciousFile",
     "ToolSummary",
+    "UndoEntry",
+    "UndoReport",
     "Workspace",
     "apply_patch",
     "ask_user",
@@ -69,6 +75,7 @@ __all__ = [
     "glob",
     "grep",
     "hide_denied",
+    "list_changes",
     "list_missing_tools",
     "outline",
     "read",

@@ -14,7 +14,8 @@ Read a text file, list a folder, or show an image or PDF.
 
 Each line is shown with its number and a tab, which are not part of the file. Long files come in \
 pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are \
-clipped. To find files by name, use glob; to search files, use grep."""
+clipped. A notebook (.ipynb) is shown as its cells. To find files by name, use glob; to search \
+files, use grep."""
 
 WRITE_DESCRIPTION = """\
 Create or overwrite a file and report its number of lines. Parent folders are created.
@@ -29,7 +30,8 @@ Replace text in a file and return the numbers of the changed lines.
 Use it to change part of a file, without reading it first if you know the text; to create or \
 rewrite a file, use write. old_string must occur exactly once: add surrounding lines, or set \
 replace_all. Whitespace, line endings and look-alike quotes may differ if the location is \
-unambiguous. If nothing matches, the result shows the closest text."""
+unambiguous. If nothing matches, the result shows the closest text. In a notebook (.ipynb), only \
+the source of cells is changed."""
 
 APPLY_PATCH_DESCRIPTION = """\
 Apply a patch that adds, changes, moves and deletes files; all of it or nothing.
@@ -107,6 +109,8 @@ class CommandFacts:
     """Whether a command can run in the background."""
     root: str = ""
     """The path of the workspace."""
+    hidden: Sequence[str] = ()
+    """Files that rules hide from one command."""
 
     @property
     def written(self) -> str:

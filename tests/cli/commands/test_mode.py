@@ -52,12 +52,15 @@ def test_where_nobody_says_a_mode_it_is_ask(handrail: Handrail, schema: Schemas)
     assert handrail("mode") == snapshot(
         Ran(
             exit=0,
-            out="ask: changes need approval (default)\n",
+            out="ask (default): with a sandbox, reading and common development commands run; secrets "
+            "and everything else need approval\n",
             err="",
         )
     )
     assert schema("mode", handrail("mode", "--json").json) == {
         "mode": "ask",
+        "means": "with a sandbox, reading and common development commands run; secrets and "
+        "everything else need approval",
         "wanted": {"mode": "ask", "level": "default", "where": ""},
         "ceiling": None,
         "broken": "",
@@ -75,7 +78,7 @@ def test_a_mode_is_stored_in_the_users_settings_and_counts(
             (
                 0,
                 """\
-plan: changes are denied
+plan: with a sandbox, reading runs; secrets need approval; everything else is denied
   set by …:1 (user)
 """,
                 "stored mode plan in …\n",
@@ -257,7 +260,10 @@ def test_the_machines_mode_is_a_ceiling_that_is_named(
         (
             0,
             [
-                "ask: changes need approval",
+                (
+                    "ask: with a sandbox, reading and common development commands run; secrets and "
+                    "everything else need approval"
+                ),
                 "  set by …/config/handrail/config.toml:1 (user)",
                 "  limited to ask by …/etc/rules.toml:2 (managed)",
             ],
@@ -288,10 +294,10 @@ def test_what_wins_over_the_stored_mode_is_named(handrail: Handrail) -> None:
             "the mode here is still ask: it is set by HANDRAIL_MODE (environment)",
         ]
     )
-    assert by_variable.out == snapshot("""\
-ask: changes need approval
-  set by HANDRAIL_MODE (environment)
-""")
+    assert by_variable.out == snapshot(
+        "ask: with a sandbox, reading and common development commands run; secrets and everything "
+        "else need approval\n  set by HANDRAIL_MODE (environment)\n"
+    )
 
 
 def test_of_modes_in_rule_files_the_strictest_counts_if_its_file_does(handrail: Handrail) -> None:

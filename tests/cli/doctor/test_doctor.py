@@ -74,7 +74,7 @@ ok    workspace           a project's own folder
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
-ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
 ok    state               will be created
 ok    rules-system        none
 ok    rules-user          none
@@ -84,6 +84,9 @@ ok    trust               none
 ok    config              no problems
 ok    tools               9 tools
 ok    rules-unreachable   0 rules, none unreachable
+ok    mode                ask: with a sandbox, reading and common development
+                          commands run; secrets and everything else need
+                          approval
 warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or
@@ -94,11 +97,27 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("32 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("33 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
     assert [schema("doctor", one, part="line")["id"] for one in lines] == [*document["checks"]]
+
+
+def test_a_mode_in_which_nothing_can_run_fails(
+    handrail: Handrail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    no_mode = check(looked(handrail, "--without", "bash", "--mode", "open"), "mode")
+    handrail.config.mkdir(mode=0o700, parents=True)
+    (handrail.config / "rules.toml").write_text("rules", encoding="utf-8")
+    (handrail.config / "rules.toml").chmod(0o600)
+    no_rules = check(looked(handrail, "--without", "bash"), "mode")
+
+    assert settled(handrail, f"{no_mode}\n{no_rules}") == snapshot("""\
+{'status': 'fail', 'found': 'mode "open" is not available as root without a sandbox; run as another user, or in a sandbox (`sandboxed=True`)', 'remedy': 'pass another mode: `--mode edits`'}
+{'status': 'fail', 'found': "plan: every call is denied: HOME/config/handrail/rules.toml: invalid TOML: Expected '=' after a key in a key/value pair (at end of document)", 'remedy': 'correct the rules'}\
+""")
 
 
 def test_in_full_it_says_what_was_wanted_and_all_layers(handrail: Handrail) -> None:
@@ -113,7 +132,7 @@ ok    bubblewrap          works
                           expected: bubblewrap N or later, allowed to start
 ok    landlock            Landlock N
                           expected: Landlock 3 or later
-ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
                           expected: a sandbox, for the bash tool
                           enforced: commands can write only the workspace and private temporary folders (mounts)
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
@@ -122,11 +141,13 @@ ok    sandbox             bubblewrap: 7 protections enforced, 6 not enforced
                           enforced: no sockets except on a loopback that only commands here have (network namespace, filter)
                           enforced: no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)
                           enforced: separate environment; no input, no terminal; limits on memory, files and core dumps
+                          enforced: files that rules deny or ask about are hidden or read-only (mounts)
                           not enforced: files outside the home folder can be read
                           not enforced: file systems mounted while a command runs may be visible and writable to it
                           not enforced: named pipes of other programs can be written, if the user may
                           not enforced: a command can cause an empty file or folder outside while another command starts
                           not enforced: other repositories inside the workspace are not protected
+                          not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
                           not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code
 ok    state               will be created
                           expected: a folder that only you can read and write
@@ -709,10 +730,12 @@ def test_a_provider_is_tried_only_when_asked_for(
         ran = looked(handrail, "--model", "anthropic:x", *arguments, ANTHROPIC_API_KEY="k")
         return models(ran)["model-server"].replace(str(server), "PORT")
 
-    assert [tried(), tried("--online")] == snapshot(
+    own = models(looked(handrail, "--model", "m.py:x", "--online"))["model-server"]
+    assert [tried(), tried("--online"), own] == snapshot(
         [
             "ok | not checked; `--online` checks a provider's server",
             "ok | connected to 127.0.0.1:PORT",
+            "ok | not checked; the model has no provider",
         ]
     )
 

@@ -377,6 +377,17 @@ def test_a_journal_that_was_cut_off_is_drawn_as_far_as_it_goes() -> None:
     )
 
 
+def test_of_a_long_path_of_a_model_the_end_is_shown() -> None:
+    used = Usage(input_tokens=1200, output_tokens=7)
+    reply = Reply(
+        (Text("Hi."),), model="/srv/models/a/very/long/path/to/model.py:model", usage=used
+    )
+
+    assert timeline([reply_line(3.0, reply)], 80) == snapshot(
+        ["turn 1  +0 ms  …long/path/to/model.py:model  1,200 tokens in, 7 out", "  Hi."]
+    )
+
+
 def test_an_id_that_comes_again_is_another_call() -> None:
     once = [
         {"at": 1.0, "event": "requested", "call_id": "c", "tool": "one", "args": {}},

@@ -508,7 +508,7 @@ def test_nothing_in_a_file_acts_or_hides() -> None:
             "  │ ÿ\\u{DCFF}",
             "no line break at the end of the file",
             "6 invisible characters, shown as \\u{…}",
-            "words with letters of several scripts: p\\u{430}ypal",
+            "words with mixed scripts or look-alike letters: p\\u{430}ypal",
         ]
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from handrail import DESTROY, Access, Ask, Call, CheckedCall, Decision, Spec
+from handrail import DESTROY, Access, Allow, Ask, Call, CheckedCall, Decision, Spec
 from handrail.policy import Level, Rulebook, RulePaths, builtin_rules, load, parse
 from handrail.policy._decisions import workspace_files
 
@@ -91,6 +91,25 @@ def test_a_search_below_a_folder_with_a_secret_needs_approval(root: Path) -> Non
 
     assert asks(root, *BELOW) == BELOW
     assert asks(root, *NAMES, "grep -rn KEY src", "rg KEY", "rg -n KEY .", "git grep KEY") == []
+
+
+RESTRICTED = [
+    'grep -rnE "(a|b)\\(" src -A 3', "grep -rn KEY --include=*.py .", "grep -rn --include '*.py' KEY .", "grep -rn KEY ./src/*.py",
+    "grep -rne KEY src", "grep -rn -A3 KEY -- src", "rg KEY -t py", "rg --type=rust KEY .", "rg -g '*.go' KEY .", "rg -uu -g'!x' KEY src",
+    'cd src && grep -rn "a|b" deep', "grep -rn KEY src/{a,b}", "echo x | grep -r KEY src && ls *",
+]  # fmt: skip
+UNRESTRICTED = [
+    "grep -rn KEY src $OTHER", "grep -r --max-c 3 KEY", "grep -rn KEY --include=.env* .", "grep -rn KEY */", "rg -t sh KEY", "rg -g '.e*' KEY",
+    "grep -rf patterns .", "grep -rm", 'cd .. && grep -rn "a|b" work src', "grep -rn KEY - . *", "ls | xargs grep -r KEY src",
+]  # fmt: skip
+
+
+def test_a_search_that_is_restricted_to_other_files_is_allowed(root: Path) -> None:
+    (root / ".env").write_text("KEY=1\n", encoding="utf-8")
+    policy = Rulebook(SHIPPED, mode="edits", sandboxed=True, workspace=root)
+
+    assert [line for line in RESTRICTED if isinstance(judge(policy, line), Ask)] == []
+    assert [line for line in UNRESTRICTED if not isinstance(judge(policy, line), Ask)] == []
 
 
 def test_a_secret_is_found_in_every_folder_that_is_searched(root: Path) -> None:
@@ -317,6 +336,6 @@ def test_the_question_names_the_file_or_the_doubt(
 def test_the_loaded_rules_know_their_workspace(root: Path, tmp_path: Path) -> None:
     (root / ".env").write_text("KEY=secret\n", encoding="utf-8")
     paths = RulePaths.of(root, config=tmp_path / "config")
-    book = load(paths, sandboxed=True)
+    books = [load(paths, sandboxed=True, hides_files=hides) for hides in (False, True)]
 
-    assert [type(judge(book, command)) for command in ("grep -r KEY .",)] == [Ask]
+    assert [type(judge(book, "grep -r KEY .")) for book in books] == [Ask, Allow]

@@ -135,6 +135,9 @@ READING = [
     "for f in .github/workflows/*.yml; do cat $f; done", "cd $(git rev-parse --show-toplevel) && cat AGENTS.md",
     "head -50 $(find . -name conftest.py)", "cat .npmrc 2>/dev/null || echo $(ls .vscode)",
     "find . -path ./.venv -prune -o -name '*.py' -print | xargs grep foo", "ls .git/hooks | xargs -0 -n 1 -I{} wc -l {}",
+    "python -m venv .venv", "python3 -m venv ./.venv && .venv/bin/pip install -e .", "uv venv .venv", "virtualenv .venv",
+    "sed -n 1,${N}p AGENTS.md", "actionlint .github/workflows/ci.yml", "prettier --check .github/workflows/*.yml", "ruff check conftest.py",
+    "python -c \"print(open('AGENTS.md').read())\"",
 ]  # fmt: skip
 WRITING = [
     "cp x .git/hooks/pre-commit", "tee .bashrc", "tee AGENTS.md < x", "rm -rf .git", "mv .vscode x", "sed -i s/a/b/ AGENTS.md",
@@ -142,7 +145,9 @@ WRITING = [
     "find . -fprint .bashrc", "git diff --output=.bashrc", "git checkout AGENTS.md", "git -C sub checkout .vscode",
     "./cat .bashrc", "sudo tee .bashrc", "env tee .bashrc", "alias cat=tee; cat .bashrc", "cat() { tee $1; }; cat .bashrc",
     "function cat { tee $1; }; cat .bashrc", "dd of=.git/config", "cd .git; echo x > config", "rm $(echo .bashrc)", "rm `echo .bashrc`", "echo .bashrc | while read f; do rm $f; done",
-    "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "for f in .git/hooks/*; do rm $f; done", "cat $(tee .bashrc)", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .venv",
+    "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "for f in .git/hooks/*; do rm $f; done", "cat $(tee .bashrc)", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .git/hooks", "python -m pip install -t .venv x",
+    "cp venv .vscode", "sed -ni p AGENTS.md", "ruff format conftest.py", "ruff check --fix conftest.py", "prettier -w .vscode/x.json",
+    "python -c \"open('AGENTS.md', 'w').write('x')\"", "python3 - <<'EOF'\nfrom pathlib import Path\nPath('.envrc').write_text('x')\nEOF",
 ]  # fmt: skip
 
 

@@ -113,6 +113,34 @@ def test_events_are_not_modified(api: str, case: dict[str, Any]) -> None:
     assert json.dumps(case["events"]) == before
 
 
+@pytest.mark.parametrize("index", [[1], {"at": 1}, 1.5, None])
+def test_an_index_that_is_no_index_is_as_good_as_none(index: Any) -> None:
+    text = {"type": "text", "text": "a"}
+    call = {"index": index, "id": "c", "function": {"name": "look", "arguments": "{}"}}
+    place: dict[str, Any] = {"output_index": index, "content_index": index, "item_id": index}
+    events: dict[str, list[dict[str, Any]]] = {
+        "anthropic": [
+            {"type": "content_block_start", "index": index, "content_block": text},
+            {"type": "content_block_delta", "index": index, "delta": {"text": "b"}},
+            {"type": "content_block_stop", "index": index},
+        ],
+        "openai_chat": [{"choices": [{"delta": {"tool_calls": [call]}}]}],
+        "openai_responses": [
+            {"type": "response.output_text.delta", "delta": "a", **place},
+            {"type": "response.reasoning_text.delta", "delta": "b", **place},
+        ],
+    }
+    replies = {
+        api: decoded(api, {"names": {}, "events": given})[0].parts for api, given in events.items()
+    }
+
+    assert replies == {
+        "anthropic": (Text("ab"),),
+        "openai_chat": (Call("look", "{}", "c"),),
+        "openai_responses": (Text("a"), Reasoning("b", "", "openai_responses")),
+    }
+
+
 def test_the_corpus_is_large_enough() -> None:
     assert {api: len(corpus(api)) >= 20 for api in APIS} == dict.fromkeys(APIS, True)
     assert len({case.values[1]["quirk"] for case in CASES}) >= 90  # type: ignore[index]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from handrail.sandbox import Sandbox, SandboxUnavailable
+from handrail.sandbox._bubblewrap import loopback
 from sandbox.commands import ended, run
 
 pytestmark = pytest.mark.anyio
@@ -103,6 +105,27 @@ async def test_where_it_cannot_be_shared_each_command_has_its_own(
     else:
         with pytest.raises(SandboxUnavailable):
             await run(sandbox, "true")
+
+
+async def test_a_program_that_never_answers_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control is the same program, if it answers."""
+    root, found = workspace(tmp_path / "ws"), list[bool]()
+    real = shutil.which("bwrap")
+    fake = tmp_path / "bin/bwrap"
+    fake.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    for first, seconds in (("--unshare-user", 0.1), ("never", 20.0)):
+        monkeypatch.setattr(loopback, "_TIMEOUT_SECONDS", seconds)
+        wait = f'[ "$1" = {first} ] && exec sleep 600'
+        fake.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n', encoding="utf-8")
+        fake.chmod(0o755)
+        sandbox = Sandbox(root, tier="bubblewrap")
+        found.append(sandbox.shares_loopback)
+        assert (await run(sandbox, "echo fine")).text == "fine\n"
+
+    assert found == [False, True]
 
 
 async def test_a_command_inherits_nothing_of_it(tmp_path: Path) -> None:

@@ -88,11 +88,10 @@ async def test_nobody_survives_being_ended(tmp_path: Path, tier: Any, tree: str)
         marked = Marked()
         line = TREES[tree].format(sleep=marked.sleep)
         running = sandbox.start(whole(line, f"echo go; {marked.sleep}"))
-        await begun(running, marked)
-        before = marked.alive()
+        await begun(running)
+        _until(lambda marked=marked: bool(marked.alive()))  # none may be a sleep yet
         await running.kill()
 
-        assert before
         assert marked.alive() == []
 
 
@@ -143,12 +142,13 @@ async def test_one_of_many_commands_ends_without_the_others(tmp_path: Path) -> N
     running = sandbox.start(f"setsid env -i {ending.sleep} & echo go; {ending.sleep}")
     await begun(other)
     await begun(running)
+    _until(lambda: len(going.alive()) == 2)
     await running.kill()
 
-    left = len(going.alive()) >= 2, ending.alive()
+    left = len(going.alive()), ending.alive()
     await other.kill()
 
-    assert (left, going.alive()) == ((True, []), [])
+    assert (left, going.alive()) == ((2, []), [])
 
 
 async def test_a_long_command_is_looked_for_among_all_processes(tmp_path: Path) -> None:

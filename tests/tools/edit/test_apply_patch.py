@@ -74,7 +74,8 @@ Patched:
         "moved.txt": "one\n2\n",
         "new/a.txt": "first\n\nthird\n",
     }
-    assert undo(workspace, "c1") == "new/a.txt, app.py, moved.txt, old.txt"
+    report = undo(workspace, "c1")
+    assert (report.restored, report.deleted) == (("app.py", "old.txt"), ("moved.txt", "new/a.txt"))
     assert tree(tmp_path) == before
 
 
@@ -84,7 +85,7 @@ def test_a_file_is_deleted_and_comes_back(tmp_path: Path) -> None:
 
     assert run(workspace, patch("*** Delete File: old.txt")).text == "Patched:\n'old.txt': deleted"
     assert tree(tmp_path) == {"app.py": APP}
-    assert undo(workspace, "c1") == "old.txt"
+    assert undo(workspace, "c1").restored == ("old.txt",)
     assert tree(tmp_path) == before
 
 

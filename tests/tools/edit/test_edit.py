@@ -47,7 +47,7 @@ def test_what_a_model_is_told_of_it(tmp_path: Path) -> None:
             """\
 Replace text in a file and return the numbers of the changed lines.
 
-Use it to change part of a file, without reading it first if you know the text; to create or rewrite a file, use write. old_string must occur exactly once: add surrounding lines, or set replace_all. Whitespace, line endings and look-alike quotes may differ if the location is unambiguous. If nothing matches, the result shows the closest text.\
+Use it to change part of a file, without reading it first if you know the text; to create or rewrite a file, use write. old_string must occur exactly once: add surrounding lines, or set replace_all. Whitespace, line endings and look-alike quotes may differ if the location is unambiguous. If nothing matches, the result shows the closest text. In a notebook (.ipynb), only the source of cells is changed.\
 """,
             {
                 "type": "object",

@@ -24,7 +24,6 @@ from handrail import Call, Executor, FailureKind, Refused, Result
 from handrail.tools import Workspace
 from handrail.tools._files.openat import open_by_kernel
 from handrail.tools._files.replace import open_for_change
-from handrail.tools._files.undo import UndoEntry, UndoLog
 from tools.stage import HERE, kind, results, rounds, toolset
 from tools.writer import CONTENTS
 
@@ -380,21 +379,3 @@ def test_large_contents_are_remembered_by_their_digest(tmp_path: Path) -> None:
 
     assert (seen.current("f", large), seen.current("f", large[:-1])) == (True, False)
     assert seen.current("g", b"small")
-
-
-def test_the_oldest_changes_go_when_there_are_too_many() -> None:
-    changes = UndoLog(max_bytes=10_000)
-    for number in range(20):
-        changes.put(str(number), UndoEntry("f", b"x" * 1_000, b""))
-    few = changes.ids()
-    for number in range(20, 40):
-        changes.put(str(number), UndoEntry("f", None, b""))
-    created = changes.ids()
-    changes.put("large", UndoEntry("f", b"x" * 20_000, b""))
-
-    assert (few, created, changes.ids()) == (
-        ("16", "17", "18", "19"),
-        tuple(str(number) for number in range(31, 40)),
-        (),
-    )
-    changes.drop("never there")

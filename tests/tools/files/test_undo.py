@@ -8,7 +8,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import ToolFailed
-from handrail.tools import Workspace, undo
+from handrail.tools import Workspace, list_changes, undo
+from handrail.tools._files.undo import FileEdit, UndoLog  # the limit has no other name
 from tools.stage import results, toolset
 
 
@@ -25,7 +26,11 @@ def test_a_change_is_undone_and_the_mode_stays(tmp_path: Path) -> None:
     results(toolset(workspace), edit("old", "new", "d/f"))
     changed = path.read_bytes()
 
-    assert (changed, undo(workspace, "c1")) == (b"\xef\xbb\xbfnew\r\n", "d/f")
+    report = undo(workspace, "c1")
+
+    assert changed == b"\xef\xbb\xbfnew\r\n"
+    assert (report.entry.call_id, report.entry.command, report.entry.paths) == ("c1", "", ("d/f",))
+    assert (report.restored, report.deleted, report.left) == (("d/f",), (), {})
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"\xef\xbb\xbfold\r\n", 0o750)
 
 
@@ -46,7 +51,7 @@ def test_a_file_that_was_made_is_taken_away(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     results(toolset(workspace), ("write", {"file_path": "a/f", "content": "new"}))
 
-    assert undo(workspace, "c1") == "a/f"
+    assert undo(workspace, "c1").deleted == ("a/f",)
     assert list((tmp_path / "a").iterdir()) == []
 
 
@@ -94,16 +99,45 @@ def test_a_refused_call_leaves_nothing_to_undo(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a", encoding="utf-8")
     results(toolset(workspace), edit("gone", "b"), ("write", {"file_path": "f", "content": "a"}))
 
-    assert workspace.changes.ids() == ()
+    with pytest.raises(ToolFailed, match=r"^Not undone: no change is kept.$"):
+        undo(workspace)
 
 
-def test_the_latest_change_of_a_call_counts(tmp_path: Path) -> None:
+def test_the_latest_change_of_a_call_is_undone_first(tmp_path: Path) -> None:
     """Ids are unique within a turn only."""
     workspace = Workspace(tmp_path)
     (tmp_path / "f").write_text("a", encoding="utf-8")
     for old, new in ("ab", "bc"):
         results(toolset(workspace), edit(old, new))
+    seen = list[str]()
+    for _ in range(2):
+        undo(workspace, "c1")
+        seen.append((tmp_path / "f").read_text(encoding="utf-8"))
 
-    undo(workspace, "c1")
+    assert seen == ["b", "a"]
 
-    assert ((tmp_path / "f").read_text(encoding="utf-8"), workspace.changes.ids()) == ("b", ())
+
+def test_the_latest_fifty_changes_are_kept(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    (tmp_path / "f").write_text("0", encoding="utf-8")
+    results(toolset(workspace), *(edit(str(n), str(n + 1)) for n in range(60)))
+
+    assert [entry.call_id for entry in list_changes(workspace)] == [f"c{n}" for n in range(11, 61)]
+
+
+def test_the_oldest_changes_are_dropped_when_contents_are_too_large(tmp_path: Path) -> None:
+    log = UndoLog(tmp_path, max_bytes=10_000)
+    kept = list[list[str]]()
+    for number in range(12):
+        content = str(number).encode() * (1_000 if number < 11 else 11_000)
+        log.put_edits(str(number), [FileEdit("f", content[:-1], content)])
+        kept.append([entry.call_id for entry in UndoLog(tmp_path).entries()])
+
+    assert (kept[8], kept[10], kept[11]) == snapshot(
+        (
+            ["0", "1", "2", "3", "4", "5", "6", "7", "8"],
+            ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
+            ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
+        )
+    )
+    assert sum(file.stat().st_size for file in (tmp_path / "objects").rglob("*/*")) <= 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -755,6 +756,44 @@ src/b.py: 1
     )
 
 
+@pytest.mark.parametrize("listed", ["by the rules", "one by one"])
+def test_what_is_left_out_does_not_depend_on_what_is_in_it(tmp_path: Path, listed: str) -> None:
+    """Otherwise a model could guess a secret, letter by letter."""
+    files = {".env": "KEY=canary\n", "keys/a.pem": "canary\n", "b.pem": "x\n", "c.py": "canary\n"}
+    root = made(tmp_path, {**files, "ignored/d.pem": "canary", ".gitignore": "ignored\n"})
+    policy = Rulebook(builtin_rules("read_only"))
+    hides = hide_denied(policy if listed == "by the rules" else policy.__call__)
+    searches: list[dict[str, Any]] = [
+        {},
+        {"path": "keys"},
+        {"path": "ignored"},
+        {"type": "py"},
+        {"hidden": True, "glob": "*.pem"},
+        {"hidden": True, "include_ignored": True, "output_mode": "count"},
+    ]
+    notes = [
+        [
+            text(root, "grep", options={"hides": hides}, pattern=pattern, **search).splitlines()[-1]
+            for search in searches
+        ]
+        for pattern in ("canary", "KEY=c", "nothing")
+    ]
+
+    assert notes[0] == snapshot(
+        [
+            "[2 files are left out: reading them needs approval: b.pem, keys/a.pem]",
+            "[1 file is left out: reading it needs approval: keys/a.pem]",
+            "[1 file is left out: reading it needs approval: ignored/d.pem]",
+            "[1 matching line in 1 file (1 line).]",
+            "[2 files are left out: reading them needs approval: b.pem, keys/a.pem]",
+            "[4 files are left out: reading them needs approval: .env, b.pem, ignored/d.pem and others]",
+        ]
+    )
+    assert [[note for note in noted if "left out" in note] for noted in notes[1:]] == [
+        [note for note in notes[0] if "left out" in note]
+    ] * 2
+
+
 def test_many_files_that_need_approval_are_counted(tmp_path: Path) -> None:
     root = made(tmp_path, {f"keys/{name}.pem": "secret_word\n" for name in "abcd"})
     options = {"hides": lambda path: "ask" if path.endswith(".pem") else False}
@@ -766,4 +805,27 @@ def test_many_files_that_need_approval_are_counted(tmp_path: Path) -> None:
     assert text(root, "glob", options=options, pattern="**/a.pem") == snapshot("""\
 keys/a.pem
 [1 file.]\
+""")
+
+
+def test_binary_files_are_named_if_nothing_else_matches(tmp_path: Path) -> None:
+    made(tmp_path, {"a.dat": b"\0\1" * 50_000 + b"price\n", "b/c.dat": b"\0price", "d.dat": b"\0x"})
+    made(tmp_path, {"large.dat": b"\0price", "sparse.dat": b"\0price"})
+    os.truncate(tmp_path / "large.dat", 11 * 1024 * 1024)
+    os.truncate(tmp_path / "sparse.dat", 1 << 40)
+
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+[No matches.]
+[2 binary files match: a.dat, b/c.dat.]\
+""")
+    assert text(tmp_path, "grep", pattern="price", path="b", output_mode="count") == snapshot("""\
+[No matches.]
+[1 binary file matches: b/c.dat.]\
+""")
+    assert text(tmp_path, "grep", pattern="nothing") == snapshot("[No matches.]")
+    made(tmp_path, {"e.txt": b"price\n"})
+    assert text(tmp_path, "grep", pattern="price") == snapshot("""\
+e.txt
+1: price
+[1 matching line in 1 file (1 line).]\
 """)

@@ -148,6 +148,10 @@ SAID = {
         "The number of processes is limited. Start fewer at a time."
     ),
     "MemoryError": snapshot("Memory is limited. Process less at a time."),
+    "warning: failed to remove .vscode/: Device or resource busy": snapshot(
+        "Names such as .vscode and .mcp.json are placeholders here, if the workspace does not have "
+        "them: commands cannot create or remove them."
+    ),
     "File size limit exceeded": snapshot(
         "The size of a file is limited. Write less, or several files."
     ),

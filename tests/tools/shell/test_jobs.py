@@ -380,7 +380,7 @@ def test_a_job_goes_on_where_calls_are_made_one_by_one(tmp_path: Path) -> None:
     )
     (tmp_path / "go").touch()
 
-    assert "two" in call("read_job", job=1, since=4, wait_ms=20_000)
+    assert "two" in call("read_job", job=1, since=4, wait_ms=20_000, until="two")
     assert "was stopped" in call("stop_job", job=1)
 
 

@@ -116,6 +116,10 @@ FOUND = {
         "link out of the workspace newer",
     ],
     "ln -s / top": ["link out of the workspace top"],
+    "mkdir -p own/bin; ln -s /opt/x/bin/tool own/bin/python; ln -s /opt/x/bin/python3 own/notes": [
+        "link out of the workspace own/bin/python",
+        "link out of the workspace own/notes",
+    ],
     "ln -s itself itself; ln -s $(printf 'a/%.0s' {1..50}) deep": [
         "unresolvable link deep",
         "unresolvable link itself",
@@ -180,6 +184,7 @@ QUIET = [
     "mv .vscode x && mv x .vscode && mv sub x && mv x sub",
     "ln -s nothing dangling; ln -s no/../such/place too; ln -s $PWD/file absolute",
     "touch .git/hooks/x.sample; echo x > .git/hooks/y.sample",
+    "mkdir -p own/bin; ln -s /opt/x/bin/python3.12 own/bin/python3; ln -s python3 own/bin/python",
 ]
 
 

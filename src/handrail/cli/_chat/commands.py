@@ -18,9 +18,12 @@ from handrail.cli._chat.lines import cost_lines
 from handrail.cli._chat.screen import ChatScreen
 from handrail.cli._chat.text import safe, truncate
 from handrail.cli._project.models import model_of
+from handrail.cli._rules.mode import describe_mode
 from handrail.cli._runs.session import Session
+from handrail.cli._runs.undone import note_for_model, undo_lines
 from handrail.messages import Model
-from handrail.tools import undo
+from handrail.policy import Rulebook
+from handrail.tools import list_changes, undo
 
 _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*?))?\s*", re.DOTALL)
 _Rows: TypeAlias = Iterator[str]
@@ -36,7 +39,7 @@ class ChatCommands:
     """The model's name, as the user gave it."""
     began: float = field(default_factory=time.monotonic)
     undone: list[str] = field(default_factory=list[str])
-    """Files whose last change was undone since the model's last turn."""
+    """Messages for the model about changes that were undone since its last turn."""
     over: bool = False
 
     def run(self, line: str) -> bool:
@@ -51,8 +54,7 @@ class ChatCommands:
 
     def take_notes(self) -> list[str]:
         """Return messages to send to the model before the user's next prompt, each once."""
-        notes = [f"The user undid your last change to {name!r}." for name in self.undone]
-        self.undone = []
+        notes, self.undone = self.undone, []
         return notes
 
 
@@ -63,17 +65,16 @@ def _help(_chat: ChatCommands, _rest: str) -> _Rows:
 
 def _undo(chat: ChatCommands, _rest: str) -> _Rows:
     workspace = chat.session.kit.workspace
-    changes = workspace.changes.ids()
-    if not changes:
-        yield "nothing to undo; changes made by commands cannot be undone"
-        return
     try:
-        name = undo(workspace, changes[-1])
-    except HandrailError as error:
+        if not list_changes(workspace):
+            yield "nothing to undo"
+            return
+        report = undo(workspace)
+    except (HandrailError, OSError) as error:
         yield safe(str(error))
         return
-    chat.undone.append(name)
-    yield f"undid the last change to {safe(name)}"
+    chat.undone.append(note_for_model(report))
+    yield from map(safe, undo_lines(report))
 
 
 def _mode(chat: ChatCommands, rest: str) -> _Rows:
@@ -85,6 +86,12 @@ def _mode(chat: ChatCommands, rest: str) -> _Rows:
         yield safe(str(error))
         return
     yield f"mode {rules.mode}"
+    yield from mode_lines(rules, chat.screen.width)
+
+
+def mode_lines(rules: Rulebook, width: int) -> list[str]:
+    """Return what runs without approval in the current mode, as rows."""
+    return list(columns([("", describe_mode(rules))], width=width))
 
 
 def _tools(chat: ChatCommands, _rest: str) -> _Rows:
@@ -133,7 +140,7 @@ def _unknown(name: str) -> _Rows:
 ALL: Mapping[str, tuple[Callable[[ChatCommands, str], _Rows], str]] = MappingProxyType(
     {
         "help": (_help, "show this list"),
-        "undo": (_undo, "undo the last change to a file; repeat to undo earlier ones"),
+        "undo": (_undo, "undo the last change of a tool or command; repeat to undo earlier ones"),
         "mode": (_mode, "show or set the default decision for calls that no rule matches"),
         "tools": (_tools, "list the tools"),
         "model": (_model, "show the model, or switch to another one"),

@@ -17,6 +17,8 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import BY_PREFIX, KEY, address_of, model_of
+from handrail.cli._rules.files import why_unusable
+from handrail.cli._rules.mode import describe_mode
 from handrail.models import find_credentials
 from handrail.policy import RulePaths, RuleProblem, Trust, load
 
@@ -39,7 +41,7 @@ def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
         problems = quiet.settings.problems
     except Halt as error:
         yield DoctorCheck("config", "fail", str(error), wanted, error.hint)
-        for name in ("tools", "rules-unreachable", "model", "model-key", "model-server"):
+        for name in ("tools", "rules-unreachable", "mode", "model", "model-key", "model-server"):
             yield DoctorCheck(name, "warn", "not checked", "valid settings", "fix `config` first")
         return
     if problems:
@@ -49,7 +51,9 @@ def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
         )
     else:
         yield DoctorCheck("config", "ok", "no problems", wanted)
-    yield from _tools(Kit(quiet))
+    kit = Kit(quiet)
+    yield from _tools(kit)
+    yield _mode(kit)
     yield from _model(quiet, online=online)
 
 
@@ -94,6 +98,19 @@ def _tools(kit: Kit) -> Iterator[DoctorCheck]:
         )
 
 
+def _mode(kit: Kit) -> DoctorCheck:
+    """Check that the mode is available, and say what runs without approval."""
+    wanted = "a mode that is available here; `handrail mode` sets it"
+    try:
+        book = kit.rules
+    except Halt as error:
+        return DoctorCheck("mode", "fail", str(error), wanted, error.hint)
+    found = f"{book.mode}: {describe_mode(book)}"
+    if why_unusable(book):
+        return DoctorCheck("mode", "fail", found, wanted, "correct the rules")
+    return DoctorCheck("mode", "ok", found, wanted)
+
+
 def rules(places: RulePaths) -> Iterator[DoctorCheck]:
     """Check each rule file by itself, then the trust file."""
     wanted = "a readable rule file that is not ignored"
@@ -133,7 +150,7 @@ def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     yield _model_check(app, name)
     provider = PROVIDERS.get(str(name).partition(":")[0])
     yield _key(provider, base_url)
-    yield _server(base_url or (provider.server if provider and online else ""))
+    yield _server(base_url or (provider.server if provider and online else ""), online=online)
 
 
 def _model_check(app: App, name: str | None) -> DoctorCheck:
@@ -165,10 +182,11 @@ def _key(provider: providers.Provider | None, base_url: str | None) -> DoctorChe
     return DoctorCheck("model-key", "fail", found, wanted, f"export {keys[0]}=...")
 
 
-def _server(url: str) -> DoctorCheck:
+def _server(url: str, *, online: bool) -> DoctorCheck:
     wanted = "a server that accepts connections"
     if not url:
-        found = "not checked; `--online` checks a provider's server"
+        more = "the model has no provider" if online else "`--online` checks a provider's server"
+        found = f"not checked; {more}"
         return DoctorCheck("model-server", "ok", found, wanted)
     try:
         host, port = address_of(url)

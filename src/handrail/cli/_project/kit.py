@@ -5,10 +5,10 @@ Slow imports are inside the parts that need them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from handrail import HandrailError, Spec, Tool, Toolset
 from handrail.cli._base.app import App
@@ -16,9 +16,10 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import closest_name
 
 if TYPE_CHECKING:
+    from handrail import CheckedCall, Decision
     from handrail.cli._project.own_places import OwnPlaces
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
-    from handrail.sandbox import Sandbox
+    from handrail.sandbox import Restriction, Sandbox
     from handrail.tools import ToolSummary, Workspace
 
 CODING = "coding"
@@ -50,6 +51,7 @@ class Kit:
                 self.places,
                 mode=self.app.settings["mode"],
                 sandboxed=self.confined,
+                hides_files=self._hides_files,
                 protected=self._own.protected,
                 private=self._own.private,
             )
@@ -70,7 +72,7 @@ class Kit:
     def workspace(self) -> Workspace:
         """The folder that the coding tools work in; a Halt if it is the home folder."""
         from handrail.sandbox import contains_home
-        from handrail.tools import Workspace
+        from handrail.tools import Workspace, hide_denied
 
         if contains_home(self.app.workspace):
             raise Halt(
@@ -79,17 +81,9 @@ class Kit:
                 code="usage",
                 hint="change to the folder of a project, or pass it with `-C`",
             )
-        return Workspace(self.app.workspace, hides=self._hides)
-
-    def _hides(self, path: str) -> bool | Literal["ask"]:
-        """Return whether searches skip a file. The first call loads the rules."""
-        return self._hidden(path)
-
-    @cached_property
-    def _hidden(self) -> Callable[[str], bool | Literal["ask"]]:
-        from handrail.tools import hide_denied
-
-        return hide_denied(self.rules)
+        self._own.drop_old_undo_folders()
+        hides, folder = hide_denied(_LazyRules(self)), self._own.undo_folder
+        return Workspace(self.app.workspace, hides=hides, undo_folder=folder)
 
     @cached_property
     def sandbox(self) -> Sandbox | None:
@@ -107,6 +101,7 @@ class Kit:
                 network=settings["allowed_hosts"],
                 masked=[str(self._own.state)],
                 read_only=self._own.make_for_sandbox(),
+                restricted=_LazyRules(self).find_restricted,
             )
         except SandboxUnavailable as error:
             self.app.say(f"the bash tool is not available: {error}")
@@ -181,7 +176,38 @@ class Kit:
     def _coding(self) -> Toolset:
         from handrail.tools import coding_tools
 
-        return coding_tools(self.workspace, sandbox=self.sandbox, without=self._excluded())
+        return coding_tools(
+            self.workspace,
+            sandbox=self.sandbox,
+            without=self._excluded(),
+            only_reads=self._only_reads,
+        )
+
+    def _only_reads(self, command: str) -> bool:
+        """Return whether the rules say that a command changes nothing: plan mode allows it."""
+        from handrail import DESTROY, Access, Allow, Call, CheckedCall
+
+        call = Call("bash", {"command": command}, id="reads")
+        spec = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+        checked = CheckedCall.recorded(call, spec, (Access(DESTROY, "*"),))
+        return isinstance(self._plan_rules(checked), Allow)
+
+    @cached_property
+    def _plan_rules(self) -> Rulebook:
+        from handrail.policy import Rulebook
+
+        return Rulebook(
+            self.rules.rules,
+            mode="plan",
+            sandboxed=self.confined,
+            hides_files=self._hides_files,
+            workspace=self.app.workspace,
+        )
+
+    @property
+    def _hides_files(self) -> bool:
+        """Whether commands cannot read the files that rules deny or ask about."""
+        return self.sandbox is not None and self.sandbox.restricts_files
 
     def _excluded(self) -> set[str]:
         """Return the coding tools that are excluded or not available."""
@@ -210,6 +236,26 @@ class Kit:
         for name in sorted(without - known):
             if near := closest_name(name, known - without):
                 self.app.say(f"`without` names an unknown tool {name!r}; did you mean {near!r}?")
+
+
+@dataclass(frozen=True, slots=True)
+class _LazyRules:
+    """The rules as a policy. The first use loads them: they depend on the sandbox."""
+
+    kit: Kit
+
+    def __call__(self, call: CheckedCall) -> Decision:
+        return self.kit.rules(call)
+
+    def find_asked(self, folder: str) -> Collection[str]:
+        """Return the files in a folder that rules ask about."""
+        return self.kit.rules.find_asked(folder)
+
+    def find_restricted(
+        self, command: str = "", *, folder: str | None = None
+    ) -> Mapping[str, Restriction]:
+        """Return the files that a command cannot use."""
+        return self.kit.rules.find_restricted(command, folder=folder)
 
 
 def _names(tool: Tool[..., Any]) -> tuple[str, ...]:

@@ -7,11 +7,15 @@ folder. So may the Python files that are run as tools or as a model.
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from handrail.cli._base.settings import OWN, Settings, files, runs_folder
+
+_MAX_UNDO_SECONDS = 30 * 24 * 3600.0
 
 
 class OwnPlaces:
@@ -37,6 +41,24 @@ class OwnPlaces:
                 with suppress(OSError):  # the sandbox reports what is missing
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return list(map(str, self._all))
+
+    @property
+    def undo_folder(self) -> Path | None:
+        """The folder of the undo log; None if it would be in the workspace."""
+        if self.state.resolve().is_relative_to(self._workspace.resolve()):
+            return None
+        import hashlib  # slow, and most commands undo nothing
+
+        name = hashlib.sha256(os.fsencode(self._workspace.resolve())).hexdigest()[:16]
+        return self.state / "undo" / name
+
+    def drop_old_undo_folders(self) -> None:
+        """Delete the undo logs of workspaces in which nothing changed for a month."""
+        oldest = time.time() - _MAX_UNDO_SECONDS
+        for folder in (self.state / "undo").glob("*"):
+            with suppress(OSError):  # another process may delete it, too
+                if folder.stat().st_mtime < oldest:
+                    shutil.rmtree(folder)
 
     @property
     def protected(self) -> list[str]:

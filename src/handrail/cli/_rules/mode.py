@@ -12,15 +12,30 @@ from handrail._support.private_files import hold_lock, read_file, replace_file
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.files import OwnedRuleFile, rule_files, why_unusable
-from handrail.cli._rules.wording import LEVELS
+from handrail.cli._rules.wording import LEVELS, one_line
 from handrail.policy import InvalidRule, Mode, Rulebook, parse
 
-MEANS = {
-    "plan": "changes are denied",
-    "ask": "changes need approval",
-    "edits": "changes run, and sandboxed commands; losing work and reaching others need approval",
-    "open": "everything runs, except changes of other machines and of protected files",
+_PLAN = "reading runs; secrets need approval; everything else is denied"
+_OPEN = (
+    "catastrophic commands, changes of other machines, protected files and secrets need approval; "
+    "everything else runs"
+)
+WITH_SANDBOX = {
+    "plan": _PLAN,
+    "ask": "reading and common development commands run; secrets and everything else need approval",
+    "edits": "commands that lose work, use credentials or reach other machines, protected files "
+    "and secrets need approval; everything else runs",
+    "open": _OPEN,
 }
+"""What runs without approval in each mode, under the built-in rules. A test decides such calls."""
+WITHOUT_SANDBOX = {
+    "plan": _PLAN,
+    "ask": "reading runs; secrets and everything else need approval",
+    "edits": "reading and file changes run; protected files, secrets and everything else need "
+    "approval",
+    "open": _OPEN,
+}
+"""The same if a command may run outside a sandbox."""
 _KEY = re.compile(r"""(?m)^([ \t]*(?:mode|"mode"|'mode')[ \t]*=[ \t]*)("[^"\n]*"|'[^'\n]*')""")
 
 
@@ -38,6 +53,8 @@ class ActiveMode:
     """The mode that applies, the mode that was requested, and the limit on it."""
 
     mode: str
+    means: str
+    """What runs without approval."""
     wanted: ModeOrigin
     ceiling: ModeOrigin | None = None
     """The mode in the system rules. No mode can be more permissive."""
@@ -48,6 +65,7 @@ class ActiveMode:
         """Return it as a JSON document."""
         return {
             "mode": self.mode,
+            "means": self.means,
             "wanted": self.wanted._asdict(),
             "ceiling": self.ceiling._asdict() if self.ceiling is not None else None,
             "broken": self.broken,
@@ -70,7 +88,18 @@ def active_mode(kit: Kit) -> ActiveMode:
         wanted = min(
             below, key=lambda origin: Mode.of(origin.mode), default=ModeOrigin("ask", "default")
         )
-    return ActiveMode(str(kit.rules.mode), wanted, ceiling, why_unusable(kit.rules))
+    book = kit.rules
+    return ActiveMode(str(book.mode), describe_mode(book), wanted, ceiling, why_unusable(book))
+
+
+def describe_mode(book: Rulebook) -> str:
+    """Return what runs without approval in the current mode."""
+    if why := why_unusable(book):
+        return one_line(f"every call is denied: {why}")
+    mode = str(book.mode)
+    if book.is_sandboxed:
+        return f"with a sandbox, {WITH_SANDBOX[mode]}"
+    return f"without a sandbox, {WITHOUT_SANDBOX[mode]}"
 
 
 def _mode_in(file: OwnedRuleFile) -> ModeOrigin | None:

@@ -24,6 +24,7 @@ StyledText: TypeAlias = tuple[str, Style]
 """A text and its style, which is used if the terminal has colors."""
 
 _MAX_NAME_CELLS = 16
+_MAX_MODEL_CHARS = 28
 _TIME = 8
 _OUTCOME = 12
 """Columns of a name, a duration and an outcome."""
@@ -136,12 +137,17 @@ class _TimelinePage:
             yield from self._text("  ", turn.text)
 
     def _reply(self, turn: RunTurn, number: int, since: str) -> str:
-        parts = [f"turn {number}", since, self.name(turn.model)]
+        parts = [f"turn {number}", since, self._end_of(self.name(turn.model))]
         parts.append(f"model took {seconds(turn.seconds)}" if turn.seconds else "")
         tokens = turn.input_tokens or turn.output_tokens
         used = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
         parts.append(used if tokens else "")
         return "  ".join(part for part in parts if part)
+
+    def _end_of(self, model: str) -> str:
+        """Return a model's name, which ends a path: the start of a long one is left out."""
+        room = _MAX_MODEL_CHARS - len(self.marks.more)
+        return model if len(model) <= _MAX_MODEL_CHARS else self.marks.more + model[-room:]
 
     def _row(self, call: CallHistory, turn: RunTurn) -> list[StyledText]:
         """Return a row for a call: number, name, bar, duration and outcome."""

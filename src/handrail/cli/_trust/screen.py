@@ -36,4 +36,4 @@ def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
     if seen.hidden:
         yield f"{seen.hidden} invisible characters, shown as \\u{{…}}"
     if seen.mixed:
-        yield f"words with letters of several scripts: {join_words(seen.mixed[:5])}"
+        yield f"words with mixed scripts or look-alike letters: {join_words(seen.mixed[:5])}"

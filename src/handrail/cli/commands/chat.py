@@ -21,6 +21,7 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.stdout import Outlet
+from handrail.cli._chat.commands import mode_lines
 from handrail.cli._chat.input import Keyboard
 from handrail.cli._chat.lines import diff_lines
 from handrail.cli._chat.screen import ChatScreen, Printed
@@ -93,6 +94,8 @@ def _talk(kit: Kit, model: Model, saved: SavedRun, prompt: str, *, data: Outlet)
                 open_, portal, keyboard=keyboard, screen=screen, watcher=watcher, approver=approver
             )
             screen.say(_headline(kit, len(open_.executor.tools)))
+            for row in mode_lines(kit.rules, screen.width):
+                screen.say(row)
             exits = talk.until_over(prompt)
         _print_how_to_resume(saved, screen)
     if app.output != "text":
@@ -147,17 +150,20 @@ class _FileChanges:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._shown: dict[str, object] = {}
+        self._shown = {entry.number for entry in kit.workspace.changes.entries()}
+        """Changes that are not shown again. Models of earlier chats may have used the same ID."""
 
     def __call__(self, call_id: str, width: int) -> Iterable[RenderedLine]:
         """Return the diff of the file that a call changed, as lines."""
         workspace = self._kit.workspace
-        change = workspace.changes.get(call_id)
-        if change is None or self._shown.get(call_id) is change:  # models may reuse IDs
+        entry = workspace.changes.find(call_id)
+        if entry is None or entry.command or entry.number in self._shown:
             return []
-        self._shown[call_id] = change
+        self._shown.add(entry.number)
+        path, before, _ = entry.changes[0]
         after: bytes | None = None
-        with suppress(OSError, HandrailError), workspace.file(change.real) as file:
+        with suppress(OSError, HandrailError), workspace.file(path) as file:
             after = os.pread(file.fd, MAX_COMPARED_BYTES, 0)
         gone = after is None  # the file was deleted since
-        return [] if gone else diff_lines(change.real, change.before, after or b"", width)
+        old = workspace.changes.content(before.content) if before is not None else None
+        return [] if gone else diff_lines(path, old, after or b"", width)

@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from inspect import cleandoc
 
 import click
 
 from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import columns
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.settings import files
 from handrail.cli._project.kit import Kit
-from handrail.cli._rules.mode import MEANS, ActiveMode, ModeOrigin, active_mode, store_mode
-from handrail.cli._rules.wording import one_line, short
+from handrail.cli._rules.mode import (
+    WITH_SANDBOX,
+    WITHOUT_SANDBOX,
+    ActiveMode,
+    ModeOrigin,
+    active_mode,
+    store_mode,
+)
+from handrail.cli._rules.wording import short
 
 
 @as_command("mode", "Show or set the default decision for calls that no rule matches.")
 @click.argument(
-    "mode", required=False, type=click.Choice(list(MEANS)), metavar="[MODE]", help="Mode to set."
+    "mode",
+    required=False,
+    type=click.Choice(list(WITH_SANDBOX)),
+    metavar="[MODE]",
+    help="Mode to set.",
 )
 def command(app: App, mode: str | None) -> Exit:
     """Show or set the default decision for calls that no rule matches.
 
     Without MODE, shows the mode that applies here and where it was set. With MODE, stores it in
-    your settings for all workspaces. From strict to permissive:
-
-    plan: changes are denied, whatever rules allow.
-
-    ask: changes need approval (default).
-
-    edits: changes run, and commands in the sandbox. Commands that lose work, use credentials or
-    reach other machines need approval.
-
-    open: everything runs, except changes of other machines and of protected files.
-
-    Rules are considered first. For example, built-in rules allow common development commands in
-    the sandbox.
+    your settings for all workspaces. The default is ask. Your own rules come first, except that
+    plan denies changes whatever rules allow. The modes, from strict to permissive:
     """
     if mode is not None:
         if mode == "open":  # may raise, before it is stored
@@ -50,12 +52,22 @@ def command(app: App, mode: str | None) -> Exit:
     return Exit.FAILED if active.broken else Exit.DONE
 
 
+def _list_modes() -> Iterator[str]:
+    for mode, means in WITH_SANDBOX.items():
+        bare = WITHOUT_SANDBOX[mode]
+        yield f"{mode}: {means}." + (f" Without a sandbox, {bare}." if bare != means else "")
+
+
+command.help = "\n\n".join([cleandoc(command.help or ""), *_list_modes()])
+
+
 def _lines(app: App, active: ActiveMode) -> Iterator[str]:
     if active.broken:
-        yield one_line(f"every call is denied: {active.broken}")
+        yield active.means
         return
     is_set = bool(active.wanted.where)
-    yield f"{active.mode}: {MEANS[active.mode]}{'' if is_set else ' (default)'}"
+    mode = f"{active.mode}:" if is_set else f"{active.mode} (default):"
+    yield from columns([(mode, active.means)], gap=1, width=app.width)
     if is_set:
         yield f"  set by {_from(app, active.wanted)}"
     if active.ceiling is not None:

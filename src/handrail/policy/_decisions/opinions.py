@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,16 +21,34 @@ from handrail.policy._decisions.safeguards import (
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
 from handrail.policy._rules.rule import STRENGTH, Level, Rule
-from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, Usable, paths_in
+from handrail.policy._rules.shell_command import (
+    MatchedCommand,
+    ShellCommand,
+    Usable,
+    find_strings_in_code,
+    match_spellings,
+    paths_in,
+    read_known_values,
+)
 
 PROTECTED = Origin("protected paths", kind="built-in")
 CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
 TOO_BIG = Origin("command size limit", kind="built-in")
 UNREADABLE = Origin("unreadable rules", kind="built-in")
 COMPUTED = Origin("a computed program", kind="built-in")
+GIT_PROGRAMS = Origin("programs of git", kind="built-in")
 NO_COMMAND = Origin("shell tool without a command", kind="built-in")
+_RUN_NO_PROGRAM = frozenset(
+    """
+    branch cat-file check-attr check-ignore config count-objects for-each-ref ls-remote ls-tree
+    merge-base name-rev remote rev-list rev-parse show-ref symbolic-ref tag var version --version
+    """.split()
+)
+"""Commands of git that read neither files nor differences."""
 _MAX_QUOTED_CHARS = 60
 _MAX_FOLDERS = 8
+_WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|rename|replace\(|unlink|remove|copy|move|dump\(")
+"""Parts of code that changes files."""
 _MAX_FOLDER_CHARS = 200
 
 
@@ -55,6 +75,26 @@ class Opinion(NamedTuple):
         """The opinion, for an explanation."""
         both = f"{self.about} ({self.reason})" if self.about and self.reason else ""
         return Matched(self.verdict, self.origin, both or self.about or self.reason)
+
+
+class ReadCommand(NamedTuple):
+    """A shell command with the rules that allow its parts."""
+
+    spelled: ShellCommand
+    command: ShellCommand
+    """The same, with paths in the workspace relative to it."""
+    known: ShellCommand
+    """The same, with the values of some variables."""
+    matched: Sequence[MatchedCommand]
+
+    @classmethod
+    def of(
+        cls, spelled: ShellCommand, folders: Sequence[str], rules: CommandIndex, usable: Usable
+    ) -> ReadCommand:
+        """Return a command in a workspace that has these absolute paths."""
+        command = spelled.seen_from(folders)
+        known = read_known_values(spelled.text).seen_from(folders)
+        return cls(spelled, command, known, match_spellings(spelled, command, rules, usable))
 
 
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
@@ -171,11 +211,36 @@ def is_read_only(part: MatchedCommand) -> bool:
     return part.command is not None and part.command.read_only
 
 
-def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[Access]:
-    """Return everything that a shell command may touch, according to its words."""
+def git_objections(
+    commands: Sequence[MatchedCommand], find_program: Callable[[], str]
+) -> Iterator[Opinion]:
+    """Yield an ask for a command that only reads, if git may run a program for it.
+
+    ``find_program`` returns the setting of the repository that names the program.
+    """
+    reads = any(
+        part.argv[0] == "git" and is_read_only(part) and _RUN_NO_PROGRAM.isdisjoint(part.argv[1:2])
+        for part in commands
+    )
+    if reads and (setting := find_program()):
+        reason = f"git may run a program that {setting} names in the settings of the repository"
+        yield Opinion("ask", Level.BUILT_IN, GIT_PROGRAMS, reason)
+
+
+def command_accesses(
+    command: ShellCommand,
+    parts: Sequence[MatchedCommand],
+    without: AbstractSet[tuple[str, ...]] = frozenset(),
+) -> list[Access]:
+    """Return everything that a shell command may touch, according to its words.
+
+    The words of the commands in ``without`` are left out.
+    """
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
     reading = changes_nothing(command)
     for part in locate_commands(command, parts):
+        if part.argv in without:
+            continue
         read_only = part.command is not None and part.command.read_only
         written = (
             set[str]()
@@ -189,10 +254,24 @@ def command_accesses(command: ShellCommand, parts: Sequence[MatchedCommand]) -> 
         if part.rule is None:
             accesses += _accesses_by_word(part.argv[1:], written, [part.folder])
     simple = {part.argv for part in parts}
+    simple |= without
     hidden = [argv for argv in command.possible if argv not in simple]
     words = dict.fromkeys(word for argv in hidden for word in argv[1:])
     written = set[str]() if reading else find_written_words(command.text, hidden)
-    return [*accesses, *_accesses_by_word(words, written, _folders(command))]
+    if strings := find_strings_in_code(command):
+        words |= dict.fromkeys(strings)
+        written |= strings if _WRITES.search(command.text) else set()
+    return [*accesses, *_accesses_by_word(words, written, folders_of(command))]
+
+
+def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access]:
+    """Return accesses of files in the workspace by their absolute paths, for rules with these."""
+    return [
+        Access(access.verb, f"file:{folder}/{path}")
+        for access in accesses
+        if (path := access.resource.removeprefix("file:")) and not path.startswith(("/", "~", ".."))
+        for folder in folders
+    ]
 
 
 def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[MatchedCommand]:
@@ -205,11 +284,11 @@ def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> l
         return list(parts)
     near = [part for part in parts if len(part.folder) <= _MAX_FOLDER_CHARS]
     far = {part.argv: part for part in parts if len(part.folder) > _MAX_FOLDER_CHARS}
-    folders = _folders(command)
+    folders = folders_of(command)
     return near + [replace(part, folder=folder) for part in far.values() for folder in folders]
 
 
-def _folders(command: ShellCommand) -> list[str]:
+def folders_of(command: ShellCommand) -> list[str]:
     """Return the folders that parts of a shell command may run in, according to its text."""
     folders = [""]
     for argv in command.possible:
@@ -231,11 +310,14 @@ def _accesses_by_word(
 
 
 def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
-    """Return the simple commands that a rule allows which is not built in."""
+    """Return the simple commands that a rule of a person allows, whatever their consequences.
+
+    A workspace's rules can allow a command, but they do not answer for the person who runs it.
+    """
     return {
         part.argv
         for part in commands
-        if part.rule is not None and part.rule.level is not Level.BUILT_IN
+        if part.rule is not None and part.rule.level not in (Level.BUILT_IN, Level.PROJECT)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail.policy._shell.wrappers import program_name
@@ -16,6 +17,34 @@ LISTS_NAMES = frozenset("ls tree find fd fdfind du".split())
 _SEARCHES = frozenset("grep egrep fgrep zgrep ggrep rgrep diff".split())
 _RECURSIVE_SEARCHES = frozenset("rg ag ack ack-grep rgrep".split())
 _RECURSIVE_FLAGS = ("--recursive", "--dereference-recursive", "--directories")
+_GREPS = _SEARCHES - {"diff"}
+_GREP_VALUES = frozenset(
+    """
+    -A -B -C -D -d -e -f -m --regexp --file --max-count --label --after-context --before-context
+    --context --include --exclude --exclude-from --exclude-dir --binary-files --devices
+    --directories --group-separator
+    """.split()
+)
+_RG_VALUES = frozenset(
+    """
+    -A -B -C -d -E -e -f -g -j -M -m -r -t -T --after-context --before-context --context --color
+    --colors --context-separator --dfa-size-limit --encoding --engine --field-context-separator
+    --field-match-separator --file --glob --iglob --ignore-file --max-columns --max-count
+    --max-depth --max-filesize --path-separator --pre --pre-glob --regex-size-limit --regexp
+    --replace --sort --sortr --threads --type --type-add --type-clear --type-not --hostname-bin
+    --hyperlink-format --generate
+    """.split()
+)
+"""Flags that have a value."""
+_PATTERN_FLAGS = frozenset("-e -f --regexp --file".split())
+_NAME_FLAGS = frozenset("--include -g --glob --iglob".split())
+_TYPES = {
+    "py": "py pyi", "python": "py pyi", "js": "js jsx mjs cjs vue", "ts": "ts tsx mts cts",
+    "typescript": "ts tsx mts cts", "rust": "rs", "go": "go", "java": "java jsp", "c": "c h",
+    "cpp": "cpp cc cxx hpp hh h", "ruby": "rb", "php": "php", "css": "css scss", "html": "html htm",
+    "md": "md mdx markdown", "markdown": "md mdx markdown",
+}  # fmt: skip
+"""The ends of names that a type of ripgrep has."""
 _SHOWS_ALL = ("--hidden", "--no-ignore", "--unrestricted", "--glob", "--iglob", "--type")
 """Long flags of rg, or how they start, with which it searches files with a leading dot."""
 
@@ -47,21 +76,71 @@ class Reach(NamedTuple):
     files: FileSet
     paths: tuple[str, ...] = ()
     """Paths that restrict it; none if nothing does, or if that is not certain."""
+    names: tuple[str, ...] = ()
+    """Patterns of the only names that it reads; none if it reads files with any name."""
 
 
 def find_reach(argv: Sequence[str]) -> Reach | None:
     """Return what a command reads without naming it; None if that is nothing, as far as is known.
 
-    Its operands are not understood, so the result is never restricted to some folders, except to
-    those that a git command names after ``--``.
+    The operands of ``grep`` and ``rg`` are understood, and paths that a git command has after
+    ``--``. Others do not restrict the result to some folders.
     """
     name, words = program_name(argv[0]), argv[1:]
     if name == "git":
         return _find_git_reach(words)
+    if name == "rg" and "--files" not in words:
+        return _restrict(Reach(_searched_by_default(name, words)), words, _RG_VALUES)
     if name in _RECURSIVE_SEARCHES:
-        return None if "--files" in words else Reach(_searched_by_default(name, words))
-    recursive = name in _SEARCHES and any(map(_is_recursive, words))
-    return Reach("files") if recursive else None
+        return None if "--files" in words else Reach("files")
+    if name not in _SEARCHES or not any(map(_is_recursive, words)):
+        return None
+    return _restrict(Reach("files"), words, _GREP_VALUES) if name in _GREPS else Reach("files")
+
+
+def _restrict(reach: Reach, words: Sequence[str], valued: frozenset[str]) -> Reach:
+    """Return what a search reads, restricted to the paths and the names in its words."""
+    flags, operands = _split_flags(words, valued)
+    if any(_is_flag(flag, valued) and flag not in valued for flag, _ in flags):
+        return reach  # a shortened flag, so its value may be the next word
+    has_pattern = any(flag in _PATTERN_FLAGS for flag, _ in flags)
+    globs = [value for flag, value in flags if flag in _NAME_FLAGS]
+    types = [value for flag, value in flags if flag in ("-t", "--type")]
+    names = [glob.rpartition("/")[2] for glob in globs if not glob.startswith("!")]
+    names += [f"*.{end}" for kind in types for end in _TYPES.get(kind, "").split()]
+    if not _TYPES.keys() >= set(types):
+        names = []
+    folders = [_literal_folder(path) for path in (operands if has_pattern else operands[1:])]
+    return reach._replace(paths=tuple(folders), names=tuple(names))
+
+
+def _split_flags(
+    words: Sequence[str], valued: frozenset[str]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the flags with their values, and the operands. ``valued`` are flags with a value."""
+    flags, operands, rest = list[tuple[str, str]](), list[str](), list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return flags, operands + rest
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            at = next((at for at in range(1, len(word)) if f"-{word[at]}" in valued), 0)
+            name, value = (f"-{word[at]}", word[at + 1 :]) if at else (word, "")
+            equals = value
+        if name in valued and not equals:
+            value = rest.pop(0) if rest else ""
+        flags.append((name, value))
+    return flags, operands
+
+
+def _literal_folder(path: str) -> str:
+    """Return the part of a path before the first segment that is a pattern."""
+    segments = list(takewhile(lambda part: not set(part) & set("*?[{"), path.split("/")))
+    return path if len(segments) == path.count("/") + 1 else "/".join(segments) or "."
 
 
 def _searched_by_default(name: str, words: Sequence[str]) -> FileSet:

@@ -8,11 +8,12 @@ rules ask about files that most workspaces do not have.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from handrail import Effect
-from handrail.policy._decisions.opinions import Opinion, locate_commands
+from handrail.policy._decisions.opinions import Opinion, folders_of, locate_commands
 from handrail.policy._decisions.reach import LISTS_NAMES, Reach, find_reach
 from handrail.policy._decisions.wording import name_resource
 from handrail.policy._decisions.workspace_files import FilePattern, WorkspaceFiles
@@ -21,25 +22,26 @@ from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand, p
 from handrail.policy._shell.wrappers import program_name
 
 _MAX_FOLDERS = 20
+_COMPUTED = re.compile(r"\$[\w{(]|`|\b(?:xargs|parallel)\b")
 _PATHS = ("path", "file", "subpath", "dot_path")
 """Kinds of words that name a file or a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedFiles:
-    """A rule that denies reading some files, or asks about it."""
+    """A rule that denies reading or writing some files, or asks about it."""
 
     rule: Rule
     touches: tuple[Touch, ...]
     pattern: FilePattern
 
     @classmethod
-    def of(cls, rule: Rule) -> GuardedFiles | None:
-        """Return the files that a rule is about; None if it restricts no reading of files."""
+    def of(cls, rule: Rule, verb: Effect = Effect.READ) -> GuardedFiles | None:
+        """Return the files that a rule is about; None if it does not restrict this verb."""
         touches = tuple(
             touch
             for touch in rule.touches
-            if Effect.READ in touch.verbs and touch.pattern.startswith(("file:", "*"))
+            if verb in touch.verbs and touch.pattern.startswith(("file:", "*"))
         )
         if rule.decide == "allow" or rule.args or not touches:
             return None
@@ -59,7 +61,7 @@ def recursion_objections(
     files: WorkspaceFiles,
 ) -> Iterator[Opinion]:
     """Yield asks for commands that read, without naming them, files that rules are about."""
-    reads = list(_unnamed_reads(command, matched)) if guarded else []
+    reads = list(find_unnamed_reads(command, matched)) if guarded else []
     for one in guarded:
         for read in dict.fromkeys(reads):
             if why := _describe_read(one, read, files):
@@ -67,7 +69,7 @@ def recursion_objections(
                 yield Opinion("ask", rule.level, rule.origin, why, once=rule.once, text=rule.text)
 
 
-def _unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
+def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
     """Yield what a shell command reads without naming it."""
     located = locate_commands(command, matched)
     for part in located:
@@ -80,9 +82,22 @@ def _unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> 
         else:
             names = program_name(part.argv[0]) in LISTS_NAMES or "--files" in part.argv
             kind = "names" if names else reach.files if reach is not None else "files"
-            yield Reach(kind, tuple(_named_folders(part)))
+            only = reach.names if reach is not None else ()
+            yield Reach(kind, tuple(_named_folders(part)), only)
     known = {part.argv for part in located}
-    yield from filter(None, (find_reach(argv) for argv in command.possible if argv not in known))
+    for argv in command.possible:
+        reach = find_reach(argv) if argv not in known else None
+        if reach is not None and reach.files in ("files", "visible files"):
+            yield reach._replace(paths=tuple(_possible_folders(command, reach)))
+        elif reach is not None:
+            yield reach
+
+
+def _possible_folders(command: ShellCommand, reach: Reach) -> list[str]:
+    """Return the folders that a search may read; none if only the shell can name them."""
+    if _COMPUTED.search(command.text) or not reach.paths:
+        return []
+    return [posixpath.join(folder, path) for folder in folders_of(command) for path in reach.paths]
 
 
 def _named_folders(part: MatchedCommand) -> list[str]:
@@ -107,15 +122,19 @@ def _describe_read(guarded: GuardedFiles, read: Reach, files: WorkspaceFiles) ->
     folders = _outermost_folders(read.paths or (".",))
     if len(folders) > _MAX_FOLDERS:
         return _describe_doubt(guarded, f"{len(folders)} folders")
-    for folder in folders:
-        if guarded.denies and any(touch.reaches(folder) for touch in guarded.touches):
-            return _describe_doubt(guarded, f"everything below {folder}")
-        if not guarded.denies and read.files != "names":
-            dotted = read.files != "visible files"
-            found = files.find_below(folder, guarded.pattern, dotted=dotted)
-            if why := _describe_found(guarded, f"everything below {folder}", found):
-                return why
-    return ""
+    described = (_describe_below(guarded, read, folder, files) for folder in folders)
+    return next(filter(None, described), "")
+
+
+def _describe_below(guarded: GuardedFiles, read: Reach, folder: str, files: WorkspaceFiles) -> str:
+    """Return why reading a folder needs approval; empty if it does not."""
+    found: str | None = ""
+    if guarded.denies and not files.has_hidden:
+        found = None if any(touch.reaches(folder) for touch in guarded.touches) else ""
+    elif read.files != "names":
+        dotted = read.files != "visible files"
+        found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
+    return _describe_found(guarded, f"everything below {folder}", found)
 
 
 def _outermost_folders(paths: Iterable[str]) -> list[str]:

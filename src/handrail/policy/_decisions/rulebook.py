@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
-from handrail._support.tables import is_table
 from handrail.permissions import Matched, Origin, Verdict
-from handrail.policy._decisions.consequences import (
-    CHANGES_OTHERS,
+from handrail.policy._consequences.consequences import (
+    IN_EVERY_MODE,
     describe_consequence,
     find_computed,
     find_consequences,
@@ -30,12 +30,14 @@ from handrail.policy._decisions.opinions import (
     NO_COMMAND,
     UNREADABLE,
     Opinion,
+    ReadCommand,
     allowances,
     command_accesses,
     command_allowances,
     command_objections,
     command_safeguards,
     describe_unmatched,
+    git_objections,
     is_answerable,
     is_read_only,
     mode_effect,
@@ -43,77 +45,30 @@ from handrail.policy._decisions.opinions import (
     opinion_of,
     path_safeguards,
     possible_objections,
+    spell_out,
     written_commands,
 )
-from handrail.policy._decisions.recursion import GuardedFiles, recursion_objections
-from handrail.policy._decisions.safeguards import find_named_by_git, normalize_paths
+from handrail.policy._decisions.recursion import recursion_objections
+from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
+from handrail.policy._decisions.safeguards import (
+    find_name_readers,
+    find_named_by_git,
+    normalize_paths,
+)
+from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.wording import quote_command
-from handrail.policy._decisions.workspace_files import WorkspaceFiles
+from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
-from handrail.policy._rules.index import AccessIndex, Candidates, CommandIndex
+from handrail.policy._rules.index import Candidates
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
-from handrail.policy._rules.shell_command import (
-    ShellCommand,
-    match_commands,
-    read_shell_command,
-)
+from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
 
-SHELL_TAG = "shell"
-"""A tool with this tag runs its argument ``command`` in a shell."""
-FILTERED_TAG = "filtered"
-"""A tool with this tag silently skips files that the policy denies reading."""
-FETCH_TAG = "fetch"
-"""A tool with this tag only reads the web: plan mode allows it where a rule does."""
 _MAX_REMEMBERED = 4096
 _MAX_QUOTED_CHARS = 60
-_NO_ARGS: Mapping[str, Any] = {}
 _NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
-
-
-class _ToolRules:
-    """The rules that concern one tool, indexed once."""
-
-    __slots__ = (
-        "commands",
-        "defaults",
-        "denies",
-        "filtered",
-        "guarded",
-        "lines",
-        "needs_args",
-        "remembered",
-        "rules",
-        "shell",
-        "spec",
-    )
-
-    def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
-        mine = [rule for rule in rules if rule.concerns(spec)]
-        self.spec = spec
-        self.shell = shell
-        self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
-        self.rules = AccessIndex(rule for rule in mine if not (rule.commands or rule.line))
-        self.commands = CommandIndex(rule for rule in mine if rule.commands)
-        self.guarded = [one for rule in mine if (one := GuardedFiles.of(rule)) is not None]
-        """Rules that deny reading files, or ask about it."""
-        self.lines = [rule for rule in mine if rule.line]
-        """Rules that allow one shell command, character for character."""
-        self.defaults = {
-            name: about["default"]
-            for name, about in spec.input_schema.get("properties", {}).items()
-            if is_table(about) and "default" in about
-        }
-        """The defaults of arguments."""
-        self.denies = any(rule.decide == "deny" for rule in mine)
-        self.needs_args = any(rule.args for rule in mine)
-        by_access = timeless and not shell and not self.needs_args
-        self.remembered: tuple[dict[str, Decision], ...] | None = None
-        """Decisions by verb and resource, if they depend on nothing else."""
-        if by_access:
-            self.remembered = ({}, {}, {}, {})
 
 
 class Rulebook:
@@ -123,7 +78,8 @@ class Rulebook:
     commands run in a sandbox; without one, a command that no rule matches needs approval in every
     mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
     start in ``workspace``. Hooks and settings that git's settings name there are protected. A
-    command that reads a whole folder needs approval if a rule asks about a file in it.
+    command that reads a whole folder needs approval if a rule asks about a file in it. Set
+    ``hides_files`` if the sandbox hides such files, because it has ``find_restricted``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -137,12 +93,14 @@ class Rulebook:
         shell: Iterable[str] = ("bash",),
         protected: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
+        hides_files: bool = False,
         root: bool | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
         self._mode = Mode.of(mode)
         self._sandboxed = sandboxed
+        self._hides_files = hides_files
         self._refusal = refusal
         """Why every call is denied, if rules could not be read; else empty."""
         unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
@@ -150,13 +108,17 @@ class Rulebook:
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
-        self._files = WorkspaceFiles(workspace or ".")
+        self._workspace = workspace or "."
+        self._folders = spell_folder(workspace)
+        """The absolute paths of the workspace."""
+        self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self._check_mode(self._mode)
         self._lock = threading.Lock()
         """Approvals are remembered from other threads."""
-        self._tools: dict[str, _ToolRules] = {}
+        self._tools: dict[str, ToolRules] = {}
+        self._known_files: RuleFiles | None = None
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
@@ -235,9 +197,7 @@ class Rulebook:
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
         spec, accesses = call.spec, call.accesses
-        tool = self._tools.get(spec.name)
-        if tool is None or tool.spec is not spec:
-            tool = self._tool_rules(spec)
+        tool = self._tool_rules(spec)
         if (known := tool.remembered) is not None and len(accesses) == 1:
             access = accesses[0]
             remembered = known[access.verb]
@@ -254,22 +214,52 @@ class Rulebook:
         opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
         return tuple(opinion.matched for opinion in opinions)
 
-    def _tool_rules(self, spec: Spec) -> _ToolRules:
+    def find_restricted(
+        self, command: str = "", *, folder: str | os.PathLike[str] | None = None
+    ) -> dict[str, Restriction]:
+        """Return the files of the workspace that rules deny or ask about, for a sandbox.
+
+        A file that may not be read is "hidden", one that may not be changed "read-only". A file
+        that a rule only asks about is omitted if the command names it: it ran with approval.
+        Pass this method as ``Sandbox(restricted=...)``.
+        """
+        top, searched = folder or self._workspace, not self._hides_files
+        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
+        return self._rule_files().find_restricted(top, command, usable, searched=searched)
+
+    def find_asked(self, folder: str) -> set[str]:
+        """Return the files in a folder that rules ask about before they are read."""
+        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
+        return self._rule_files().find_asked(folder, usable)
+
+    def _find_hidden(self) -> set[str]:
+        return {path for path, kind in self.find_restricted().items() if kind == "hidden"}
+
+    def _rule_files(self) -> RuleFiles:
+        rules, known = self.rules, self._known_files
+        if known is None or known.rules is not rules:
+            known = self._known_files = RuleFiles(rules, self._shell)
+        return known
+
+    def _tool_rules(self, spec: Spec) -> ToolRules:
+        indexed = self._tools.get(spec.name)
+        if indexed is not None and indexed.spec is spec:
+            return indexed
         with self._lock:
             # A change of rules replaces the dictionary, and this entry with it.
             rules, tools = self.rules, self._tools
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
-        tool = tools[spec.name] = _ToolRules(spec, rules, shell=shell, timeless=timeless)
+        tool = tools[spec.name] = ToolRules(spec, rules, shell=shell, timeless=timeless)
         return tool
 
-    def _decide(self, call: Call, tool: _ToolRules, accesses: tuple[Access, ...]) -> Decision:
+    def _decide(self, call: Call, tool: ToolRules, accesses: tuple[Access, ...]) -> Decision:
         first = self._opinions(call, tool, accesses)[0]
         if first.verdict == "allow":
             return Allow(first.origin)
         if first.verdict == "deny":
             return Deny(format_denial(first), first.origin)
-        name, text = tool.spec.name, _read_command(call, tool.defaults) if tool.shell else None
+        name, text = tool.spec.name, tool.read_command(call)
         question = (
             format_question(name, accesses, first)
             if text is None
@@ -277,12 +267,12 @@ class Rulebook:
         )
         return Ask(question, first.origin, first.once)
 
-    def _opinions(self, call: Call, tool: _ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
+    def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
         """Return all opinions, the deciding one first."""
         if self._refusal:
             return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
-        args = {**tool.defaults, **_read_args(call)} if tool.needs_args else _NO_ARGS
-        text = _read_command(call, tool.defaults) if tool.shell else None
+        args = tool.read_args(call)
+        text = tool.read_command(call)
         if text is not None:
             return self._opinions_on_command(tool, read_shell_command(text), args, accesses)
         rules = self._drop_expired(tool.rules.candidates(accesses))
@@ -300,31 +290,15 @@ class Rulebook:
 
     def _opinions_on_command(
         self,
-        tool: _ToolRules,
+        tool: ToolRules,
         command: ShellCommand,
         args: Mapping[str, Any],
         accesses: Sequence[Access],
     ) -> list[Opinion]:
-        now = self._now()
-
-        def usable(rule: Rule) -> bool:
-            return (
-                rule.is_active(now)
-                and (not rule.args or rule.fits(args))
-                and (self._sandboxed or not rule.sandboxed)
-            )
-
-        index, simple = tool.commands, command.simple
-        matched = match_commands(simple, index, usable) if simple is not None else ()
-        touched = command_accesses(command, matched)
-        named = [access for access in accesses if access.resource != "*"]
-        rules = self._drop_expired(tool.rules.candidates([*accesses, *touched]))
-        opinions = [*command_safeguards(command, self._protected, denies=tool.denies)]
-        opinions += command_objections(index, command, usable)
-        wide = self._drop_expired(tool.rules.candidates_below(named))
-        opinions += [*path_safeguards([*named, *touched], self._protected)]
-        opinions += [*objections(rules, args), *possible_objections(wide, args)]
-        opinions += recursion_objections(tool.guarded, command, matched, self._files)
+        usable = partial(self._is_usable, now=self._now(), args=args)
+        read = ReadCommand.of(command, self._folders, tool.commands, usable)
+        command, matched = read.command, read.matched
+        opinions = self._objections_to_command(tool, read, args, accesses, usable=usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -333,21 +307,61 @@ class Rulebook:
             if any(rule.level is not Level.PROJECT for rule in lines):
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
-        caused = "" if lines else self._describe_consequence(command, written_commands(matched))
+        caused = "" if lines else self._describe_consequence(read.known, written_commands(matched))
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
-        unclear = _NOT_SIMPLE if simple is None else describe_unmatched(matched)
-        if any(index.may_restrict(argv) for argv in find_computed(command)):
+        unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
+        if any(tool.commands.may_restrict(argv) for argv in find_computed(command)):
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
         return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
 
-    def _add_mode_opinion(
+    def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any]) -> bool:
+        """Return whether a rule applies to a command with these arguments."""
+        return (
+            rule.is_active(now)
+            and (not rule.args or rule.fits(args))
+            and (self._sandboxed or not rule.sandboxed)
+        )
+
+    def read_command(self, text: str) -> ShellCommand:
+        """Return a shell command, with paths in the workspace relative to it."""
+        return read_shell_command(text).seen_from(self._folders)
+
+    def _objections_to_command(
         self,
-        opinions: list[Opinion],
-        effect: Effect,
-        reason: str,
-        caused: str | None = None,
+        tool: ToolRules,
+        read: ReadCommand,
+        args: Mapping[str, Any],
+        accesses: Sequence[Access],
+        *,
+        usable: Usable,
+    ) -> list[Opinion]:
+        """Return what safeguards and rules say against a command."""
+        command, index = read.command, tool.commands
+        touched = command_accesses(command, read.matched)
+        names = find_name_readers(command)
+        shown = command_accesses(command, read.matched, names) if names else touched
+        named = [access for access in accesses if access.resource != "*"]
+        opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
+        for one in dict.fromkeys((read.spelled, command)):
+            opinions += command_objections(index, one, usable)
+        opinions += path_safeguards([*named, *touched], self._protected)
+        folders = self._folders if read.spelled is not command else ()
+        kinds = {"deny": touched, "ask": shown} if names else {"denyask": touched}
+        for says, named_files in kinds.items():
+            resources = [*accesses, *named_files, *spell_out(named_files, folders)]
+            rules = self._drop_expired(tool.rules.candidates(resources))
+            opinions += [one for one in objections(rules, args) if one.verdict in says]
+        wide = self._drop_expired(tool.rules.candidates_below(named))
+        opinions += possible_objections(wide, args)
+        opinions += recursion_objections(tool.guarded, command, read.matched, self._files)
+        if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
+            opinions += git_objections(read.matched, self._files.find_git_program)
+        return list(dict.fromkeys(opinions))
+
+    def _add_mode_opinion(
+        self, opinions: list[Opinion], effect: Effect, reason: str, caused: str | None = None
     ) -> list[Opinion]:
         """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules."""
         says: Verdict = verdict(self._mode, effect)
@@ -375,7 +389,7 @@ class Rulebook:
     def _describe_consequence(self, command: ShellCommand, chosen: set[tuple[str, ...]]) -> str:
         """Return which consequence of a command needs approval in this mode; empty if none."""
         for kind, cause in find_consequences(command, chosen).items():
-            if self._mode is not Mode.OPEN or kind in CHANGES_OTHERS:
+            if self._mode is not Mode.OPEN or kind in IN_EVERY_MODE:
                 return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
         return ""
 
@@ -384,13 +398,3 @@ class Rulebook:
             return rules
         now = self._now()
         return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
-
-
-def _read_args(call: Call) -> Mapping[str, Any]:
-    args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
-    return args if is_table(args) else _NO_ARGS
-
-
-def _read_command(call: Call, defaults: Mapping[str, Any]) -> str | None:
-    command = _read_args(call).get("command", defaults.get("command"))
-    return command if isinstance(command, str) else None

@@ -18,7 +18,7 @@ from handrail._support.obeyed_names import (
     index_names,
 )
 from handrail.policy._rules.shell_command import ShellCommand
-from handrail.policy._shell.wrappers import program_name
+from handrail.policy._shell.wrappers import program_name, without_version
 
 _NAMES = index_names(OBEYED_NAMES)
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -80,10 +80,26 @@ _READERS = frozenset(
     """
     [ [[ test cat head tail wc ls stat file grep egrep fgrep rg diff cmp comm cut nl od hexdump jq
     md5sum sha1sum sha256sum sha512sum cksum readlink realpath basename dirname du df pwd which type
-    echo printf true false : export declare typeset local readonly unset source .
+    echo printf true false : export declare typeset local readonly unset source . more bat tac tr
+    column fold rev strings
     """.split()
 )
 """Programs that change no file that a word names. A program that they run counts by itself."""
+_CHECKERS = frozenset(
+    """
+    sed sort yq eslint actionlint yamllint hadolint shellcheck mypy pyright flake8 pylint pytest
+    prettier black isort ruff
+    """.split()
+)
+"""Programs that change files only with some flags, or only without others."""
+_CHANGING_FLAG = re.compile(r"-\w*[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
+_FORMATTERS = frozenset(["prettier", "black", "isort"])
+_CHECKING_FLAGS = frozenset("--check --check-only -c --list-different --diff".split())
+_NAME_READERS = frozenset(
+    "[ [[ test ls stat du which type echo printf basename dirname realpath readlink".split()
+)
+"""Programs that show nothing of what a file contains."""
+_GIT_NAME_READERS = frozenset("check-ignore ls-files rm status".split())
 _GIT_READERS = frozenset(
     """
     add blame cat-file check-ignore commit describe diff fetch grep log ls-files ls-tree push
@@ -105,6 +121,18 @@ _UNSURE = re.compile(
     rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
 )
 """A program may have another meaning here, or its output may be the words of one that writes."""
+
+
+def find_name_readers(command: ShellCommand) -> frozenset[tuple[str, ...]]:
+    """Return the commands in a shell command that show at most the names of files."""
+    named = frozenset(argv for argv in command.possible if _shows_names(argv))
+    return named if named and _UNSURE.search(command.text) is None else frozenset()
+
+
+def _shows_names(argv: Sequence[str]) -> bool:
+    if argv[0] == "git":
+        return _git_command(argv[1:]) in _GIT_NAME_READERS
+    return argv[0] in _NAME_READERS or (argv[0] == "find" and _only_reads(argv))
 
 
 def changes_nothing(command: ShellCommand) -> bool:
@@ -132,7 +160,18 @@ def find_written_words(
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"
+        if not (word.strip("./") == "venv" and _makes_environment(argv))
     }
+
+
+def _makes_environment(argv: Sequence[str]) -> bool:
+    """Return whether a command makes a Python environment. The sandbox holds one that exists."""
+    program, words = without_version(program_name(argv[0])), tuple(argv[1:3])
+    return (
+        program == "virtualenv"
+        or (program == "uv" and words[:1] == ("venv",))
+        or (program == "python" and words in (("-m", "venv"), ("-m", "virtualenv")))
+    )
 
 
 def _only_reads(argv: Sequence[str]) -> bool:
@@ -140,9 +179,24 @@ def _only_reads(argv: Sequence[str]) -> bool:
     if program == "find":
         return _FIND_CHANGES.isdisjoint(words)
     if program == "git":
-        command = next((word for word in words if not word.startswith("-")), "")
-        return command in _GIT_READERS and not any(word.startswith("--ou") for word in words)
+        return _git_command(words) in _GIT_READERS and not any(
+            word.startswith("--ou") for word in words
+        )
+    if program in _CHECKERS:
+        return _only_checks(program, words)
     return program in _READERS or program.startswith("-")  # options are no programs
+
+
+def _only_checks(program: str, words: Sequence[str]) -> bool:
+    if program in _FORMATTERS and _CHECKING_FLAGS.isdisjoint(words):
+        return False
+    if program == "ruff" and "check" not in words[:1]:
+        return False
+    return not any(map(_CHANGING_FLAG.fullmatch, words))
+
+
+def _git_command(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 _WIDE = re.compile(

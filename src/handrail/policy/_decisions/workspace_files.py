@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from handrail._support.obeyed_names import find_git_program
 from handrail.policy._decisions.git_index import (
     find_git_folder,
     read_regular_file,
@@ -68,31 +70,61 @@ class _TooManyFilesError(Exception):
     """There are more files than are checked."""
 
 
+FindHidden: TypeAlias = Callable[[], AbstractSet[str]]
+"""Returns the files and folders that a sandbox hides."""
+
+
+def folders_above(path: str) -> Iterator[str]:
+    """Yield the folders that a path is in."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+
+
 class WorkspaceFiles:
     """The files in the folder that commands start in."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], find_hidden: FindHidden | None = None) -> None:
         self._root = Path(root)
+        self._find_hidden = find_hidden
 
-    def find_below(self, folder: str, pattern: FilePattern, *, dotted: bool) -> str | None:
+    @property
+    def has_hidden(self) -> bool:
+        """Whether a sandbox hides files. ``find_below`` skips them."""
+        return self._find_hidden is not None
+
+    def find_below(
+        self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
+    ) -> str | None:
         """Return a matching file in or below a folder; empty if there is none, None if unknown.
 
         Without ``dotted``, files with a leading dot in their path are skipped, unless an ignore
-        file makes an exception for them.
+        file makes an exception for them. With ``names``, only files with such a name count.
         """
         skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
+        hidden: AbstractSet[str] | None = None
         try:
             for place in self._walk(folder, pattern):
-                if place.path.rpartition("/")[2] in _IGNORE_FILES:
+                name = place.path.rpartition("/")[2]
+                if name in _IGNORE_FILES:
                     ignore_files.append(place.path)
-                elif pattern.matches(place.path) and (dotted or not place.dotted):
-                    return place.path
+                elif names and not any(fnmatchcase(name, glob) for glob in names):
+                    continue
                 elif pattern.matches(place.path):
+                    hidden = self._hidden() if hidden is None else hidden
+                    if hidden and not hidden.isdisjoint((place.path, *folders_above(place.path))):
+                        continue
+                    if dotted or not place.dotted:
+                        return place.path
                     skipped.append(place.path)
         except (_TooManyFilesError, OSError, ValueError):  # a path may be too long, or invalid
             return None
         exceptions = [line for path in ignore_files for line in self._read_exceptions(path)]
         return next((path for path in skipped if _is_exception(path, exceptions)), "")
+
+    def _hidden(self) -> AbstractSet[str]:
+        return frozenset() if self._find_hidden is None else self._find_hidden()
 
     def find_tracked(self, pattern: FilePattern, paths: Sequence[str]) -> str | None:
         """Return a matching file that git tracks; empty if there is none, None if unknown.
@@ -100,8 +132,8 @@ class WorkspaceFiles:
         With ``paths``, only files in or below these count.
         """
         try:
-            git = find_git_folder(self._root)
-            tracked = [] if git is None else read_tracked_paths(git / "index")
+            found = find_git_folder(self._root)
+            tracked = {} if found is None else read_tracked_paths(found.git / "index")
         except (OSError, ValueError):
             return None
         if tracked is None:
@@ -113,6 +145,11 @@ class WorkspaceFiles:
             if may_match and pattern.matches(path) and _is_in(path, wanted):
                 return path
         return ""
+
+    def find_git_program(self) -> str:
+        """Return a setting of the repository with a program that git may run to read."""
+        found = find_git_folder(self._root)
+        return "" if found is None else find_git_program(os.path.realpath(found.top))
 
     def _walk(self, folder: str, pattern: FilePattern) -> Iterator[_Place]:
         """Yield files in and below a folder that may match, and ignore files.
@@ -177,3 +214,11 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
     return not folders or any(
         folder in (".", path) or path.startswith(f"{folder}/") for folder in folders
     )
+
+
+def spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
+    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
+    if folder is None:
+        return ()
+    spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay
+    return tuple(path for path in dict.fromkeys(spelled) if path != "/")

@@ -212,15 +212,15 @@ def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, 
     if extra and (decide != "allow" or "command" not in table):
         raise InvalidRule(f"{extra[0]} is only for a rule that allows a command; remove it")
     flags, operands = table.get("flags", []), table.get("operands", [])
+    known = None if flags == _ANY else tuple(map(parse_flag, _as_strings(flags, "flags")))
+    taken = (
+        None if operands == _ANY else tuple(map(parse_operand, _as_strings(operands, "operands")))
+    )
     return tuple(
         Command(
             words,
-            None
-            if flags == _ANY
-            else tuple(parse_flag(text) for text in _as_strings(flags, "flags")),
-            None
-            if operands == _ANY
-            else tuple(parse_operand(text) for text in _as_strings(operands, "operands")),
+            known,
+            taken,
             getopt=_get_switch(table, "getopt"),
             read_only=_get_switch(table, "read_only"),
             without_cd=_get_switch(table, "without_cd"),

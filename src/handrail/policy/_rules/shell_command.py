@@ -7,8 +7,9 @@ never allowed by a rule.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -16,14 +17,35 @@ from handrail.policy._rules.command import Command, Word
 from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._shell.grammar import agrees, grammar_commands
-from handrail.policy._shell.rough import possible_commands, possible_redirects
+from handrail.policy._shell.rough import (
+    certain_arguments,
+    created_files,
+    emptied_files,
+    possible_commands,
+    possible_redirects,
+    runs_unread_text,
+)
 from handrail.policy._shell.strict import SimpleCommand, lex
-from handrail.policy._shell.wrappers import runs_its_input, unwrap
+from handrail.policy._shell.wrappers import runs_its_input, runs_text, unwrap
 
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
 _NO_PATHS = ("text", "number", "sed_lines", "jq_filter", "git_format")
 """Kinds of words that name no path."""
+_INSTALLED = re.compile(
+    r"(?:[\w.-]+/)*(?:(?:\.venv|venv|\.env|env)/bin|node_modules/\.bin)/([\w.-]+)"
+)
+"""A program that the project has installed, by its path."""
+_KNOWN = re.compile(
+    r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?(?=/[\w.]))"
+    r"|(?P<here>\$\{?PWD\b\}?|\$\(\s*(?:pwd|git rev-parse --show-toplevel)\s*\)|`pwd`)"
+    r"|(?P<made>\$\(\s*mktemp(?:\s+(?:-[dqut]+|--directory|[\w./-]*X{3}[\w.]*))*\s*\))"
+)
+_VALUES = {"temporary": "/tmp", "home": "~", "here": ".", "made": "/tmp/made"}  # noqa: S108
+"""In the sandbox, where commands have their own temporary folder."""
+_HOLDS_MADE = re.compile(r"\b([A-Za-z_]\w*)=[\"']?/tmp/made\b", re.ASCII)
+_SETS_KNOWN = re.compile(r"\b(?:TMPDIR|HOME|PWD)=|\bmktemp\s*\(\)")
+_QUOTED = re.compile(r"""(['"])([^'"\s]+)\1""")
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""
 
@@ -39,6 +61,37 @@ class ShellCommand:
     """Every command that it may run."""
     files: tuple[str, ...]
     """Every file that it may redirect to or from."""
+    emptied: tuple[str, ...] = ()
+    """Files that it may overwrite with nothing."""
+    created: tuple[str, ...] = ()
+    """Files that it overwrites with the output of a command."""
+    arguments: frozenset[tuple[str, ...]] = frozenset()
+    """Those of the possible commands that start with an argument of another program."""
+    unread: bool = False
+    """Whether a shell runs what another program prints."""
+
+    def seen_from(self, folders: Sequence[str]) -> ShellCommand:
+        """Return the command with paths in one of these folders relative to it.
+
+        Its text, and words without such a path, stay unchanged.
+        """
+        if not folders:
+            return self
+
+        def shorten(words: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(_shorten(word, folders, home=self.simple is None) for word in words)
+
+        seen = replace(
+            self,
+            simple=self.simple
+            and tuple(replace(command, argv=shorten(command.argv)) for command in self.simple),
+            possible=tuple(dict.fromkeys(map(shorten, self.possible))),
+            files=shorten(self.files),
+            emptied=shorten(self.emptied),
+            created=shorten(self.created),
+            arguments=frozenset(map(shorten, self.arguments)),
+        )
+        return self if seen == self else seen
 
     @property
     def is_readable(self) -> bool:
@@ -76,7 +129,53 @@ def read_shell_command(text: str) -> ShellCommand:
     if simple is None:
         possible |= dict.fromkeys(grammar_commands(text))
     argvs = tuple(argv for argv in possible if argv)
-    return ShellCommand(text, simple, argvs, possible_redirects(text))
+    return ShellCommand(
+        text,
+        simple,
+        argvs,
+        possible_redirects(text),
+        emptied_files(text),
+        created_files(text),
+        certain_arguments(text),
+        runs_unread_text(text),
+    )
+
+
+def read_known_values(text: str) -> ShellCommand:
+    """Read a shell command with the values that some variables and substitutions have.
+
+    It says more about what a command may touch, but a rule cannot allow a command by it.
+    """
+    if _SETS_KNOWN.search(text):
+        return read_shell_command(text)
+    known = _KNOWN.sub(lambda found: _VALUES[found.lastgroup or ""], text)
+    for name in dict.fromkeys(_HOLDS_MADE.findall(known)):
+        known = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", _VALUES["made"], known)
+    return read_shell_command(known)
+
+
+def find_strings_in_code(command: ShellCommand) -> set[str]:
+    """Return the strings in program text that a command has, as in ``python -c``."""
+    if not any(runs_text(argv) for argv in command.possible if argv not in command.arguments):
+        return set()
+    return {text for _, text in _QUOTED.findall(command.text)}
+
+
+def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
+    """Return a path, or a setting with one, relative to the folder that it is in.
+
+    With ``home``, a tilde may be a home folder.
+    """
+    name, equals, value = word.rpartition("=")
+    path = posixpath.expanduser(value) if home else value
+    if ".." not in path:  # a link may lead to another folder, which has another parent
+        path = posixpath.normpath(path)
+    for folder in folders if path.startswith("/") else ():
+        if path == folder:
+            return f"{name}{equals}."
+        if path.startswith(f"{folder}/"):
+            return f"{name}{equals}{path[len(folder) + 1 :]}"
+    return word
 
 
 def _runs_nothing_else(argv: tuple[str, ...]) -> bool:
@@ -132,6 +231,20 @@ def match_commands(
     return tuple(matched)
 
 
+def match_spellings(
+    spelled: ShellCommand, command: ShellCommand, rules: CommandIndex, usable: Usable
+) -> tuple[MatchedCommand, ...]:
+    """Match a command as it is spelled, and with paths relative to the workspace."""
+    relative = match_commands(command.simple or (), rules, usable)
+    if spelled is command:
+        return relative
+    absolute = match_commands(spelled.simple or (), rules, usable)
+    return tuple(
+        part if own.rule is None else replace(own, argv=part.argv, folder=part.folder)
+        for own, part in zip(absolute, relative, strict=True)
+    )
+
+
 def _match_command(
     argv: tuple[str, ...], folder: str, rules: CommandIndex, usable: Usable
 ) -> MatchedCommand:
@@ -143,4 +256,10 @@ def _match_command(
                 found = MatchedCommand(argv, folder, rule, command, words)
                 if rule.level is not Level.BUILT_IN:
                     break  # a written rule decides rather than a built-in one
+    installed = _INSTALLED.fullmatch(argv[0])
+    if found.rule is None and installed is not None and ".." not in argv[0]:
+        same = _match_command((installed[1], *argv[1:]), folder, rules, usable)
+        # Reading is allowed to programs of the system, not to files of the workspace.
+        if same.command is not None and not same.command.read_only:
+            found = replace(same, argv=argv)
     return found

@@ -9,13 +9,15 @@ anything.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from handrail.policy._shell.scanner import CommandScanner
+from handrail.policy._shell.scanner import CommandScanner, ScannedCommand
 from handrail.policy._shell.wrappers import (
     InnerCommands,
+    feeds_arguments,
+    is_bare_shell,
     program_name,
     runs_its_input,
     unwrap,
@@ -25,6 +27,8 @@ _MAX_LEVELS = 8
 """Commands nested in commands, as in ``sh -c 'sh -c ...'``."""
 _MAX_INNER_CHARS = 8_000
 """Characters of nested commands. If there are more, the text is read without regard to quotes."""
+_REPEATING = frozenset("echo printf cat tee head tail grep yes".split())
+"""Programs that print nothing but their words and their input."""
 _BLIND = str.maketrans(dict.fromkeys("'\"`(){}#<", "\n") | {"\\": ""})
 
 
@@ -38,12 +42,39 @@ def possible_redirects(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_explore(text).targets))
 
 
+def certain_arguments(text: str) -> frozenset[tuple[str, ...]]:
+    """Return the commands that start with an argument of another program, as in ``nice a b``."""
+    findings = _explore(text)
+    return frozenset(findings.arguments).difference(findings.programs)
+
+
+def runs_unread_text(text: str) -> bool:
+    """Return whether a shell runs what a program prints that does more than repeat text."""
+    return _explore(text).unread
+
+
+def emptied_files(text: str) -> tuple[str, ...]:
+    """Return the files that the text may overwrite with nothing, as ``: > file`` does."""
+    return tuple(dict.fromkeys(_explore(text).emptied))
+
+
+def created_files(text: str) -> tuple[str, ...]:
+    """Return the files that the text overwrites with the output of a command."""
+    return tuple(dict.fromkeys(_explore(text).created))
+
+
 @dataclass(slots=True)
 class _Findings:
     """The results so far."""
 
     commands: dict[tuple[str, ...], None] = field(default_factory=dict[tuple[str, ...], None])
+    programs: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    """Commands that start with a word that can be a program."""
+    arguments: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    unread: bool = False
     targets: list[str] = field(default_factory=list[str])
+    emptied: list[str] = field(default_factory=list[str])
+    created: list[str] = field(default_factory=list[str])
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
@@ -74,28 +105,55 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     scanner = CommandScanner(text, findings.values)
     scanner.read()
     findings.targets += scanner.targets
+    findings.emptied += scanner.emptied
+    findings.created += scanner.created
+    findings.unread |= _runs_unread(scanner.scanned)
     yield from scanner.nested
     inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
     if scanner.feeds:
         fed = [command for command, inner in inner_commands.items() if _is_fed(command.argv, inner)]
         yield from scanner.bodies if fed else ()
         written = {program_name(target) for target in scanner.targets}
-        if any(
-            command.piped or not written.isdisjoint(map(program_name, command.argv))
+        open_to = [
+            command
             for command in fed
-        ):
-            inner_commands = {
-                command: unwrap(command.argv, opened=True) for command in inner_commands
-            }
+            if command.piped or not written.isdisjoint(map(program_name, command.argv))
+        ]
+        words = all(feeds_arguments(command.argv) for command in open_to)
+        for command, inner in inner_commands.items() if open_to else ():
+            inner_commands[command] = _open(command.argv, inner, words=words)
     inner_commands |= {
         command: unwrap(command.argv, opened=True) for command in dict.fromkeys(scanner.naming)
     }
     for command, inner in inner_commands.items():
         findings.commands[command.argv] = None
         findings.commands |= dict.fromkeys(inner.commands)
+        findings.programs |= {command.argv, *inner.commands} - {*inner.arguments}
+        findings.arguments += inner.arguments
         yield from inner.nested
     if scanner.doubtful:
         yield text.translate(_BLIND)
+
+
+def _runs_unread(scanned: Sequence[ScannedCommand]) -> bool:
+    start = 0
+    for at, command in enumerate(scanned):
+        if not command.piped:
+            start = at
+        elif any(map(is_bare_shell, (command.argv, *unwrap(command.argv).commands))):
+            printing = {program_name(before.argv[0]) for before in scanned[start:at]}
+            if not printing <= _REPEATING:
+                return True
+    return False
+
+
+def _open(argv: tuple[str, ...], inner: InnerCommands, *, words: bool) -> InnerCommands:
+    """Return the commands in a command whose output another one runs, or takes for ``words``."""
+    opened = unwrap(argv, opened=True)
+    if words:
+        programs = {*inner.commands} - {*inner.arguments}
+        opened.arguments += [command for command in opened.commands if command not in programs]
+    return opened
 
 
 def _is_fed(argv: tuple[str, ...], inner: InnerCommands) -> bool:

@@ -30,8 +30,13 @@ _CARRIER = re.compile(
 """Variables whose value some program runs."""
 
 _OPENING = frozenset("if then else elif do while until ! { } fi done esac in always".split())
+_CLOSING = frozenset("fi done esac".split())
 _LOOPS = frozenset("for select foreach".split())
 _DECLARING = frozenset("export declare local readonly typeset".split())
+_SILENT = frozenset(": true echo printf cat".split())
+"""Programs that print nothing, or only their arguments."""
+_BLANK = frozenset(["''", '""', "/dev/null"])
+"""Arguments that make these programs print nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,10 @@ class _Frame:
     splits: list[int] = field(default_factory=list[int])
     """Positions where dash ends a command and bash does not."""
     piped: bool = False
+    blank: bool = True
+    """Whether nothing was read that the command could print."""
+    replaced: list[str] = field(default_factory=list[str])
+    """Files that the command overwrites with its output."""
     opened: list[str] = field(default_factory=list[str])
     heredocs: list[_Heredoc] = field(default_factory=list[_Heredoc])
 
@@ -77,6 +86,10 @@ class CommandScanner(WordReader):
         self.scanned: list[ScannedCommand] = []
         self.targets: list[str] = []
         """The files of redirections."""
+        self.emptied: list[str] = []
+        """Files that are overwritten with nothing, as by ``: > file``."""
+        self.created: list[str] = []
+        """Files that are overwritten with the output of a command."""
         self.naming: list[ScannedCommand] = []
         """Commands whose output is the name of another command."""
         self.bodies: list[str] = []
@@ -129,6 +142,7 @@ class CommandScanner(WordReader):
             frame.arithmetic += double
         elif frame.opened and frame.opened[-1] != "case":
             frame.arithmetic -= frame.opened.pop() == "(("
+            frame.blank = False
         elif frame.nested and not frame.opened:
             self.doubtful |= bool(frame.heredocs)
             return True
@@ -154,8 +168,11 @@ class CommandScanner(WordReader):
             for start in (0, *frame.splits):
                 for argv in spellings(words[start:]):
                     self._emit(argv, piped=frame.piped)
-            frame.words, frame.fed = [], []
-        frame.splits, frame.piped = [], False
+        blank = frame.blank and not (frame.fed or frame.piped or frame.heredocs)
+        silent = next((word for word in frame.words if word not in _OPENING), ":") in _SILENT
+        (self.emptied if blank and silent else self.created).extend(frame.replaced)
+        frame.words, frame.fed, frame.replaced = [], [], []
+        frame.splits, frame.piped, frame.blank = [], False, True
 
     def _emit(self, argv: list[str], *, piped: bool) -> None:
         """Record a command, without assignments and keywords before its name."""
@@ -206,11 +223,13 @@ class CommandScanner(WordReader):
         self.doubtful |= first and "[" in raw[1:] and "]" not in raw
         if raw in {"{", "}"}:
             self._finish(frame)
+            frame.blank = raw == "{"
             return
         if first and raw == "case":
             frame.opened.append("case")
         elif first and raw == "esac" and frame.opened[-1:] == ["case"]:
             frame.opened.pop()
+        frame.blank &= raw not in _CLOSING if first else raw in _BLANK or raw.startswith("-")
         frame.words.append(word)
 
     def _whole_word(self) -> str:
@@ -236,6 +255,9 @@ class CommandScanner(WordReader):
             frame.fed.append(word)
         elif target and not (sign in {">&", "<&"} and _DUPLICATE.fullmatch(target)):
             self.targets.append(target)
+            frame.blank &= sign not in {"<", "<>"} or target in _BLANK
+            if sign in {">", ">|", "&>"}:
+                frame.replaced.append(target)
 
     def _heredoc(self, frame: _Frame, *, tabs: bool) -> None:
         # In an index << is a shift, and what then looks like a body is not one.

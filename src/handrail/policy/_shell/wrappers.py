@@ -32,6 +32,24 @@ _WRAPPERS = SHELLS | frozenset(
     noglob nocorrect repeat - function alias set mapfile readarray . source
     """.split()
 )
+_PREFIXES = SHELLS | frozenset(
+    """
+    env sudo doas nice nohup timeout gtimeout time stdbuf setsid ionice chrt taskset xargs command
+    builtin exec unbuffer xvfb-run fakeroot strace ltrace valgrind npx bunx pnpx uvx
+    """.split()
+)
+"""Wrappers whose first operand is a program, and whose further operands are its arguments."""
+_RUNNERS = frozenset(
+    "npm pnpm yarn bundle mise asdf uv poetry pipenv pdm rye pixi hatch conda mamba".split()
+)
+"""The same, after a word such as ``run``."""
+_CONTAINERS = frozenset("docker podman nerdctl docker-compose kubectl oc".split())
+"""The same, with the name of a container or an image before the program."""
+_SCRIPTS = frozenset(["npm", "pnpm"])
+_BARE_FLAGS = frozenset("-- -y --yes -q --quiet -i -E -H -0 -r -v --rm --no-install".split())
+"""Flags of wrappers that have no value."""
+_NO_PROGRAM = re.compile(r"\d[\w.]*|[A-Za-z_]\w*=.*|run|tool|exec", re.ASCII | re.DOTALL)
+"""Numbers, assignments, and words that another program follows."""
 _READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
 """Programs that run their input."""
 _JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
@@ -82,6 +100,7 @@ _CARRIERS = tuple(
 """Ends of the names of settings whose value some program runs."""
 _CODE = re.compile(r"-\w*[ceEr]|--(?:eval|print|exec|execute|command|run)")
 """Options of interpreters that take a program as text."""
+_PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
 _GLOB = re.compile(r"[*?\[]")
@@ -102,6 +121,8 @@ class InnerCommands:
 
     commands: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     nested: list[str] = field(default_factory=list[str])
+    arguments: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    """Those of the commands that start with an argument of another program."""
 
 
 def program_name(name: str) -> str:
@@ -112,15 +133,37 @@ def program_name(name: str) -> str:
 def runs_others(program: str) -> bool:
     """Return whether a program runs other commands or program text."""
     name = program_name(program)
-    return bool({name, _without_version(name)} & (_WRAPPERS | _INTERPRETERS))
+    return bool({name, without_version(name)} & (_WRAPPERS | _INTERPRETERS))
+
+
+def runs_text(argv: tuple[str, ...]) -> bool:
+    """Return whether an interpreter runs program text that the command or its input has."""
+    if without_version(program_name(argv[0])) not in _INTERPRETERS - _AWK:
+        return False
+    return all(word.startswith("-") or _CODE.fullmatch(before) for before, word in pairwise(argv))
 
 
 def runs_its_input(command: tuple[str, ...]) -> bool:
     """Return whether a command may run the content of a file or of a pipe."""
     name = program_name(command[0])
     return (
-        name in _READERS or _without_version(name) in _READERS or command[0].startswith(("./", "/"))
+        name in _READERS or without_version(name) in _READERS or command[0].startswith(("./", "/"))
     )
+
+
+def is_bare_shell(argv: tuple[str, ...]) -> bool:
+    """Return whether a command is a shell that runs its input."""
+    return program_name(argv[0]) in SHELLS and all(
+        word.startswith("-") and "c" not in word for word in argv[1:]
+    )
+
+
+def feeds_arguments(argv: tuple[str, ...]) -> bool:
+    """Return whether a command takes its input for arguments of a program, as ``xargs wc`` does."""
+    if program_name(argv[0]) != "xargs":
+        return False
+    program = program_name((*argv, "sh")[_find_program(argv)])
+    return not (runs_others(program) or program in _RUNNING or not _PLAIN.fullmatch(program))
 
 
 def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
@@ -131,15 +174,27 @@ def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
         inner.nested.append(argv[0])
     if opened or (name in _WRAPPERS and argv[1:2] not in _LOOKUPS):
         _add_all_inner(argv, inner)
-    elif _without_version(name) in _INTERPRETERS:
+        if name in _PREFIXES and not opened:
+            _mark_arguments(argv, inner)
+    elif without_version(name) in _INTERPRETERS:
         inner.nested += _program_texts(argv, everywhere=name in _AWK)
     elif name in _LAUNCHED:
-        at = next((at for at, word in enumerate(argv) if word in _LAUNCHED[name]), len(argv))
-        _add_all_inner(argv[at:], inner)
+        _add_launched(argv, inner)
     elif name in _FOLLOWED:
         _add_followers(argv, _FOLLOWED[name], inner)
     inner.nested += _commands_in_values(argv)
     return inner
+
+
+def _add_launched(argv: tuple[str, ...], inner: InnerCommands) -> None:
+    """Add what follows a word such as ``run``."""
+    name = program_name(argv[0])
+    at = next((at for at, word in enumerate(argv) if word in _LAUNCHED[name]), len(argv))
+    _add_all_inner(argv[at:], inner)
+    if name in _RUNNERS:
+        _mark_arguments(argv[at:], inner, scripts=name in _SCRIPTS)
+    elif name in _CONTAINERS:
+        _mark_arguments(argv[at:], inner, before=1)
 
 
 def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
@@ -156,7 +211,7 @@ def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
             yield word  # bash evaluates an index even where the word was quoted
 
 
-def _without_version(name: str) -> str:
+def without_version(name: str) -> str:
     """Return the name of an interpreter without its version."""
     return name.rstrip("0123456789.")
 
@@ -178,6 +233,30 @@ def _add_all_inner(argv: tuple[str, ...], inner: InnerCommands) -> None:
     inner.nested += [" ".join(argv[at + 1 :]) for at in islice(joining, _MAX_JOINED_COMMANDS)]
 
 
+def _mark_arguments(
+    argv: tuple[str, ...], inner: InnerCommands, *, scripts: bool = False, before: int = 0
+) -> None:
+    """Mark what follows the first word that is certainly the program of a wrapper.
+
+    ``before`` other words come before the program. With ``scripts``, ``run`` is followed by the
+    name of a script instead, and ``--`` by its arguments.
+    """
+    at = 0 if scripts and argv[:1] in (("run",), ("--",)) else _find_program(argv) + before
+    inner.arguments += [command for command in inner.commands if 0 < len(command) < len(argv) - at]
+
+
+def _find_program(argv: tuple[str, ...]) -> int:
+    may_be_value = False
+    for at, word in enumerate(argv[1:], 1):
+        if word.startswith("-"):
+            may_be_value = word not in _BARE_FLAGS and "=" not in word
+        elif may_be_value or _NO_PROGRAM.fullmatch(word) or program_name(word) in _PREFIXES:
+            may_be_value = False
+        else:
+            return at
+    return len(argv)
+
+
 def _program_texts(argv: tuple[str, ...], *, everywhere: bool) -> Iterator[str]:
     """Yield the words that an interpreter reads as a program."""
     for before, word in pairwise(argv):
@@ -193,7 +272,7 @@ def _add_followers(argv: tuple[str, ...], markers: frozenset[str], inner: InnerC
             inner.nested.append(command[0])
         if (
             program_name(command[0]) in _RUNNING
-            or _without_version(program_name(command[0])) in _RUNNING
+            or without_version(program_name(command[0])) in _RUNNING
         ):
             _add_all_inner(command, inner)
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -35,16 +36,14 @@ PRIVATE = Origin("private paths", kind="built-in")
 
 def builtin_rules(*names: BuiltinName) -> tuple[Rule, ...]:
     """Return built-in rules. Their examples are checked by tests, not on every load."""
-    return tuple(
-        rule
-        for name in names
-        for rule in parse(
-            files("handrail.policy").joinpath(f"{name}.toml").read_text(encoding="utf-8"),
-            file=f"{name}.toml",
-            level=Level.BUILT_IN,
-            check=False,
-        ).rules
-    )
+    return tuple(rule for name in names for rule in _read_builtin(name))
+
+
+@cache
+def _read_builtin(name: BuiltinName) -> tuple[Rule, ...]:
+    file = f"{name}.toml"
+    text = files("handrail.policy").joinpath(file).read_text(encoding="utf-8")
+    return parse(text, file=file, level=Level.BUILT_IN, check=False).rules
 
 
 def load(  # noqa: PLR0913  each is an option with a default
@@ -56,6 +55,7 @@ def load(  # noqa: PLR0913  each is an option with a default
     shell: Iterable[str] = ("bash",),
     protected: Iterable[str] = (),
     private: Iterable[str] = (),
+    hides_files: bool = False,
 ) -> Rulebook:
     """Load all rules as one policy.
 
@@ -64,7 +64,8 @@ def load(  # noqa: PLR0913  each is an option with a default
     rules are included only if ``sandboxed``; pass ``builtin`` to choose.
     Changes of the files and folders in ``protected`` need approval in every mode, and so do changes
     of what ``core.hooksPath`` and ``include.path`` name in the workspace. Reading the folders in
-    ``private`` is always denied.
+    ``private`` is always denied. ``hides_files`` says whether the sandbox hides files that rules
+    deny or ask about, as ``coding_tools`` arranges: then commands can search whole folders.
     """
     usual: tuple[BuiltinName, ...] = ("read_only", "development") if sandboxed else ("read_only",)
     rules = list(builtin_rules(*(usual if builtin is None else builtin)))
@@ -95,6 +96,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         shell=shell,
         protected=protected,
         workspace=paths.workspace,
+        hides_files=hides_files,
     )
 
 

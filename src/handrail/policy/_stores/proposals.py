@@ -87,7 +87,7 @@ def propose_rules(pending: Pending, rulebook: Rulebook) -> list[RuleProposal]:
     tool = pending.call.name
     if not rulebook.is_shell_tool(tool):
         return [RuleProposal(tables) for tables in [_propose_for_accesses(pending)] if tables]
-    command = read_shell_command(str((_read_args(pending.call) or {}).get("command")))
+    command = rulebook.read_command(str((_read_args(pending.call) or {}).get("command")))
     return _propose_for_command(pending, command, rulebook)
 
 

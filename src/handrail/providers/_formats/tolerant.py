@@ -37,6 +37,12 @@ def count_at(value: Data, key: str) -> int:
     return content if isinstance(content, int) and content > 0 else 0
 
 
+def index_at(value: Data, key: str = "index") -> int | str | None:
+    """Return the index of a part; None if it is missing or malformed."""
+    content = value.get(key)
+    return content if isinstance(content, int | str) else None
+
+
 def object_at(value: Data, key: str) -> Data:
     """Return the object at a key, or an empty one."""
     content = value.get(key)

@@ -16,6 +16,7 @@ from handrail.providers._formats.tolerant import (
     Names,
     args_at,
     count_at,
+    index_at,
     more_fields,
     object_at,
     objects_at,
@@ -77,11 +78,11 @@ class Stream:
                 self._draft.note_usage(_usage(message))
                 self._note_container(message)
             case "content_block_start":
-                return self._begin(event.get("index"), object_at(event, "content_block"))
+                return self._begin(index_at(event), object_at(event, "content_block"))
             case "content_block_delta":
-                return self._continue_block(event.get("index"), object_at(event, "delta"))
+                return self._continue_block(index_at(event), object_at(event, "delta"))
             case "content_block_stop":
-                return self._end_block(self._blocks.pop(event.get("index"), None))
+                return self._end_block(self._blocks.pop(index_at(event), None))
             case "message_delta":
                 self._draft.note_usage(_usage(event))
                 return self._finish(object_at(event, "delta"))

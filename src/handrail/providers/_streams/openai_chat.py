@@ -15,6 +15,7 @@ from handrail.providers._formats.tolerant import (
     Names,
     args_at,
     count_at,
+    index_at,
     is_complete,
     is_list,
     more_fields,
@@ -104,7 +105,7 @@ class Stream:
         out: list[Piece] = []
         for call in objects_at(delta, "tool_calls"):
             if call.get("type") in ("function", None, ""):
-                out += self._call(call.get("index"), call, object_at(call, "function"))
+                out += self._call(index_at(call), call, object_at(call, "function"))
             else:
                 _merge(self._draft.fields, {"tool_calls": [deepcopy(dict(call))]})
         if delta.get("function_call"):

@@ -15,6 +15,7 @@ from handrail.providers._formats.tolerant import (
     args_at,
     count_at,
     dump_opaque,
+    index_at,
     is_broken_off,
     more_fields,
     object_at,
@@ -96,7 +97,7 @@ class Stream:
             return self._finish(object_at(event, "response"))
         if kind.startswith("response.output_item."):
             done = kind == "response.output_item.done"
-            return self._item(event.get("output_index"), object_at(event, "item"), done=done)
+            return self._item(index_at(event, "output_index"), object_at(event, "item"), done=done)
         if kind in _TEXT_DELTAS:
             return self._add_output_text(event, refused=_TEXT_DELTAS[kind] == "refusal")
         if kind in _REASONING_DELTAS:
@@ -155,7 +156,7 @@ class Stream:
 
     def _item_of(self, event: Data, kind: str) -> _Item:
         """Return the item of a piece: at the same index, and with its id if there are several."""
-        index, item_id = event.get("output_index"), text_at(event, "item_id")
+        index, item_id = index_at(event, "output_index"), text_at(event, "item_id")
         here = [item for item in self._items if item.kind == kind and index in (item.index, None)]
         same = [item for item in here if item_id and item.id == item_id]
         meant = (same or here)[-1:]
@@ -163,7 +164,7 @@ class Stream:
 
     def _add_output_text(self, event: Data, *, refused: bool) -> list[Piece]:
         self._refused = self._refused or refused
-        part = self._part(self._item_of(event, "message"), event.get("content_index"))
+        part = self._part(self._item_of(event, "message"), index_at(event, "content_index"))
         return self._draft.add_text(part, text_at(event, "delta"))
 
     def _part(self, item: _Item, at: object) -> TextDraft:
@@ -172,10 +173,9 @@ class Stream:
         return item.texts[at]
 
     def _add_reasoning(self, event: Data, key: str) -> list[Piece]:
-        item = self._item_of(event, "reasoning")
-        thought = cast("TextDraft", item.thought)
-        gap = "\n\n" if item.texts and event.get(key) not in item.texts else ""
-        item.texts[event.get(key)] = thought
+        item, at = self._item_of(event, "reasoning"), index_at(event, key)
+        gap = "\n\n" if item.texts and at not in item.texts else ""
+        thought = item.texts[at] = cast("TextDraft", item.thought)
         return self._draft.add_text(thought, gap + text_at(event, "delta"))
 
     def _arguments(self, event: Data) -> list[Piece]:

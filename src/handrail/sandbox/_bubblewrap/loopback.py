@@ -9,6 +9,7 @@ privileges: the user who made a user namespace may enter it.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import weakref
@@ -62,7 +63,7 @@ class Loopback:
 
     def _open(self) -> tuple[int, int]:
         """Open the namespaces of a bubblewrap, which ends then."""
-        argv = [self._program, "--unshare-user", *ALONE, "--cap-drop", "ALL"]
+        argv = [self._program, "--unshare-user", *ALONE, "--die-with-parent", "--cap-drop", "ALL"]
         argv += ["--ro-bind", "/", "/", "--", self._shell, "--noprofile", "--norc", "-c", _SCRIPT]
         read, write = os.pipe()
         with (
@@ -70,6 +71,11 @@ class Loopback:
             subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=write, env={}) as first,  # noqa: S603  absolute paths outside the workspace
         ):
             os.close(write)
+            answer = select.poll()
+            answer.register(output, select.POLLIN)
+            if not answer.poll(_TIMEOUT_SECONDS * 1000):
+                first.kill()
+                raise subprocess.TimeoutExpired(argv, _TIMEOUT_SECONDS)
             pid = int(output.readline())
             user, net = (os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in _KINDS)
             for fd in (user, net):

@@ -24,7 +24,7 @@ from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import TMP, Report, SandboxUnavailable
+from handrail.sandbox._values import TMP, Report, Restriction, SandboxUnavailable
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
@@ -55,12 +55,14 @@ _ON: Final = (
     "no capabilities, no new privileges, no tracing, mounts, namespaces, keys or io_uring (filter)",
     "separate environment; no input, no terminal; limits on memory, files and core dumps",
 )
+_BY_RULES: Final = "files that rules deny or ask about are hidden or read-only (mounts)"
 _OPEN: Final = (
     "files outside the home folder can be read",
     "file systems mounted while a command runs may be visible and writable to it",
     "named pipes of other programs can be written, if the user may",
     "a command can cause an empty file or folder outside while another command starts",
     "other repositories inside the workspace are not protected",
+    "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "kernel bugs and processor side channels: use a virtual machine for hostile code",
 )
 
@@ -115,6 +117,8 @@ _OptionsKey: TypeAlias = tuple[ProtectedPaths, HomeView, tuple[str, ...]]
 class BubblewrapTier:
     """Runs commands in bubblewrap."""
 
+    restricts_files = True
+
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         self._filter = seccomp.assemble_filter(seccomp.INTERNET)
         self._program = find_program(setup.root)
@@ -123,6 +127,8 @@ class BubblewrapTier:
         self._private = [setup.make_folder(name) for name in ("tmp", "var")]
         self._empty = f"{setup.temporary}/empty"
         Path(self._empty).touch(0o444)
+        self._unreadable = f"{setup.temporary}/unreadable"
+        Path(self._unreadable).touch(0)
         self._bridge = _make_bridge(setup, network) if network else None
         self.hosts = self._bridge.hosts if self._bridge else ()
         self._loopback = Loopback(setup, self._program)
@@ -143,10 +149,22 @@ class BubblewrapTier:
     def report(self) -> Report:
         """Return what namespaces, mounts and the filter enforce."""
         hosts = (f"these hosts can be reached: {', '.join(self.hosts)}",) if self.hosts else ()
-        return Report("bubblewrap", _ON, (*hosts, *_OPEN))
+        enforced = (*_ON, _BY_RULES) if self._setup.has_rules else _ON
+        return Report("bubblewrap", enforced, (*hosts, *_OPEN))
+
+    def prepare(self) -> None:
+        """Make the loopback, and read the user's git settings."""
+        self._loopback.start_words()
+        self._setup.home.view()
 
     def start(
-        self, command: str, cwd: str, variables: Mapping[str, str], *, notes: bool
+        self,
+        command: str,
+        cwd: str,
+        variables: Mapping[str, str],
+        restricted: Mapping[str, Restriction],
+        *,
+        notes: bool,
     ) -> Process:
         """Start a command with file descriptors for the output and the notes only."""
         # imported here: many sandboxes are only made to check that one is available
@@ -156,7 +174,7 @@ class BubblewrapTier:
         mount_points = MountPoints(self._setup.root)
         try:
             own = self.own_folders
-            protected, home = self._setup.find_protected(own), self._view_home()
+            protected, home = self._setup.find_protected(own, restricted), self._view_home()
             mount_points.note(protected.missing)
             spec = LaunchSpec(
                 self._setup,
@@ -204,8 +222,15 @@ class BubblewrapTier:
         return MountPlan(
             written=setup.written,
             kept=protected.kept,
-            covers=(*_TEMPORARY, *missing, *secret, *bridge_mounts, *home.hidden),
-            stand_ins=(*self._private, self._empty, *bridge_mounts.values()),
+            covers=(
+                *_TEMPORARY,
+                *missing,
+                *secret,
+                *protected.hidden,
+                *bridge_mounts,
+                *home.hidden,
+            ),
+            stand_ins=(*self._private, self._empty, self._unreadable, *bridge_mounts.values()),
             shown=home.shown,
         )
 
@@ -233,7 +258,9 @@ class BubblewrapTier:
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)
         words += _home_options(home)
-        between = _folders_between((*protected.kept, *missing, *secret), setup.written)
+        between = _folders_between(
+            (*protected.kept, *missing, *secret, *protected.hidden), setup.written
+        )
         for path in (*setup.written, *between):
             words += ("--bind", path, path)
         for path in protected.kept:
@@ -242,8 +269,16 @@ class BubblewrapTier:
             words += ("--perms", "0555", "--tmpfs", path, "--remount-ro", path)
         for path in (path for path in secret if not Path(path).is_dir()):
             words += ("--ro-bind", self._empty, path)
+        for path in protected.hidden:
+            words += self._hiding_options(path)
         words += [word for path in home.hidden for word in ("--remount-ro", path)]
         return words + (self._bridge.options() if self._bridge else [])
+
+    def _hiding_options(self, path: str) -> tuple[str, ...]:
+        """Return the options that make a path unreadable: an error says more than no content."""
+        if Path(path).is_dir():
+            return "--perms", "0000", "--tmpfs", path, "--remount-ro", path
+        return "--ro-bind", self._unreadable, path
 
 
 def _home_options(home: HomeView) -> list[str]:

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -76,7 +77,8 @@ class Process:
         self._quiet = _poll_any(self._exit, notes)
         self._loud = _poll_any(self._exit, notes, output)
         self._ending = anyio.Lock()
-        self._sleepers = 0
+        self._sleepers: set[Any] = set()
+        """An event for each task that waits, set when it was woken."""
         self._killed = False
         self._closed = False
 
@@ -124,18 +126,20 @@ class Process:
                     self._killed = not self._has_ended()
                     await self._clear()
                     self._process.wait()
-                    while self._sleepers:  # each was woken, and checks again
-                        await anyio.lowlevel.checkpoint()
+                    # each was woken, and checks again
+                    _ = [await awake.wait() for awake in tuple(self._sleepers)]
                     self._close()
 
     async def _wait_for(self, either: select.epoll) -> None:
         """Wait until one of them is readable. Several tasks may wait, each with its descriptor."""
         own = os.dup(either.fileno())
-        self._sleepers += 1
+        awake = anyio.Event()
+        self._sleepers.add(awake)
         try:
             await anyio.wait_readable(own)
         finally:
-            self._sleepers -= 1
+            self._sleepers.remove(awake)
+            awake.set()
             os.close(own)
 
     def _has_ended(self) -> bool:

@@ -21,8 +21,7 @@ from handrail.tools._edit.patch_format import (
 )
 from handrail.tools._files.encoding import decode_text
 from handrail.tools._files.replace import open_for_change, peek
-from handrail.tools._files.seen import digest
-from handrail.tools._files.undo import UndoEntry
+from handrail.tools._files.undo import FileEdit
 from handrail.tools._files.workspace import Workspace
 
 _MAX_PLACES = 5
@@ -84,8 +83,8 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
         """
         steps = _plan(workspace, input)
         _run_steps(workspace, steps, context)
-        entries = [_make_entry(step) for step in steps]
-        workspace.changes.put(context.call_id, entries[0]._replace(others=tuple(entries[1:])))
+        edits = [FileEdit(step.real, step.before, step.after) for step in steps]
+        workspace.changes.put_edits(context.call_id, edits)
         return "\n".join(["Patched:", *map(_describe_step, steps)])
 
     return apply_patch
@@ -206,10 +205,6 @@ def _run_step(workspace: Workspace, step: _Step, context: Context) -> None:
             change.remove()
         else:
             change.write(step.after)
-
-
-def _make_entry(step: _Step) -> UndoEntry:
-    return UndoEntry(step.real, step.before, b"" if step.after is None else digest(step.after))
 
 
 def _show_change(step: _Step) -> FileChange:

@@ -10,7 +10,8 @@ from typing_extensions import TypedDict
 from handrail import Access, Context, Refused, Tool, ToolFailed, tool
 from handrail.permissions import FileChange
 from handrail.tools._descriptions import EDIT_DESCRIPTION
-from handrail.tools._edit.apply import AppliedEdit, EditedContent, NoMatch, TextEdit, apply_edits
+from handrail.tools._edit.apply import AppliedEdit, EditedContent, NoMatch, TextEdit
+from handrail.tools._edit.cells import edit_file
 from handrail.tools._files.encoding import decode_text
 from handrail.tools._files.replace import open_for_change, peek
 from handrail.tools._files.workspace import Workspace
@@ -81,7 +82,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
         with open_for_change(workspace, file_path, context) as change:
             before = change.before or b""
             changed = _changed_since_read(workspace, change.real, before)
-            outcome = _apply(before, wanted, changed=changed)
+            outcome = _apply(change.real, before, wanted, changed=changed)
             change.write(outcome.data, context.call_id)
             return _describe_edit(change.real, outcome) + _READ_AGAIN * changed
 
@@ -94,7 +95,7 @@ def _preview(
     """Return the exact change that a call would make, and its location."""
     try:
         real, before = peek(workspace, file_path)
-        outcome = _apply(before or b"", _collect_edits(**others))
+        outcome = _apply(real, before or b"", _collect_edits(**others))
     except (ToolFailed, Refused) as error:
         return f"The call would fail. {error}", ""
     old = decode_text(before or b"")
@@ -103,8 +104,10 @@ def _preview(
     return change, f", {where[0]}" if len(where) == 1 else f", {len(where)} replacements"
 
 
-def _apply(before: bytes, wanted: list[TextEdit], *, changed: bool = False) -> EditedContent:
-    outcome = apply_edits(before, wanted)
+def _apply(
+    real: str, before: bytes, wanted: list[TextEdit], *, changed: bool = False
+) -> EditedContent:
+    outcome = edit_file(real, before, wanted)
     if isinstance(outcome, NoMatch):
         stale = "The file changed since it was read. " * (changed and outcome.reason == "absent")
         raise ToolFailed(f"{stale}{outcome.message}")

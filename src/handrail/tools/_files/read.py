@@ -1,11 +1,13 @@
-"""The read tool: a file as numbered lines, in pages; a folder as a list; images and PDFs."""
+"""The read tool: files and notebooks as numbered lines, folders as lists, images and PDFs."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 from handrail import READ, Access, Context, File, Image, Text, Tool, ToolFailed, tool
 from handrail._support.visible import describe_unseen, spell_out
@@ -14,6 +16,8 @@ from handrail.tools._files.encoding import DecodedText, decode_text, media
 from handrail.tools._files.folder_listing import list_folder
 from handrail.tools._files.workspace import FolderFound, OpenPath, Workspace
 from handrail.tools._habits import READ_INSTEAD_OF, READ_SYNONYMS
+from handrail.tools._notebook.cells import SUFFIX, find_cells
+from handrail.tools._notebook.text import render_notebook
 
 _DEFAULT_LINES = 2_000
 """Lines of a page by default."""
@@ -31,6 +35,11 @@ _MAX_LINE_NUMBER = 10**12
 _STRIDE_CHARS = 4_096
 _MAX_MEDIA_BYTES = 3_900_000
 """Bytes of an image or a PDF that is returned; models take no more."""
+_MAX_IMAGES = 4
+"""Images of a notebook's outputs that are returned with a page."""
+_MAX_IMAGE_CHARS = 1_000_000
+"""Characters of the largest of them, in base64."""
+_IMAGES = ("png", "jpeg", "gif", "webp")
 
 
 def read(workspace: Workspace) -> Tool[..., Any]:
@@ -79,7 +88,7 @@ def read(workspace: Workspace) -> Tool[..., Any]:
             workspace.seen.note(found.real, data)
         kind = media(data)
         if kind == "text":
-            return _format_page(data, first, count, size=found.stat.st_size)
+            return _show_text(found, decode_text(data), first, count)
         if kind == "binary" or cut or len(data) > _MAX_MEDIA_BYTES:
             raise ToolFailed(_describe_unreadable(file_path, kind, found.stat.st_size))
         return _document(file_path, kind, data)
@@ -110,6 +119,40 @@ def _read_beginning(found: OpenPath) -> bytes:
     return data[: data.rfind(b"\n") + 1] or data
 
 
+class _Page(NamedTuple):
+    text: str
+    last: int
+    """The number of its last line."""
+
+
+def _show_text(
+    found: OpenPath, file: DecodedText, first: int, count: int
+) -> str | list[Text | Image | File]:
+    """Return a page of a text; of a notebook, with the images that its outputs have there."""
+    cells = find_cells(found.real, file.text) if file.encoding == "utf-8" else []
+    if not cells:
+        text = _format_page(file, first, count, size=found.stat.st_size).text
+        return text + _NO_NOTEBOOK * found.real.lower().endswith(SUFFIX)
+    view = render_notebook(cells)
+    shown = replace(file, text=view.text, newline="\n", mixed=False)
+    page = _format_page(shown, first, count, size=0)
+    small = [data for line, data in view.images if first <= line <= page.last]
+    images = [image for data in small[:_MAX_IMAGES] if (image := _decode_image(data)) is not None]
+    return [Text(page.text), *images] if images else page.text
+
+
+def _decode_image(data: str) -> Image | None:
+    """Return an image from base64; None if it is large, or not an image that models take."""
+    if len(data) > _MAX_IMAGE_CHARS:
+        return None
+    try:
+        content = base64.b64decode(data)
+    except ValueError:
+        return None
+    kind = media(content)
+    return Image(content, f"image/{kind}") if kind in _IMAGES else None
+
+
 def _document(path: str, kind: str, data: bytes) -> list[Text | Image | File]:
     name = path.rpartition("/")[2]
     caption = Text(f"{name}: {kind}, {len(data):,} bytes")
@@ -127,11 +170,11 @@ def _describe_unreadable(path: str, kind: str, size: int) -> str:
     return f"{path!r} is too large to show ({kind}, {size:,} bytes; limit {_MAX_MEDIA_BYTES:,})."
 
 
-def _format_page(data: bytes, first: int, count: int, *, size: int) -> str:
-    file, cut = decode_text(data), size > MAX_FILE_BYTES
+def _format_page(file: DecodedText, first: int, count: int, *, size: int) -> _Page:
+    cut = size > MAX_FILE_BYTES
     text = _with_line_feeds(file)
     if not text:
-        return "[The file is empty.]"
+        return _Page("[The file is empty.]", 0)
     lines, more = _page_lines(_from_line(text, first, cut=cut), count)
     numbered = _number_lines(lines, first)
     body = spell_out(numbered)
@@ -140,11 +183,11 @@ def _format_page(data: bytes, first: int, count: int, *, size: int) -> str:
         numbered = _number_lines(lines, first)
         body = spell_out(numbered)
     notes = _notes(file, describe_unseen(numbered), cut=cut and not more)
+    last = first + len(lines) - 1
     if more:
-        last = first + len(lines) - 1
         total = f"a file of {size:,} bytes" if cut else f"{_count_lines(text):,}"
         notes.append(f"Lines {first:,} to {last:,} of {total}. To read on, pass offset={last + 1}.")
-    return "\n".join([body, *(f"[{note}]" for note in notes)])
+    return _Page("\n".join([body, *(f"[{note}]" for note in notes)]), last)
 
 
 def _from_line(text: str, first: int, *, cut: bool) -> str:
@@ -218,6 +261,9 @@ def _notes(file: DecodedText, unseen: str, *, cut: bool) -> list[str]:
     return [note for note in (ends, file.note, unseen, rest * cut) if note]
 
 
+_NO_NOTEBOOK = (
+    "\n[This is not a notebook of format 4, or too large for one: it is shown as plain text.]"
+)
 _REST = " Use grep or a command for the rest."
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 """Marks of encodings in which a line ending is more than one byte."""

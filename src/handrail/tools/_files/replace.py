@@ -15,8 +15,7 @@ from pathlib import Path
 from handrail import WRITE, Context, Refused, ToolFailed, Transient
 from handrail.tools._files.openat import exchange
 from handrail.tools._files.paths import check_creatable
-from handrail.tools._files.seen import digest
-from handrail.tools._files.undo import UndoEntry
+from handrail.tools._files.undo import FileEdit
 from handrail.tools._files.workspace import Workspace
 
 _MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -46,19 +45,30 @@ class LockedFile:
 
         With a call's id, the change can be undone.
         """
+        self._replace(data, sync=True)
+        self._workspace.seen.note(self.real, data)
+        if call_id:
+            edit = FileEdit(self.real, self.before, data)
+            self._workspace.changes.put_edits(call_id, [edit])
+
+    def restore(self, data: bytes) -> None:
+        """Write an earlier content. Not synced to disk at once: there may be thousands."""
+        self._replace(data, sync=False)
+        if self._workspace.seen.knows(self.real):
+            self._workspace.seen.note(self.real, data)
+
+    def _replace(self, data: bytes, *, sync: bool) -> None:
         scratch = f".handrail-{secrets.token_hex(8)}.tmp"
         fd = os.open(scratch, _NEW, 0o600, dir_fd=self._folder)
         try:
             _fill(fd, data, self._mode)
+            if sync:
+                os.fsync(fd)
             self._put(scratch)
         finally:
             os.close(fd)
             with suppress(FileNotFoundError):
                 os.unlink(scratch, dir_fd=self._folder)
-        self._workspace.seen.note(self.real, data)
-        if call_id:
-            entry = UndoEntry(self.real, self.before, digest(data))
-            self._workspace.changes.put(call_id, entry)
 
     def remove(self) -> None:
         """Delete the file."""
@@ -159,7 +169,7 @@ def open_for_change(
             real, missing = _find_target(workspace, spelled, create=create)
             workspace.check_target(WRITE, real, path, context)
             folder = _open_folder(workspace, real, missing, stack)
-            _lock(folder)
+            lock_folder(folder)
             yield LockedFile(workspace, real, folder)
         except OSError as error:
             raise workspace.explain_error(error, path) from None
@@ -183,34 +193,6 @@ def peek(workspace: Workspace, path: str, *, create: bool = False) -> tuple[str,
 
 def _conflict(real: str) -> ToolFailed:
     return ToolFailed(f"Not written: {real!r} changed at this moment. Read it, then retry.")
-
-
-def undo(workspace: Workspace, call_id: str) -> str:
-    """Restore the files that a call changed, and return their paths.
-
-    Raises ToolFailed if the change is not kept or a file has changed since; then none is restored.
-    """
-    entry = workspace.changes.get(call_id)
-    if entry is None:
-        known = ", ".join(workspace.changes.ids()[-5:]) or "none"
-        raise ToolFailed(f"Not undone: no change by {call_id!r} is kept. Kept: {known}.")
-    entries = (entry, *entry.others)
-    for one in entries:
-        _check_unchanged(one, peek(workspace, one.real, create=True)[1], call_id)
-    for one in entries:
-        with open_for_change(workspace, one.real, create=True) as change:
-            _check_unchanged(one, change.before, call_id)
-            if one.before is None:
-                change.remove()
-            else:
-                change.write(one.before)
-    workspace.changes.drop(call_id)
-    return ", ".join(one.real for one in entries)
-
-
-def _check_unchanged(entry: UndoEntry, now: bytes | None, call_id: str) -> None:
-    if (b"" if now is None else digest(now)) != entry.after:
-        raise ToolFailed(f"Not undone: {entry.real!r} has changed since {call_id!r}.")
 
 
 def _find_target(workspace: Workspace, spelled: str, *, create: bool) -> tuple[str, int]:
@@ -244,7 +226,7 @@ def _open_folder(workspace: Workspace, real: str, missing: int, stack: ExitStack
     return fd
 
 
-def _lock(folder: int) -> None:
+def lock_folder(folder: int) -> None:
     """Wait until no other thread or process changes a file in the same folder."""
     deadline = time.monotonic() + _MAX_LOCK_SECONDS
     while True:
@@ -268,7 +250,6 @@ def _fill(fd: int, data: bytes, like: os.stat_result | None) -> None:
             with suppress(PermissionError):
                 os.fchown(fd, like.st_uid, like.st_gid)
         os.fchmod(fd, stat.S_IMODE(like.st_mode) & 0o777)
-    os.fsync(fd)
 
 
 def _umask() -> int:

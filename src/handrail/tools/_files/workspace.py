@@ -7,10 +7,10 @@ import os
 import re
 import stat
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from handrail import READ, WRITE, Access, Context, Effect, HandrailError, Refused, ToolFailed
 from handrail.sandbox import contains_home
@@ -41,6 +41,15 @@ class OpenPath(NamedTuple):
     stat: os.stat_result
 
 
+@runtime_checkable
+class ListsAsked(Protocol):
+    """A function for ``hides`` that may know which files need approval, without a call for each."""
+
+    def list_asked(self, root: str) -> Collection[str] | None:
+        """Return the files in a folder for which it may return "ask"; None if it cannot tell."""
+        ...
+
+
 class FolderFound(ToolFailed):
     """A path is a folder where a file was expected."""
 
@@ -51,10 +60,12 @@ class Workspace:
     ``hides`` returns, for a path relative to the root, whether searches must omit it; usually it
     asks the policy about reading it. For "ask", a search omits what is in the file, and says so. A
     workspace remembers which content of a file was read last, and how to undo changes.
+    ``undo_folder`` keeps them for later processes, by default a temporary folder for this one.
     ``whole_home`` allows a root that is or contains the home folder.
 
     Raises HandrailError for such a root otherwise: what tools write there can run at the next
-    login.
+    login. Raises it for an ``undo_folder`` in the workspace, too: a command could change what undo
+    restores.
     """
 
     def __init__(
@@ -63,6 +74,7 @@ class Workspace:
         *,
         hides: Callable[[str], Hiding] | None = None,
         opener: Opener | None = None,
+        undo_folder: str | os.PathLike[str] | None = None,
         whole_home: bool = False,
     ) -> None:
         spelled = os.path.abspath(root)  # noqa: PTH100  pathlib would not fold ".."
@@ -72,13 +84,15 @@ class Workspace:
                 f"{self.root} is your home folder or contains it: tools could change what runs "
                 "when you log in. Use a folder inside it, or pass whole_home=True to allow that."
             )
+        if undo_folder is not None and is_beneath(os.path.realpath(undo_folder), self.root):
+            raise HandrailError(f"The undo_folder {undo_folder!s} must not be in the workspace.")
         self._spellings = (self.root, spelled)
-        self._hides = hides
+        self.hides = hides
         self._open = opener or best_opener()
         self._fd = os.open(self.root, NAMES | os.O_DIRECTORY)
         weakref.finalize(self, os.close, self._fd)
         self.seen = SeenContents()
-        self.changes = UndoLog()
+        self.changes = UndoLog(undo_folder)
 
     def __repr__(self) -> str:
         return f"Workspace({self.root!r})"
@@ -90,7 +104,7 @@ class Workspace:
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags of search tools: ``filtered`` if they omit what the policy denies reading."""
-        return () if self._hides is None else ("filtered",)
+        return () if self.hides is None else ("filtered",)
 
     def is_hidden(self, relative: str) -> bool:
         """Return whether a search must not show this file, nor that it exists."""
@@ -98,7 +112,13 @@ class Workspace:
 
     def hiding(self, relative: str) -> Hiding:
         """Return whether a search must omit what is in this file."""
-        return self._hides is not None and self._hides(relative)
+        return self.hides is not None and self.hides(relative)
+
+    def list_asked(self) -> Collection[str] | None:
+        """Return all files for which ``hiding`` may return "ask"; None if they are not known."""
+        if self.hides is None:
+            return ()
+        return self.hides.list_asked(self.root) if isinstance(self.hides, ListsAsked) else None
 
     def access(self, verb: Effect, path: str) -> tuple[Access, ...]:
         """Return what a call with this path will touch: the path itself, and where links lead.

@@ -39,6 +39,8 @@ _MAX_PATTERN_CHARS: Final = 10_000
 _MAX_COUNTED_FILES: Final = 3
 _MAX_COUNTED_BYTES: Final = 1024 * 1024
 """Files whose lines are counted for a result, and the size up to which they are."""
+_BINARY_SECONDS: Final = 2.0
+"""Seconds to search binary files if nothing else matches."""
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 """Characters with a meaning in regular expressions."""
 
@@ -175,7 +177,7 @@ class _GrepSearch:
     query: Query
     clock: Clock
     left_out: set[str] = field(default_factory=set[str])
-    """Files with matches that may be read only with approval."""
+    """Files that may be read only with approval, whether they match or not."""
 
     async def answer(self, selection: FileSelection) -> GrepAnswer:
         """Search, count the lines of the files if few match, and describe what is left out."""
@@ -188,6 +190,7 @@ class _GrepSearch:
 
     async def _find(self, selection: FileSelection) -> GrepAnswer:
         """Search. If nothing matches, find out what could have matched."""
+        await self._leave_out(selection)
         answer = await self._search(selection, self.query)
         if answer.hits.count or answer.end is SearchEnd.LATE:
             return answer
@@ -196,18 +199,31 @@ class _GrepSearch:
             answer = await self._search_wider(answer, selection, wider)
         if answer.hits.count:
             return answer
-        return replace(answer, notes=[*answer.notes, await self._describe_plain(selection)])
+        more = [await self._describe_binary(selection), await self._describe_plain(selection)]
+        return replace(answer, notes=[*answer.notes, *more])
 
     async def _search_wider(
         self, answer: GrepAnswer, selection: FileSelection, wider: FileSelection
     ) -> GrepAnswer:
         """Search ignored and hidden files: for a note, or because the model named the folder."""
         if await is_excluded(self.ripgrep, self.place, selection.scope, self.clock):
+            await self._leave_out(wider)
             answer = await self._search(wider, self.query)
             return replace(answer, notes=[FOLDER_EXCLUDED * bool(answer.hits.count)])
         others = (await self._search(wider, replace(self.query, mode="files"))).hits
         note = describe_excluded(others.count, [file.path for file in others.files], selection)
         return replace(answer, notes=[note])
+
+    async def _describe_binary(self, selection: FileSelection) -> str:
+        """Return a note if binary files match. Large ones are not searched, nor for long."""
+        if self.place.file is not None:  # a file that is named is searched even if it is binary
+            return ""
+        query = replace(self.query, mode="files", binary=True)
+        hits = (await self._search(selection, query)).hits
+        if not hits.count:
+            return ""
+        files = "1 binary file matches" if hits.count == 1 else f"{hits.count:,} binary files match"
+        return f"{files}: {list_examples(hits.count, [file.path for file in hits.files])}."
 
     async def _describe_plain(self, selection: FileSelection) -> str:
         """Return a note if the pattern would match as plain text."""
@@ -219,6 +235,27 @@ class _GrepSearch:
             return ""
         files = list_examples(hits.count, [file.path for file in hits.files])
         return f"As plain text it would match in {files}: pass fixed_strings=true."
+
+    async def _leave_out(self, selection: FileSelection) -> None:
+        """Note the selected files that need approval.
+
+        All are noted. If only those with matches were, a model could guess what is in them.
+        """
+        if self.place.file is not None:
+            return
+        known = await anyio.to_thread.run_sync(self.workspace.list_asked)
+        if known is not None and not known:
+            return
+        above = f"{self.place.real}/" if self.place.real else ""
+
+        def take(names: list[str]) -> bool:
+            picked = (f"{above}{name}" for name in names if selection.picks(name))
+            asked = (path for path in picked if known is None or path in known)
+            self.left_out.update(path for path in asked if self.workspace.hiding(path) == "ask")
+            return True
+
+        seconds = self.clock.seconds_left()
+        await self.ripgrep.names(self.place, selection.scope, take, seconds=seconds)
 
     async def _search(self, selection: FileSelection, query: Query) -> GrepAnswer:
         hits, end = await self._run_query(selection, query)
@@ -234,23 +271,22 @@ class _GrepSearch:
             max_file_matches=query.max_file_matches,
             ordered=query.ordered,
         )
+        left = self.clock.seconds_left()
+        seconds = min(left, _BINARY_SECONDS) if query.binary else left
         end = await self.ripgrep.lines(
-            self.place, selection.scope, query, hits.take, seconds=self.clock.seconds_left()
+            self.place, selection.scope, query, hits.take, seconds=seconds
         )
         return hits, end
 
     def _make_path(self, selection: FileSelection) -> Callable[[str], str | None]:
         """Return a function from ripgrep's file names to paths; None for files not to show."""
-        real, hiding, left_out = self.place.real, self.workspace.hiding, self.left_out
+        real, hiding = self.place.real, self.workspace.hiding
         if self.place.file is not None:
             return lambda _: real
         above = f"{real}/" if real else ""
 
         def path(name: str) -> str | None:
             whole = f"{above}{name}"
-            hides = hiding(whole) if selection.picks(name) else True
-            if hides == "ask":
-                left_out.add(whole)
-            return None if hides else whole
+            return whole if selection.picks(name) and not hiding(whole) else None
 
         return path

@@ -54,6 +54,8 @@ class Query:
     """Matching lines to return of one file."""
     ordered: bool = False
     """Whether to search files in the order of their paths, which is slower."""
+    binary: bool = False
+    """Whether to search binary files too, and no file that is large."""
 
 
 class SearchLine(NamedTuple):

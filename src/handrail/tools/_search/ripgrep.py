@@ -35,6 +35,8 @@ _REGEX_SIZE: Final = "--regex-size-limit=32M"
 """Less than the default: larger patterns take a second to compile, and are mistakes."""
 _MAX_FILE_SIZE: Final = "--max-filesize=256M"
 """For multiline searches, which hold the whole file in memory."""
+_MAX_BINARY_SIZE: Final = "--max-filesize=10M"
+"""For searches of binary files, which may be sparse and take no space on disk."""
 _NO_RIPGREP: Final = (
     "Not run: this tool needs ripgrep (rg), which is not installed. Tell the user to install it, "
     "for example with: pip install 'handrail[coding]'."
@@ -147,6 +149,8 @@ def _query_options(query: Query) -> Iterator[str]:
         yield "--fixed-strings"
     if query.multiline:
         yield from ("--multiline", "--multiline-dotall", _MAX_FILE_SIZE)
+    if query.binary:
+        yield from ("--binary", _MAX_BINARY_SIZE)
     if query.ordered:
         yield "--sort=path"
     if query.mode == "content":

@@ -125,7 +125,7 @@ def describe_excluded(count: int, paths: Sequence[str], selection: FileSelection
 
 
 def describe_left_out(paths: Collection[str]) -> str:
-    """Describe files that match, but that a model may read only with approval."""
+    """Describe files that are not searched, because a model may read them only with approval."""
     if not paths:
         return ""
     count = len(paths)

@@ -96,6 +96,17 @@ def _describe_read_only(output: str, facts: CommandFacts) -> str:
     return f"{name} is read-only for commands. Tell the user if it must change."
 
 
+def _describe_denied(output: str, facts: CommandFacts) -> str:
+    """Name a file that a rule hides, if an error is about it."""
+    path = next((path for path in facts.hidden if path.rpartition("/")[2] in output), "")
+    if not path:
+        return ""
+    return (
+        f"A rule hides {path} from commands that do not name it. A command that does may need "
+        "approval."
+    )
+
+
 def _always(text: str) -> _Hint:
     return lambda _output, _facts: text
 
@@ -117,7 +128,12 @@ _HINTS = {
         r"No matching distribution found": _describe_unfound,
         r"(?:127\.0\.0\.1|localhost|::1)[^\n]{0,99}(?:refused|t connect)"
         r"|ECONNREFUSED (?:127|::1)": _describe_refused,
+        r"[Pp]ermission denied|EACCES": _describe_denied,
         r"Read-only file system|EROFS": _describe_read_only,
+        r"Device or resource busy|EBUSY": _always(
+            "Names such as .vscode and .mcp.json are placeholders here, if the workspace does not "
+            "have them: commands cannot create or remove them."
+        ),
         r"Cannot allocate memory|MemoryError|std::bad_alloc|memory exhausted|ENOMEM": _always(
             "Memory is limited. Process less at a time."
         ),

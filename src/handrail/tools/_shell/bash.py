@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 
 from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
-from handrail.sandbox import Sandbox, SandboxUnavailable
+from handrail.sandbox import Restriction, Sandbox, SandboxUnavailable
 from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
+from handrail.tools._files.workspace import Workspace
 from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
+from handrail.tools._shell.command_undo import CommandUndo, OnlyReads
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
 from handrail.tools._shell.leftovers import Scan, ScanReport
@@ -46,6 +48,7 @@ class _CommandRunner:
     scan: Scan
     found: Report
     facts: CommandFacts
+    undo: CommandUndo
 
     async def run(
         self, command: str, timeout_ms: int, context: Context, *, restart: bool
@@ -57,50 +60,69 @@ class _CommandRunner:
                 return "The folder and variables of earlier commands were reset."
         self._check(command, timeout_ms)
         start, place = start_folder(command), self.shell.folder
+        kept = await self.undo.begin(context.call_id, command)
         await to_thread.run_sync(self.scan.begin)
         try:
+            restricted = await to_thread.run_sync(self._prepare, command)
             ended = await run_in_foreground(
                 self.sandbox,
                 command,
                 seconds=timeout_ms / 1000,
                 variables=self.shell.variables,
+                restricted=restricted,
                 progress=context.progress,
             )
         except SandboxUnavailable as error:
             raise ToolFailed(_NO_SANDBOX) from error
         finally:
             self.scan.end()
-        note = await self._scan()
+            await kept.end()
+        note = await self._scan() + kept.note
         if ended.code is None:
             return Result.fail(
                 context.call_id, FailureKind.TIMEOUT, self._format_timeout(ended, timeout_ms, note)
             )
         dropped = self.shell.take(command, ended.left, self.sandbox.root)
         note = _describe_dropped(dropped) + _describe_start(start, place) + note
-        return self._format_result(command, ended, note)
+        hidden = [path for path, limit in restricted.items() if limit == "hidden"]
+        facts = replace(self.facts, hidden=hidden)
+        return self._format_result(command, ended, facts, note)
 
     async def start(self, command: str, jobs: Jobs, context: Context) -> str:
         """Start a command in the background, and check whether it fails at once."""
         self._check(command, _DEFAULT_TIMEOUT_MS)
+        kept = await self.undo.begin(context.call_id, command)
         await to_thread.run_sync(self.scan.begin)
 
         async def finish() -> str:
             self.scan.end()
-            return await self._scan()
+            await kept.end()
+            return await self._scan() + kept.note
 
         variables = dict(self.shell.variables)
-        start = partial(self.sandbox.start, quote_command(command), variables=variables)
         try:
+            restricted = await to_thread.run_sync(self._prepare, command)
+            start = partial(
+                self.sandbox.start,
+                quote_command(command),
+                variables=variables,
+                restricted=restricted,
+            )
             job = await jobs.start(command, start, ended=finish, on_close=context.on_close)
-        except SandboxUnavailable as error:
+        except BaseException as error:
             self.scan.end()
-            raise ToolFailed(_NO_SANDBOX) from error
-        except BaseException:
-            self.scan.end()
+            await kept.end()
+            if isinstance(error, SandboxUnavailable):
+                raise ToolFailed(_NO_SANDBOX) from error
             raise
         await to_thread.run_sync(job.wait, _WATCH_SECONDS, abandon_on_cancel=True)
         state = "has ended" if job.over else "is running"
         return f"Job {job.number} {state}. Output so far:\n{format_output(job)}"
+
+    def _prepare(self, command: str) -> Mapping[str, Restriction]:
+        """Return the files that a command cannot use. The first time, other programs run."""
+        self.sandbox.prepare()
+        return self.sandbox.find_restricted(command)
 
     async def _scan(self) -> str:
         """Scan the workspace, report suspicious files, and return a note for the model."""
@@ -129,10 +151,12 @@ class _CommandRunner:
         if reason := describe_wait(command):
             raise ToolFailed(f"Not run: {reason[0].lower()}{reason[1:]}")
 
-    def _format_result(self, command: str, ended: FinishedCommand, note: str) -> str:
+    def _format_result(
+        self, command: str, ended: FinishedCommand, facts: CommandFacts, note: str
+    ) -> str:
         """Return the text for the model about a command that was not stopped."""
         code = ended.code or 0
-        advice = find_advice(command, ended.text, code, self.facts)
+        advice = find_advice(command, ended.text, code, facts)
         notes = f"\n[{advice}]" if advice else ""
         if ended.left.jobs:
             notes += self._describe_leftover_jobs(ended.left.jobs)
@@ -173,13 +197,15 @@ def _describe_start(start: str, place: str) -> str:
     )
 
 
-def bash(
+def bash(  # noqa: PLR0913  each is an option with a default
     sandbox: Sandbox,
     *,
     shell: Shell | None = None,
     jobs: Jobs | None = None,
     scan: Scan | None = None,
     found: Report = _ignore,
+    workspace: Workspace | None = None,
+    only_reads: OnlyReads | None = None,
 ) -> Tool[..., Any]:
     """Make a tool that runs shell commands in a sandbox.
 
@@ -190,7 +216,11 @@ def bash(
         jobs: The background jobs. Without it, no command can run in the background.
         scan: The scan of the workspace after each command; by default one with the usual limits.
         found: Receives each report that names a suspicious file or is incomplete.
+        workspace: The workspace of the file tools. With it, ``undo`` also undoes commands.
+        only_reads: Returns whether a command changes nothing, so that there is nothing to undo.
     """
+    if workspace is not None and workspace.root != sandbox.root:
+        raise ValueError(f"the sandbox is for {sandbox.root}, the workspace for {workspace.root}")
     facts = CommandFacts(
         network=sandbox.network,
         writable=sandbox.writable,
@@ -202,7 +232,14 @@ def bash(
         has_jobs=jobs is not None,
         root=sandbox.root,
     )
-    runner = _CommandRunner(sandbox, shell or Shell(), scan or Scan(sandbox.root), found, facts)
+    runner = _CommandRunner(
+        sandbox,
+        shell or Shell(),
+        scan or Scan(sandbox.root),
+        found,
+        facts,
+        CommandUndo(workspace, only_reads),
+    )
     return runner.shell.follow(_without_jobs(runner) if jobs is None else _with_jobs(runner, jobs))
 
 
@@ -217,6 +254,7 @@ def _without_jobs(runner: _CommandRunner) -> Tool[..., Any]:
     @tool(
         description=describe_bash(runner.facts),
         effect=DESTROY,
+        preview=runner.undo.preview,
         headline=_headline,
         timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
         max_chars=_MAX_CHARS,
@@ -249,6 +287,7 @@ def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
     @tool(
         description=describe_bash(runner.facts),
         effect=DESTROY,
+        preview=runner.undo.preview,
         headline=_headline,
         timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
         max_chars=_MAX_CHARS,

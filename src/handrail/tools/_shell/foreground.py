@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 from anyio import to_thread
 
-from handrail.sandbox import Sandbox
+from handrail.sandbox import Restriction, Sandbox
 from handrail.tools._shell.head_and_tail import HeadAndTail
 from handrail.tools._shell.state import ShellNotes, add_notes, read_notes
 from handrail.tools._shell.terminal_text import clean_output
@@ -39,13 +39,16 @@ async def run_in_foreground(
     *,
     seconds: float,
     variables: Mapping[str, str],
+    restricted: Mapping[str, Restriction],
     progress: Callable[[str], None],
 ) -> FinishedCommand:
     """Run a command until it ends or times out. No process of it is left afterwards."""
     began = time.monotonic()
     code: int | None = None
     output, reporter = HeadAndTail(_HEAD_BYTES, _TAIL_BYTES), ProgressReporter(progress)
-    running = sandbox.start(add_notes(command), variables=variables, notes=True)
+    running = sandbox.start(
+        add_notes(command), variables=variables, restricted=restricted, notes=True
+    )
     try:
         with anyio.move_on_after(seconds):
             while piece := await running.read():

@@ -8,6 +8,7 @@ entries and time, follows no link, and reports whether it was complete.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -47,6 +48,8 @@ _SETTINGS = frozenset(
 )
 _HARMLESS = ("/usr/", "/bin/", "/lib/", "/lib64/", "/dev/null")
 """Targets of links in virtual environments and similar."""
+_PYTHON = re.compile(r"/bin/python[\d.]*\Z")
+"""A link from one interpreter to another, as every virtual environment has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +307,8 @@ class _FolderWalk:
         if target is None:
             return "unresolvable link"
         inside = f"{target}/".startswith((f"{self.root}/", *_HARMLESS))
-        return "" if inside else "link out of the workspace"
+        is_python = all(_PYTHON.search(name) for name in (path, target))
+        return "" if inside or is_python else "link out of the workspace"
 
     def _report(self, what: str, path: str, when: int) -> None:
         self._check_bounds(within_limit=len(self.planted) < _MAX_PLANTED)

@@ -1,0 +1,1 @@
+"""Find what a shell command does that a sandbox cannot contain."""

@@ -1,0 +1,180 @@
+"""Finds files that a command deletes or empties and that no tool would make again."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TypeAlias
+
+from handrail.policy._consequences.table import COMPUTED, Argv, Kind, operands_of
+from handrail.policy._rules.shell_command import ShellCommand
+from handrail.policy._shell.wrappers import program_name
+
+Check: TypeAlias = Callable[[Argv, ShellCommand], Iterator[Kind]]
+"""Yields the consequences of one of the commands in a shell command."""
+
+_MADE_NAMES = frozenset(
+    """
+    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eggs
+    htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .cache .gradle .svelte-kit .angular
+    .terraform .ipynb_checkpoints cmake-build-debug cmake-build-release _build .vite .expo
+    storybook-static test-results playwright-report
+    """.split()
+)
+"""Names of folders that builds, tests and tools make again, wherever they are."""
+_BUILT_NAMES = frozenset(
+    """
+    build dist out target coverage tmp .tmp .coverage junit.xml coverage.xml coverage.json
+    .DS_Store tsconfig.tsbuildinfo nohup.out venv package-lock.json yarn.lock pnpm-lock.yaml
+    bun.lockb poetry.lock uv.lock Pipfile.lock Cargo.lock Gemfile.lock composer.lock go.sum
+    """.split()
+)
+"""The same at the top of a workspace, or as the last part of a path."""
+_MADE_SUFFIXES = (
+    ".pyc .pyo .o .obj .class .log .tmp .swp .swo .egg-info .dist-info .tsbuildinfo .pid .gcda"
+).split()
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
+
+_REMOVERS = frozenset("find fd xargs rm cd true".split())
+_OTHER_FILES = frozenset("! -not -newer -mtime".split())
+"""Words of a search that make it find files with other names."""
+_IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
+"""Sizes, and the options of ``dd`` except for the file that it writes."""
+_RM = re.compile(r"(?<!-)\brm\b")
+"""The program, and not the end of a flag such as ``--rm``."""
+_EMPTY_FILES = frozenset(["__init__.py", "py.typed", ".gitkeep", ".keep"])
+"""Files that usually are empty."""
+_EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
+_STARTS_WITH_CD = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
+_NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
+
+
+def is_made(path: str) -> bool:
+    """Return whether a path names something temporary, or something that tools make again."""
+    if COMPUTED.search(path):
+        return False
+    if path.startswith(_TEMPORARY):
+        return ".." not in path
+    parts = posixpath.normpath(path.rstrip("*")).split("/")
+    if ".." in parts or path.startswith("~") or parts == ["."]:
+        return False
+    if not _MADE_NAMES.isdisjoint(parts) or not _BUILT_NAMES.isdisjoint((parts[0], parts[-1])):
+        return True
+    return parts[-1].endswith(tuple(_MADE_SUFFIXES))
+
+
+def is_kept(path: str) -> bool:
+    """Return whether emptying a file loses something. That of a log may, unless it is temporary."""
+    is_log = path.endswith(".log") and not path.startswith(_TEMPORARY)
+    return is_log or not (is_made(path) or posixpath.basename(path) in _EMPTY_FILES)
+
+
+def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``rm`` may delete something else than what tools or the same text made."""
+    operands = [word for word in operands_of(argv) if word not in ("{}", "+", ";", "\\;")]
+    if operands:
+        outside = _runs_in_temporary_folder(command)
+        if not all(
+            is_made(path) or _is_created(path, command) or (outside and _is_inside(path))
+            for path in operands
+        ):
+            yield "files"
+    elif _RM.search(command.text) and not _finds_only_made(command):
+        yield "files"
+
+
+def find_deleted(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``find -delete`` may delete something else than what tools made."""
+    del command
+    if "-delete" in argv and "-empty" not in argv and not _finds_made(argv):
+        yield "files"
+
+
+def find_named_files(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a program such as ``shred`` names something else than what tools made."""
+    words = [word.removeprefix("of=") for word in operands_of(argv) if not _IS_OPTION.match(word)]
+    if any(is_kept(path) and not _is_created(path, command) for path in words):
+        yield "files"
+
+
+def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``cp /dev/null file`` empties a file."""
+    del command
+    *copied, target = operands_of(argv) or ("",)
+    if "/dev/null" in copied and not is_made(target):
+        yield "files"
+
+
+def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``mv`` moves something to where it is lost."""
+    del command
+    if operands_of(argv)[-1:] == ["/dev/null"]:
+        yield "files"
+
+
+def find_emptied_by_tee(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``tee`` overwrites files with nothing."""
+    appends = {"-a", "--append"} & set(argv)
+    if _EMPTY_INPUT.search(command.text) and not appends and any(map(is_kept, operands_of(argv))):
+        yield "files"
+
+
+def _runs_in_temporary_folder(command: ShellCommand) -> bool:
+    """Return whether a text starts with ``cd /tmp/x &&``, and stays there."""
+    folders = [(*argv, "~")[1] for argv in command.possible if argv[0] == "cd"]
+    return (
+        _STARTS_WITH_CD.match(command.text) is not None
+        and f"{folders[0]}/".startswith(_TEMPORARY)
+        and all(_is_inside(folder) for folder in folders[1:])
+    )
+
+
+def _is_inside(path: str) -> bool:
+    """Return whether a path is certainly below the folder of a command."""
+    return ".." not in path and not COMPUTED.search(path) and path[:1] not in ("/", "~", "-", "")
+
+
+def _is_created(path: str, command: ShellCommand) -> bool:
+    """Return whether the same text made a file, as with ``cat > file``."""
+    return posixpath.normpath(path) in map(posixpath.normpath, command.created)
+
+
+def _finds_only_made(command: ShellCommand) -> bool:
+    """Return whether everything that is removed comes from searches for what tools make again."""
+    commands = [argv for argv in command.possible if argv not in command.arguments]
+    searches = [argv for argv in commands if program_name(argv[0]) in ("find", "fd")]
+    words = " ".join(word for argv in commands for word in argv[1:])
+    names = {program_name(argv[0]) for argv in commands}
+    others = {name for name in names if name not in words}  # an argument is no program
+    return bool(searches) and others <= _REMOVERS and all(map(_finds_made, searches))
+
+
+def _finds_made(argv: Argv) -> bool:
+    """Return whether a search is only for files that tools make again."""
+    words = list(_without_exclusions(argv))
+    named = [value for flag, value in pairwise(words) if flag in _NAMING]
+    names = [word.strip("*/").removeprefix("*") for word in named]
+    choices = sum(word in ("-o", "-or", ",") for word in words)
+    return (
+        _OTHER_FILES.isdisjoint(words)
+        and not (choices and "-prune" in words)
+        and len(named) > choices
+        and all(
+            is_made(word) or name in _MADE_NAMES or f".{name}" in _MADE_SUFFIXES
+            for word, name in zip(named, names, strict=True)
+        )
+    )
+
+
+def _without_exclusions(argv: Argv) -> Iterator[str]:
+    """Yield the words of a search without ``-not -path x``, which only makes it narrower."""
+    skipped = 0
+    for at, word in enumerate(argv):
+        if word in ("!", "-not") and argv[at + 1 : at + 2] == ("-path",):
+            skipped = 3
+        if skipped:
+            skipped -= 1
+        else:
+            yield word

@@ -1,0 +1,154 @@
+"""Finds requests to other machines: those that fetch something, and those that change something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from handrail.policy._consequences.removals import is_made
+from handrail.policy._consequences.table import (
+    Argv,
+    Kind,
+    has_flag,
+    is_about_itself,
+    operands_of,
+    values_of,
+)
+from handrail.policy._rules.shell_command import ShellCommand
+from handrail.policy._shell.wrappers import program_name
+
+FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie lynx w3m".split())
+CLOUDS = frozenset(
+    """
+    aws gcloud gsutil az doctl linode-cli hcloud oci ibmcloud aliyun s3cmd s5cmd mc b2 bq
+    heroku fly flyctl vercel netlify wrangler firebase railway render surge now eas serverless sls
+    jira linear slack twilio stripe sentry-cli argocd hub
+    """.split()
+)
+"""Programs of which each command reaches a service."""
+_READING = re.compile(
+    r"(?:list|ls|show|describe|get|head|status|logs?|whoami|info|inspect|view|tail|ps|regions)"
+    r"(?:-[\w-]+)?"
+)
+_CHANGING = re.compile(
+    r"(?:create|delete|remove|rm|update|put|set|unset|deploy|apply|destroy|start|stop|restart|run"
+    r"|push|publish|promote|scale|terminate|reboot|attach|detach|cp|mv|sync|rb|mb|up|down|ssh|exec"
+    r"|invoke|rollback|release|add|enable|disable|import|login|configure)(?:[-:].*)?|.*:\w.*"
+)
+"""Words of a service's command that only read, and words that change something."""
+_SENDING = frozenset(
+    """
+    -d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string
+    -T --upload-file --post-data --post-file --body-data --body-file
+    """.split()
+)
+_METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
+_HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
+_LOCAL = re.compile(
+    r"(?:[\w+]+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|[\w-]+\.localhost"
+    r"|host\.docker\.internal)?(?::[^/@\s]*)?(?:/|$)"
+)
+_ADDRESS = re.compile(
+    r"^(?:[\w+]+://|[^/\s]+@|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
+)
+_SQL_CHANGE = re.compile(
+    r"\b(?:drop|truncate|delete|update|insert|alter|create|grant|flushall|flushdb|set|del)\b",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"https?://[^\s'\"`]+")
+_CODE_SENDS = re.compile(
+    r"\.(?:post|put|patch|delete)\(|urlopen\([^)]*(?:data\s*=|,)|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
+)
+_CODE_FETCHES = re.compile(r"urlopen|urlretrieve|\bfetch\(|(?:requests|httpx|axios|https?)\.\w+\(")
+_REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
+_INSTALLS = frozenset(("install", "i", "download"))
+_DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
+_OTHER_SOURCES = ("--index-url", "--extra-index-url", "--registry", "--find-links", "--index")
+PROBES = frozenset("ping dig nslookup host traceroute whois".split())
+_DELETING = ("--delete", "--remove-source-files")
+
+
+def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield what a request to a server that is not this machine does there."""
+    del command
+    methods = [*values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
+    sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
+    changes = sends or any(map(_METHOD.fullmatch, methods))
+    addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
+    if not is_about_itself(argv) and not (addresses and all(map(_LOCAL.match, addresses))):
+        yield "others" if changes else "hosts"
+
+
+def find_requests_in_code(text: str) -> Iterator[Kind]:
+    """Yield what program text asks of the servers that it names."""
+    addresses = _URL.findall(text)
+    if any(not _LOCAL.match(address) for address in addresses):
+        if _CODE_SENDS.search(text):
+            yield "others"
+        elif _CODE_FETCHES.search(text):
+            yield "hosts"
+
+
+def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a program such as ``nc`` connects to another machine."""
+    del command
+    names = [word for word in operands_of(argv) if not word.isdecimal()]
+    if not names or not all(map(_LOCAL.match, names)):
+        yield "hosts" if program_name(argv[0]) in PROBES else "others"
+
+
+def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a client of a database connects to another machine."""
+    hosts = [*values_of(argv, ("-h", "--host", "-H", "--uri"))]
+    hosts += [word for word in operands_of(argv) if "://" in word]
+    if any(not _LOCAL.match(host) and not host.startswith("/") for host in hosts):
+        yield "others" if _SQL_CHANGE.search(command.text) else "hosts"
+
+
+def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a command of a service reads there, or may change something."""
+    del command
+    words = operands_of(argv)[:4]
+    reads = any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
+    if not is_about_itself(argv):
+        yield "hosts" if reads else "others"
+
+
+def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a copy goes to another machine, or deletes what is not in its source."""
+    del command
+    operands = operands_of(argv)
+    if "--dry-run" in argv:
+        return
+    if any(_REMOTE_FILE.match(word) for word in operands):
+        yield "others"
+    deletes = any(word.startswith(_DELETING) for word in argv)
+    if deletes and not all(map(is_made, operands[-1:])):
+        yield "files"
+
+
+def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a package manager installs a package that the project does not declare."""
+    del command
+    words = argv[1:]
+    commands = [at for at, word in enumerate(words) if word in _INSTALLS or words[:1] == ("init",)]
+    named = operands_of(("", *words[commands[0] + 1 :])) if commands else []
+    if has_flag(argv, _DECLARED):
+        named = [word for word in named if not _is_local_package(word)][1:]
+    if any(not _is_local_package(word) for word in named) or "--with" in words:
+        yield "hosts"
+    if commands and any(word.partition("=")[0] in _OTHER_SOURCES for word in words):
+        yield "credentials"
+
+
+def _is_local_package(word: str) -> bool:
+    return word in (".", "-") or word.startswith(("./", "../", ".[", "/")) or word.endswith(".whl")
+
+
+def find_packages_run(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a package is downloaded to be run: its name has a version, or it creates."""
+    del command
+    named = operands_of(argv)
+    first = named[:1] if program_name(argv[0]) == "npx" else named
+    if any("@" in word[1:] or word.startswith(("create-", "https://")) for word in first):
+        yield "hosts"

@@ -1,0 +1,139 @@
+"""Reads the table of commands that have consequences, and compares commands with its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeAlias, cast
+
+from handrail.policy._shell.wrappers import matches
+
+Argv: TypeAlias = tuple[str, ...]
+Kind: TypeAlias = Literal[
+    "work", "files", "data", "others", "settings", "unread", "credentials", "hosts"
+]
+REASONS: Mapping[Kind, str] = {
+    "work": "it can discard commits or uncommitted work",
+    "files": "it can delete files that version control does not have",
+    "data": "it can delete the content of a database or of containers",
+    "others": "it can change something on other machines",
+    "settings": "it changes settings that programs obey",
+    "unread": "a shell would run text that cannot be checked",
+    "credentials": "it uses credentials, or changes where code comes from",
+    "hosts": "it reaches another machine, or installs code from one",
+}
+"""Why each kind of consequence needs approval."""
+COMPUTED = re.compile(r"[$`]")
+_CLUSTER = re.compile(r"-[A-Za-z0-9]+")
+_DRY_CLUSTER = re.compile(r"-[dfqxX]*n[dfqxX]*")
+_MIN_ABBREVIATION = 4
+"""Characters of the shortest abbreviation of a long flag, with its dashes."""
+_ABOUT_ITSELF = frozenset(["--help", "--version", "-V", "version", "help"])
+"""Words after which a program only describes itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsequenceRow:
+    """A command with a consequence, if it has one of the flags and none that makes it harmless."""
+
+    kind: Kind
+    words: tuple[str, ...]
+    flags: frozenset[str]
+    harmless: frozenset[str]
+
+
+@cache
+def rows() -> Mapping[str, Sequence[ConsequenceRow]]:
+    """Return the rows of the table by the name of their program."""
+    by_program: dict[str, list[ConsequenceRow]] = {}
+    for section, line in _lines():
+        if section in REASONS:
+            for row in _read_row(cast("Kind", section), line):
+                by_program.setdefault(row.words[0], []).append(row)
+    return by_program
+
+
+@cache
+def git_settings() -> tuple[str, ...]:
+    """Return the beginnings of git settings that name programs, credentials or servers."""
+    return tuple(
+        word for section, line in _lines() if section == "git config" for word in line.split()
+    )
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    """Yield the lines of the table, each with its section."""
+    section = ""
+    text = files("handrail.policy").joinpath("consequences.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#"):
+            yield section, line
+
+
+def _read_row(kind: Kind, line: str) -> Iterator[ConsequenceRow]:
+    commands, _, condition = line.partition("|")
+    flags, _, harmless = condition.partition("!")
+    for command in commands.split(","):
+        yield ConsequenceRow(
+            kind, tuple(command.split()), frozenset(flags.split()), frozenset(harmless.split())
+        )
+
+
+def is_meant(argv: Argv, row: ConsequenceRow) -> bool:
+    """Return whether a command is one that a row is about."""
+    return (
+        matches(argv, row.words)
+        and (not row.flags or has_flag(argv, row.flags))
+        and not (row.harmless and _is_harmless(argv, row.harmless))
+        and not (is_about_itself(argv) or (argv[:-1] == row.words and argv[-1] == "--help"))
+    )
+
+
+def is_about_itself(argv: Argv) -> bool:
+    """Return whether a program only prints its version or its help."""
+    return len(argv) == 2 and argv[1] in _ABOUT_ITSELF  # noqa: PLR2004
+
+
+def _is_harmless(argv: Argv, harmless: Iterable[str]) -> bool:
+    """Return whether a word makes a command harmless: exactly, or in a cluster without values."""
+    dry = "-n" in harmless and any(map(_DRY_CLUSTER.fullmatch, argv[1:]))
+    return dry or not set(harmless).isdisjoint(argv[1:])
+
+
+def has_flag(argv: Argv, flags: Iterable[str]) -> bool:
+    """Return whether a command has one of these flags: alone, in a cluster, or abbreviated."""
+    return any(_may_be_flag(word, flag) for word in argv[1:] for flag in flags)
+
+
+def _may_be_flag(word: str, flag: str) -> bool:
+    name = word.partition("=")[0]
+    if name == flag:
+        return True
+    if flag.startswith("--"):
+        return len(name) >= _MIN_ABBREVIATION and flag.startswith(name) and name.startswith("--")
+    is_short = flag.startswith("-") and len(flag) == 2  # noqa: PLR2004
+    return is_short and _CLUSTER.fullmatch(word) is not None and flag[1] in word
+
+
+def operands_of(argv: Argv) -> list[str]:
+    """Return the words of a command that are not flags."""
+    words = list(argv[1:])
+    if "--" in words:
+        at = words.index("--")
+        return [word for word in words[:at] if not word.startswith("-")] + words[at + 1 :]
+    return [word for word in words if not word.startswith("-")]
+
+
+def values_of(argv: Argv, flags: Sequence[str]) -> Iterator[str]:
+    """Yield the values of flags, separate or attached."""
+    for word, value in zip(argv, (*argv[1:], ""), strict=True):
+        name, equals, attached = word.partition("=")
+        if name in flags:
+            yield attached if equals else value
+        elif word[:2] in flags and not word.startswith("--"):
+            yield word[2:]
