@@ -13,9 +13,11 @@ from typing_extensions import Unpack
 from handrail import (
     READ,
     Access,
+    Approvals,
     Context,
     Effect,
     Executor,
+    Hook,
     Registry,
     Tool,
     ToolFailed,
@@ -70,6 +72,8 @@ class RunArgs(TypedDict, total=False):
     """The limits of this run, in place of the agent's."""
     model: Model | str
     """The model of this run, in place of the agent's."""
+    system: str | SystemPrompt
+    """The system prompt of this run, in place of the agent's."""
 
 
 class Agent(Generic[T]):
@@ -78,8 +82,8 @@ class Agent(Generic[T]):
     Args:
         model: A provider and a model, such as ``openai:NAME``. Or a function from a request to a
             reply, or to a stream that ends with the reply.
-        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. For
-            a policy, approvals and hooks, pass an Executor, which you close.
+        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. Each
+            run has its own Executor. Or your own Executor, which you close.
         system: The system prompt, or a function that returns it at the start of a run.
         output: The type of the answer. By default, the answer is the model's last text.
         limits: Limits of a run: turns, calls, tokens and seconds.
@@ -89,6 +93,9 @@ class Agent(Generic[T]):
         compaction: Shortens what is sent of a long history, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
+        policy: Decides each call. Without one, every call is allowed.
+        approvals: Who approves calls, and what an approval is tied to.
+        hooks: Your code before, after and around calls.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -104,8 +111,19 @@ class Agent(Generic[T]):
         compaction: Compaction | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
+        policy: Policy | None = None,
+        approvals: Approvals | Approver | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self._tools = _as_tools(tools)
+        checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        given = [name for name, value in checks.items() if value]
+        if isinstance(self._tools, Executor) and given:
+            raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
+        if not isinstance(approvals, Approvals):  # one record of used approvals for all runs
+            checks["approvals"] = Approvals(approver=approvals)
+        self._checks: dict[str, Any] = checks
+        self._executor()  # a mistake is an error here, not in the first run
         self._settings = RunSettings(
             model=_as_model(model),
             system=system,
@@ -170,7 +188,9 @@ class Agent(Generic[T]):
         return EventStream(executor, make_run)
 
     def _executor(self) -> Executor:
-        return self._tools if isinstance(self._tools, Executor) else Executor(self._tools)
+        if isinstance(self._tools, Executor):
+            return self._tools
+        return Executor(self._tools, **self._checks)
 
     def _make_run(
         self,
@@ -185,6 +205,8 @@ class Agent(Generic[T]):
         settings = self._settings
         if "limits" in options:
             settings = replace(settings, limits=options["limits"])
+        if "system" in options:
+            settings = replace(settings, system=options["system"])
         if "model" in options:
             settings = replace(settings, model=_as_model(options["model"]))
         given = {"principal": options.get("principal"), "deps": options.get("deps")}
