@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, cast
 
 import anyio
 from typing_extensions import Unpack
@@ -21,8 +21,16 @@ from handrail import (
     Registry,
     Tool,
     ToolFailed,
-    Toolset,
     tool,
+)
+from handrail._support.loop import in_event_loop
+from handrail.agent._arguments import (
+    AnyTools,
+    as_model,
+    as_tools,
+    check_limits,
+    check_options,
+    find_start,
 )
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
@@ -41,7 +49,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
-from handrail.messages import Content, Message, Model, Prompt
+from handrail.messages import Content, Message, Model
 from handrail.permissions import Answer, Approver, Policy
 
 if TYPE_CHECKING:
@@ -52,8 +60,6 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
-AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
-"""Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
 _DEFAULT_LIMITS = Limits()
 
 
@@ -115,7 +121,9 @@ class Agent(Generic[T]):
         approvals: Approvals | Approver | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        self._tools = _as_tools(tools)
+        function = as_model(model)
+        check_limits(limits)
+        self._tools = as_tools(tools)
         checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
         given = [name for name, value in checks.items() if value]
         if isinstance(self._tools, Executor) and given:
@@ -125,7 +133,7 @@ class Agent(Generic[T]):
         self._checks: dict[str, Any] = checks
         self._executor()  # a mistake is an error here, not in the first run
         self._settings = RunSettings(
-            model=_as_model(model),
+            model=function,
             system=system,
             limits=limits,
             final=None if cast("object", output) is str else FinalAnswer(output),
@@ -147,13 +155,12 @@ class Agent(Generic[T]):
         With ``history``, the run continues a conversation: the state of an earlier run, or its
         messages.
         """
-        start, executor = _start(history, prompt), self._executor()
+        start, executor = find_start(history, prompt), self._executor()
         return self._make_run(start, executor, options)
 
     def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
         """Resume a run from a state, optionally with another prompt."""
-        start = state.add_prompt(*prompt) if prompt else state
-        return self._make_run(start, self._executor(), options)
+        return self._make_run(find_start(state, prompt), self._executor(), options)
 
     def run_sync(
         self,
@@ -162,6 +169,8 @@ class Agent(Generic[T]):
         **options: Unpack[RunArgs],
     ) -> RunResult[T]:
         """Run with a prompt from synchronous code, and return the result."""
+        if in_event_loop():
+            raise RuntimeError("In async code, use `await agent.run(...)`, not run_sync.")
 
         async def run() -> RunResult[T]:
             return await self.run(*prompt, history=history, **options)
@@ -178,7 +187,7 @@ class Agent(Generic[T]):
 
         A state with pending calls or without an answer is continued; then the prompt is optional.
         """
-        start = _start(history, prompt)
+        start = find_start(history, prompt)
         executor = self._executor()
 
         def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
@@ -199,6 +208,7 @@ class Agent(Generic[T]):
         options: RunArgs,
         approver: Approver | None = None,
     ) -> Run[T]:
+        check_options(options, RunArgs.__annotations__)
         on_event = options.get("on_event")
         if inspect.iscoroutinefunction(on_event):
             raise TypeError("on_event must be a plain function: it is called and not awaited.")
@@ -208,7 +218,7 @@ class Agent(Generic[T]):
         if "system" in options:
             settings = replace(settings, system=options["system"])
         if "model" in options:
-            settings = replace(settings, model=_as_model(options["model"]))
+            settings = replace(settings, model=as_model(options["model"]))
         given = {"principal": options.get("principal"), "deps": options.get("deps")}
         for_turn = {**given, "approver": approver}
         run_options = RunOptions(
@@ -307,41 +317,6 @@ _TASK_DESCRIPTION = (
     "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
     "you do not need to see, such as a search through many files."
 )
-
-
-def _start(
-    history: RunState | Sequence[Message] | None, prompt: Sequence[str | Content]
-) -> RunState:
-    """Return the state at the start of a run. A new run begins with its prompt."""
-    if history is None:
-        if not prompt:
-            raise ValueError("A run needs a prompt, as in `agent.run('How is the roof?')`.")
-        return RunState(messages=(Prompt.of(*prompt),))
-    state = history if isinstance(history, RunState) else RunState(messages=tuple(history))
-    return state.add_prompt(*prompt) if prompt else state
-
-
-def _as_model(model: Model | str) -> Model:
-    if isinstance(model, str):
-        from handrail.models import named  # loads no SDK but the model's
-
-        return named(model)
-    if not callable(model):
-        raise TypeError(
-            f"Agent({type(model).__name__}): pass a model, as in `Agent('openai:NAME')`, "
-            "or a function from a Request to a Reply."
-        )
-    return model
-
-
-def _as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
-    if isinstance(tools, Executor | Toolset | Registry):
-        return tools
-    if callable(tools):
-        return Toolset(tools)
-    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
-    return Toolset(*tools)
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:

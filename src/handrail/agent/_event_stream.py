@@ -95,6 +95,8 @@ class EventStream(Generic[T]):
         return self
 
     async def __anext__(self) -> StreamEvent[T]:
+        if self._group is None:
+            raise RuntimeError("Start the run first: `async with agent.stream(...) as events`.")
         for pending_id in self._shown:
             self._settle(pending_id, None)
         self._shown.clear()

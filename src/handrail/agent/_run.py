@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from handrail import Executor
 from handrail.agent._history.state import RunState
@@ -44,6 +44,12 @@ class Run(Generic[T]):
     def interrupt(self) -> None:
         """Stop the model and the running calls. The run then ends as ``interrupted``."""
         self._loop.stop("interrupted")
+
+    if not TYPE_CHECKING:  # a checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ": await the run first" if hasattr(RunResult, name) else ""
+            raise AttributeError(f"'Run' object has no attribute {name!r}{hint}")
 
     def __await__(self) -> Generator[Any, Any, RunResult[T]]:
         bounded = self._own or self._seconds is not None
