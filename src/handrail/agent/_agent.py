@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 import anyio
 from typing_extensions import Unpack
@@ -110,7 +110,7 @@ class Agent(Generic[T]):
         tools: AnyTools = (),
         *,
         system: str | SystemPrompt = "",
-        output: type[T] = cast("type[Any]", str),  # noqa: B008  a cast
+        output: type[T] | None = None,
         limits: Limits = _DEFAULT_LIMITS,
         retries: int = 2,
         prepare: Prepare | None = None,
@@ -136,7 +136,7 @@ class Agent(Generic[T]):
             model=function,
             system=system,
             limits=limits,
-            final=None if cast("object", output) is str else FinalAnswer(output),
+            final=None if output is None or output is str else FinalAnswer(output),
             save=save,
             max_tokens=max_tokens,
             retries=retries,

@@ -35,9 +35,8 @@ def as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
         return tools
     if callable(tools):
         return Toolset(tools)
-    given: object = tools
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise TypeError(f"Agent(tools={given!r}): pass a list of functions or a Toolset.")
+    if isinstance(tools, str | Mapping) or not hasattr(tools, "__iter__"):
+        raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
     return Toolset(*tools)
 
 

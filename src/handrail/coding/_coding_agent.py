@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from typing_extensions import Unpack
 
@@ -50,7 +50,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     without: Iterable[str] = (),
     system: str = "",
     trusted: IsTrusted | None = None,
-    output: type[T] = cast("type[Any]", str),  # noqa: B008  a cast
+    output: type[T] | None = None,
     **options: Unpack[AgentArgs],
 ) -> Agent[T]:
     """Make an agent that works on the files of one folder, with commands in a sandbox.
@@ -71,7 +71,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         system: More text for the system prompt.
         trusted: Whether an instruction file can be used with this content. By default, if the user
             has trusted it with ``handrail trust``.
-        output: The type of the answer.
+        output: The type of the answer. By default, it is text.
         options: Options of ``Agent``.
 
     Raises:
