@@ -81,13 +81,15 @@ async def test_tools_know_whom_a_run_is_for_and_what_they_can_use() -> None:
     @tool
     async def whose(context: Context[dict[str, int]]) -> str:
         """Say whose it is."""
-        seen.append((context.principal, context.deps))
+        seen.append((context.principal, context.deps, context.metadata))
         return "ok"
 
-    agent = Agent(by_turn(calls(Call("whose", "{}", "1")), says("done")), [whose])
-    await agent.run("go", principal="ann", deps={"db": 1})
+    inner = Agent(by_turn(calls(Call("whose", "{}", "1")), says("done")), [whose])
+    model = by_turn(calls(Call("whose", "{}", "1"), Call("help", '{"task": "go"}', "2")), says("ok"))
+    agent = Agent(model, [whose, inner.as_tool("help", "Help.")])
+    await agent.run("go", principal="ann", deps={"db": 1}, metadata={"tenant": "acme"})
 
-    assert seen == [("ann", {"db": 1})]
+    assert seen == [("ann", {"db": 1}, {"tenant": "acme"})] * 2
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -197,7 +199,7 @@ def test_a_mistake_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             "messages of an API as the history": "history[0] is a dict: pass a RunState or messages. For messages of an API, use `decode_messages` of its module in handrail.providers.",
             "a result as the history": "Pass the state of the result: `result.state`.",
             "a result to resume": "Pass the state of the result: `result.state`.",
-            "an unknown option": "A run has no option 'message_history'. Its options are answers, deps, history, limits, model, on_event, principal, system.",
+            "an unknown option": "A run has no option 'message_history'. Its options are answers, deps, history, limits, metadata, model, on_event, principal, system.",
             "a number as the limits of a run": "limits=5: pass Limits, as in `Limits(turns=10)`.",
             "one answer": "answers must be a dict by the ids of the pending calls, as in `{pending.id: Allow()}`.",
             "an async listener": "on_event must be a plain function: it is called and not awaited.",

@@ -18,6 +18,7 @@ from handrail import (
     Effect,
     Executor,
     Hook,
+    Json,
     Registry,
     Tool,
     ToolFailed,
@@ -74,6 +75,8 @@ class RunArgs(TypedDict, total=False):
     """The user or service on whose behalf the calls run."""
     deps: Any
     """Objects for the tools, such as a database."""
+    metadata: Mapping[str, Json]
+    """More facts for policies, hooks and tools, such as a tenant."""
     limits: Limits
     """The limits of this run, in place of the agent's."""
     model: Model | str
@@ -219,8 +222,8 @@ class Agent(Generic[T]):
             settings = replace(settings, system=options["system"])
         if "model" in options:
             settings = replace(settings, model=as_model(options["model"]))
-        given = {"principal": options.get("principal"), "deps": options.get("deps")}
-        for_turn = {**given, "approver": approver}
+        names = ("principal", "deps", "metadata")
+        for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),
             on_event=on_event,
@@ -239,7 +242,8 @@ class Agent(Generic[T]):
     ) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer.
 
-        Its questions are asked where the caller's are. Principal and deps are the caller's. Tokens
+        Its questions are asked where the caller's are. Principal, deps and metadata are the
+        caller's. Tokens
         count for the caller's run.
 
         Args:
@@ -266,7 +270,12 @@ class Agent(Generic[T]):
                 approver: Approver | None,
                 answers: Mapping[str, Answer],
             ) -> Run[T]:
-                options: RunArgs = {"on_event": on_event, "answers": answers, "deps": context.deps}
+                options: RunArgs = {
+                    "on_event": on_event,
+                    "answers": answers,
+                    "deps": context.deps,
+                    "metadata": context.metadata,
+                }
                 if context.principal is not None:
                     options["principal"] = context.principal
                 return self._make_run(state, executor, options, approver)

@@ -1,4 +1,4 @@
-"""What users pass to an agent: taken as it is meant, or refused with what to write instead."""
+"""Read the arguments of an agent and its runs: convert them, or say what to write instead."""
 
 from __future__ import annotations
 

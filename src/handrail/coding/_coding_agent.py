@@ -50,6 +50,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     without: Iterable[str] = (),
     system: str = "",
     trusted: IsTrusted | None = None,
+    undo_folder: str | os.PathLike[str] | None = None,
     output: type[T] | None = None,
     **options: Unpack[AgentArgs],
 ) -> Agent[T]:
@@ -71,6 +72,8 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         system: More text for the system prompt.
         trusted: Whether an instruction file can be used with this content. By default, if the user
             has trusted it with ``handrail trust``.
+        undo_folder: Where the changes are kept, so that you can undo them. Pass it to a Workspace
+            of the folder, and that to ``undo``.
         output: The type of the answer. By default, it is text.
         options: Options of ``Agent``.
 
@@ -86,7 +89,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
             restricted=lambda command: policy.find_restricted(command, folder=workspace.root),
         )
     policy = rules if isinstance(rules, Rulebook) else _make_rulebook(rules, folder, sandbox)
-    workspace = Workspace(folder, hides=hide_denied(policy))
+    workspace = Workspace(folder, hides=hide_denied(policy), undo_folder=undo_folder)
     coding = coding_tools(workspace, sandbox=sandbox, without=without)
     if not isinstance(approvals, Approvals):
         approvals = Approvals(approver=approvals, context=lambda _call: workspace.root)
