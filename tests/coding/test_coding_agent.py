@@ -208,18 +208,31 @@ async def test_rules_are_a_mode_a_text_or_a_rulebook(tmp_path: Path) -> None:
     )
 
 
-def test_rules_that_cannot_be_read_are_an_error_at_once(tmp_path: Path) -> None:
+MISTAKES: dict[str, dict[str, Any]] = {
+    "a misspelled mode": {"rules": "edit"},
+    "the name of a rule file": {"rules": "rules.toml"},
+    "the path of a rule file": {"rules": Path("rules.toml")},
+    "rules with an unknown key": {"rules": "decide = 1"},
+    "a misspelled tool": {"without": ["bsh"]},
+    "a tool that is not in a list": {"without": "bash"},
+}
+
+
+def test_a_mistake_is_an_error_at_once(tmp_path: Path) -> None:
     errors: dict[str, str] = {}
-    for rules in ("edit", "rules.toml", "decide = 1"):
-        with pytest.raises(InvalidRule) as error:
-            coding_agent(tmp_path, ScriptedModel(), rules=rules, without=["bash"])
-        errors[rules] = str(error.value)
+    for mistake, options in MISTAKES.items():
+        with pytest.raises((InvalidRule, TypeError, ValueError)) as error:
+            coding_agent(tmp_path, ScriptedModel(), **{"without": ["bash"], **options})
+        errors[mistake] = str(error.value)
 
     assert errors == snapshot(
         {
-            "edit": "unknown mode 'edit'; use one of plan, ask, edits, open",
-            "rules.toml": "unknown mode 'rules.toml'; use one of plan, ask, edits, open",
-            "decide = 1": "rules: unknown key 'decide'; use one of mode, rule, version",
+            "a misspelled mode": "unknown mode 'edit'; use one of plan, ask, edits, open",
+            "the name of a rule file": "unknown mode 'rules.toml'; use one of plan, ask, edits, open",
+            "the path of a rule file": "coding_agent(rules=PosixPath('rules.toml')): pass a mode such as 'edits', the text of a rule file, or a Rulebook.",
+            "rules with an unknown key": "rules: unknown key 'decide'; use one of mode, rule, version",
+            "a misspelled tool": "There is no coding tool 'bsh'. The tools are bash, edit, glob, grep, read, read_job, stop_job, web_fetch, write.",
+            "a tool that is not in a list": "coding_agent(without='bash'): pass a list, as in ['bash'].",
         }
     )
 

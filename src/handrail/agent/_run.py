@@ -45,7 +45,9 @@ class Run(Generic[T]):
         """Stop the model and the running calls. The run then ends as ``interrupted``."""
         self._loop.stop("interrupted")
 
-    if not TYPE_CHECKING:  # a checker would take every name for an attribute
+    if TYPE_CHECKING:
+        pass  # with the method below, checkers would accept every name
+    else:
 
         def __getattr__(self, name: str) -> Any:
             hint = ": await the run first" if hasattr(RunResult, name) else ""

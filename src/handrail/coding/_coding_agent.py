@@ -15,7 +15,7 @@ from handrail.messages import Model
 from handrail.permissions import Approver
 from handrail.policy import Level, Mode, Rulebook, RuleFile, builtin_rules, parse
 from handrail.sandbox import Sandbox
-from handrail.tools import Workspace, coding_tools, hide_denied
+from handrail.tools import Workspace, coding_tools, hide_denied, outline
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -80,7 +80,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     Raises:
         SandboxUnavailable: No sandbox works on this system.
     """
-    without = set(without)
+    without = _check_names(without)
     sandbox: Sandbox | None = None
     if "bash" not in without:
         sandbox = Sandbox(
@@ -104,10 +104,28 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     )
 
 
+def _check_names(without: Iterable[str]) -> set[str]:
+    """Return the tools to omit. A misspelled name would leave a tool in."""
+    if isinstance(without, str):
+        raise TypeError(f"coding_agent(without={without!r}): pass a list, as in [{without!r}].")
+    names = set(without)
+    known = {summary.name for summary in outline()}
+    if unknown := sorted(names - known):
+        raise ValueError(
+            f"There is no coding tool {unknown[0]!r}. The tools are {', '.join(sorted(known))}."
+        )
+    return names
+
+
 def _make_rulebook(
     rules: Mode | str, folder: str | os.PathLike[str], sandbox: Sandbox | None
 ) -> Rulebook:
     """Return the built-in rules in a mode, or with rules of a text."""
+    if not isinstance(rules, Mode | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"coding_agent(rules={rules!r}): pass a mode such as 'edits', the text of a rule file, "
+            "or a Rulebook."
+        )
     if isinstance(rules, str) and "=" in rules:
         own = parse(rules, file="rules", level=Level.USER)
     else:
