@@ -2,7 +2,6 @@
 
 The tools get the tenant's database from the run: a model can neither see nor choose it. The rules
 of the tenant decide what can be read and exported. A hook removes email addresses from results.
-
 Run it with `python examples/analysis_agent.py`.
 """
 
@@ -31,6 +30,10 @@ def reads(table: str) -> Access:
     return Access(READ, f"table:{table}")
 
 
+def exports(table: str, to: str) -> list[Access]:
+    return [reads(table), Access(WRITE, f"export:{to}")]
+
+
 @tool(effect=READ, touches=reads)
 async def sample(table: Table, context: Database) -> list[tuple[str, int]]:
     """Return the first row of a table."""
@@ -44,7 +47,7 @@ async def average(table: Table, context: Database) -> float:
     return float(mean)
 
 
-@tool(effect=WRITE, touches=lambda table, to: [reads(table), Access(WRITE, f"export:{to}")])
+@tool(effect=WRITE, touches=exports)
 async def export(table: Table, to: str) -> str:
     """Export a table to a folder."""
     return f"Exported {table} to {to}."
@@ -52,6 +55,7 @@ async def export(table: Table, to: str) -> str:
 
 PRIVATE = '[[rule]]\ndecide = "deny"\naccess = "read table:salaries"\nreason = "private"\n'
 REPORTS = '[[rule]]\ndecide = "allow"\naccess = ["read table:orders", "write export:reports"]\n'
+EXPORT = Call("export", {"table": "orders", "to": "reports"}, "export")
 TENANTS = {"acme": PRIVATE + REPORTS, "globex": 'mode = "plan"'}  # without a rule: ask, and read
 
 
@@ -63,13 +67,9 @@ def show(event: RunEvent) -> None:
 for tenant, rules in TENANTS.items():
     database = sqlite3.connect(":memory:")
     for table, euros in [("orders", 20), ("salaries", 5000)]:
-        database.execute(f"CREATE TABLE {table} (email TEXT, euros INTEGER)")
-        database.execute(f"INSERT INTO {table} VALUES ('ada@{tenant}.com', {euros})")  # noqa: S608
+        database.execute(f"CREATE TABLE {table} AS SELECT 'ada@x.com' AS email, {euros} AS euros")
     read = [Call(name, {"table": "orders"}, name) for name in ("sample", "average")]
-    more = [
-        Call("average", {"table": "salaries"}, "salaries"),
-        Call("export", {"table": "orders", "to": "reports"}, "export"),
-    ]
+    more = [Call("average", {"table": "salaries"}, "salaries"), EXPORT]
     answer = {"answer": {"average": 20.0, "exported": tenant == "acme"}}
     model = ScriptedModel(read, more, Call("final_answer", answer, "answer"))
     hooks = [budget(calls=10), redact(patterns=[r"[\w.]+@[\w.]+"])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never, assert_type
 
 from handrail import Toolset
-from handrail.agent import Agent, InnerEvent, RunResult, StreamEvent
+from handrail.agent import Agent, EventStream, InnerEvent, Run, RunResult, StreamEvent
 from handrail.coding import coding_agent
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import ArgsDelta, Delta, Reply, Restart
@@ -22,6 +22,14 @@ async def run() -> None:
     coder = coding_agent(".", model, rules="plan", output=int)
     assert_type(coder, Agent[int])
     assert_type(coding_agent(".", model), Agent[str])
+
+
+def write(events: EventStream, event: StreamEvent, result: RunResult, run: Run) -> None:
+    """Without an argument, the answer is text."""
+    assert_type(events, EventStream[str])
+    assert_type(event, StreamEvent[str])
+    assert_type(result.output, str | None)
+    assert_type(run, Run[str])
 
 
 async def watch() -> None:

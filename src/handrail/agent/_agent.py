@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypedDict
+from typing import Any, Generic, TypedDict
 
 import anyio
 from typing_extensions import Unpack
@@ -46,6 +46,7 @@ from handrail.agent._loop.settings import (
     RunSettings,
     Save,
     SystemPrompt,
+    T,
 )
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
@@ -53,14 +54,6 @@ from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.messages import Content, Message, Model
 from handrail.permissions import Answer, Approver, Policy
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # whose default all checkers know
-
-    T = TypeVar("T", default=str)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 _DEFAULT_LIMITS = Limits()
 
 

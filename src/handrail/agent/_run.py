@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from handrail import Executor
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.loop import Loop
 from handrail.agent._loop.model_stream import run_within
-from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings
+from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, T
 from handrail.messages import Content, Prompt
-
-T = TypeVar("T")
 
 
 class Run(Generic[T]):
