@@ -247,10 +247,7 @@ def test_a_location_can_itself_be_a_skill(tmp_path: Path) -> None:
     skills = find_skills(user=[skill(tmp_path, "a")])
 
     assert [one.name for one in skills.skills] == ["a"]
-    assert load(skills, "a").text == f'''\
-<skill name="a" folder="{tmp_path}/a">
-Do a.
-</skill>'''
+    assert load(skills, "a").text == f'<skill name="a" folder="{tmp_path}/a">\nDo a.\n</skill>'
 
 
 # Trust

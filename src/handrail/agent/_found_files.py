@@ -124,7 +124,7 @@ class FolderReader:
         """Return a path without links, if it leads to something inside; otherwise unchanged."""
         try:
             return self._resolve(path)[1] if not self.follows_all else path
-        except (NotRead, ValueError):
+        except NotRead:
             return path
 
     def _resolve(self, path: str) -> tuple[str, str]:

@@ -119,7 +119,10 @@ def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str)
         names = list(_files_by_display_name(folder.files))[:_MAX_NAMED_FILES]
         available = ", ".join(map(repr, names)) or "none"
         raise ToolFailed(f"The skill {name!r} has no file {file!r}. Available files: {available}.")
-    data = source.reader.read(f"{source.path}/{path}", MAX_FILE_BYTES)
+    inside = f"{source.path}/{path}"
+    if path != file and source.reader.resolve_links(inside) != inside:
+        raise NotRead("a link whose name has unusual characters")  # `touches` did not follow it
+    data = source.reader.read(inside, MAX_FILE_BYTES)
     if file_digest(data) != folder.files[path]:
         raise NotRead("it changed while it was read")
     text = decode_text(data).replace("\r\n", "\n").strip("\n")
