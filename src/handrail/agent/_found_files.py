@@ -101,20 +101,17 @@ class FolderReader:
         with _open_folder(root, parent) as within:
             return _read_file(within, name, max_bytes)
 
-    def list(self, path: str) -> list[FolderEntry]:
+    def list_folder(self, path: str) -> list[FolderEntry]:
         """List a folder, sorted by name. Raises NotRead if it has too many entries."""
+        found: list[FolderEntry] = []
         root, inner = self._resolve(path)
-        with (
-            _open_folder(root, inner) as within,
-            _explain_errors(),
-            os.scandir(within) as entries,
-        ):
-            found = [(entry.name, _entry_kind(entry)) for entry in islice(entries, MAX_NAMES + 1)]
+        with _open_folder(root, inner) as within, _explain_errors(), os.scandir(within) as entries:
+            for entry in islice(entries, MAX_NAMES + 1):
+                kind = _entry_kind(entry) or self._target_kind(f"{path}/{entry.name}")
+                found.append(FolderEntry(entry.name, kind))
         if len(found) > MAX_NAMES:
             raise NotRead(f"the folder has more than {MAX_NAMES:,} entries")
-        return sorted(
-            FolderEntry(name, kind or self._target_kind(f"{path}/{name}")) for name, kind in found
-        )
+        return sorted(found)
 
     def locate(self, path: str) -> str:
         """Return the absolute path of a file or a folder, without links. Raises NotRead."""

@@ -123,7 +123,7 @@ def _walk(
         return  # a link to a folder that contains it
     if len(above) > MAX_DEPTH:
         raise TooLarge(f"folders are nested more than {MAX_DEPTH} levels deep")
-    for entry in reader.list(path):
+    for entry in reader.list_folder(path):
         name, whole = f"{inner}{entry.name}", f"{path}/{entry.name}"
         if entry.kind == "folder":
             if entry.name not in SKIPPED_FOLDERS:

@@ -183,7 +183,7 @@ class _SkillSearch:
         if depth < 0:
             raise NotRead(f"more than {MAX_DEPTH} folders deep")
         self._searched.add(real)
-        entries = reader.list(path)
+        entries = reader.list_folder(path)
         if any(entry.name == SKILL_FILE for entry in entries):
             yield source
             return
@@ -241,7 +241,7 @@ class _SkillSearch:
 
     def _make_skill(self, source: SkillSource, text: SkillText) -> Skill:
         """Create a skill from its ``SKILL.md``. Raises NotRead if it cannot be used."""
-        fields, problems = _read_frontmatter(text.head) if text.head else ({}, ())
+        fields, problems = _read_frontmatter(text.head)
         for problem in filter(None, (text.problem, *problems)):
             self._notify(source, "lenient", to_one_line(problem, MAX_PATH_CHARS))
         if _text(fields.get("disable-model-invocation")).lower() == "true":
@@ -292,6 +292,8 @@ def _folder_name(source: SkillSource) -> str:
 
 
 def _read_frontmatter(head: str) -> tuple[Mapping[str, Field], tuple[str, ...]]:
+    if not head:
+        return {}, ()
     try:
         from handrail.agent._skills.frontmatter import read_frontmatter
     except ImportError:
