@@ -293,7 +293,7 @@ def test_the_report_of_a_collection_counts_what_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(FIXTURES, tmp_path / "skills")
-    put(tmp_path / "skills/empty/SKILL.md", "")
+    put(tmp_path / "skills/empty/SKILL.md", "#\n \n\t\n")
     skills_report.main(tmp_path)
 
     assert capsys.readouterr().out == (

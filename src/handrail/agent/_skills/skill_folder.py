@@ -106,7 +106,7 @@ def first_paragraph(body: str) -> str:
     prose = "\n".join("" if line.startswith("#") else line for line in body.split("\n"))
     blocks = (block.strip() for block in _EMPTY_LINE.split(prose))
     first = next((block for block in blocks if block and not _NO_PROSE.match(block)), "")
-    return first or body.lstrip("# \n").partition("\n")[0]
+    return first or body.lstrip("# \n").partition("\n")[0].strip()
 
 
 def file_digest(data: bytes) -> str:
