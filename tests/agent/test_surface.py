@@ -91,7 +91,9 @@ async def test_tools_know_whom_a_run_is_for_and_what_they_can_use() -> None:
         return "ok"
 
     inner = Agent(by_turn(calls(Call("whose", "{}", "1")), says("done")), [whose])
-    model = by_turn(calls(Call("whose", "{}", "1"), Call("help", '{"task": "go"}', "2")), says("ok"))
+    model = by_turn(
+        calls(Call("whose", "{}", "1"), Call("help", '{"task": "go"}', "2")), says("ok")
+    )
     agent = Agent(model, [whose, inner.as_tool("help", "Help.")])
     await agent.run("go", principal="ann", deps={"db": 1}, metadata={"tenant": "acme"})
 

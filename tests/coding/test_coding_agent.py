@@ -105,6 +105,25 @@ async def test_git_is_described_by_its_branch_and_its_changes(
     assert (await read_place(tmp_path))[3] == f"Git: branch main, {state}"
 
 
+def run_git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True)  # noqa: S603, S607
+
+
+async def test_describing_a_repository_runs_none_of_its_programs(tmp_path: Path) -> None:
+    init_repository(tmp_path)
+    program = tmp_path / "monitor"
+    program.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+    program.chmod(0o755)
+    run_git(tmp_path, "config", "core.fsmonitor", "./monitor")
+
+    place = await read_place(tmp_path)
+    ran = (tmp_path / "ran").exists()
+    run_git(tmp_path, "status", "--short")
+
+    assert place[3] == "Git: branch main, 1 changed file"
+    assert (ran, (tmp_path / "ran").exists()) == (False, True)
+
+
 async def test_a_repository_that_git_cannot_read_is_still_one(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
 
