@@ -44,12 +44,6 @@ async def test_tools_are_functions_or_a_toolset(tools: Any) -> None:
     assert done.output == done.text == "The roof is fine."
 
 
-def test_a_model_is_named_by_its_provider_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-
-    assert isinstance(Agent("anthropic:NAME", [roof]), Agent)
-
-
 async def test_an_agent_needs_no_tools() -> None:
     assert (await Agent(by_turn(says("Hello."))).run("Hi.")).output == "Hello."
 
