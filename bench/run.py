@@ -13,6 +13,7 @@ import definition
 import execution
 import files
 import judgement
+import models
 import sandbox
 import search
 import undo
@@ -24,7 +25,19 @@ def main() -> int:
     failed = 0
     wanted = sys.argv[1:]
     print(f"{'what':44} {'ours':>10} {'limit':>10}  {'unit':10}  held to")
-    parts = (definition, execution, agent, judgement, files, search, undo, sandbox, web, cli)
+    parts = (
+        definition,
+        execution,
+        agent,
+        models,
+        judgement,
+        files,
+        search,
+        undo,
+        sandbox,
+        web,
+        cli,
+    )
     chosen = [part for part in parts if not wanted or part.__name__ in wanted]
     for row in (row for part in chosen for row in part.rows()):
         failed += not row.ok

@@ -26,9 +26,10 @@ CORE = (
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""
 EDGES: Mapping[str, set[str]] = {
-    "agent": {"approvals"},
+    "agent": {"approvals", "models"},
     "approvals": set(),
     "cli": {"agent", "approvals", "models", "net", "policy", "providers", "sandbox", "tools"},
+    "coding": {"agent", "policy", "sandbox", "tools"},
     "hooks": set(),
     "models": {"providers"},
     "net": set(),
@@ -40,7 +41,7 @@ EDGES: Mapping[str, set[str]] = {
 }
 """The packages above the front door, and the other edges that each may import."""
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
-    "agent": ({"_skills"},),
+    "agent": ({"_skills", "_history"}, {"_loop"}),
     "cli": (
         {"_base"},
         {"_project"},
@@ -57,7 +58,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_decisions"},
         {"_stores", "importers"},
     ),
-    "providers": ({"_schema", "_formats"},),
+    "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail._collection.toolset import Toolset
 from handrail._support.loop import collect
 from handrail._values.call import Call
-from handrail._values.content import Content, Text
+from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
 from handrail._values.result import Result
 
 __all__ = [
     "NO_USAGE",
+    "ArgsDelta",
     "Content",
     "Delta",
     "Message",
     "Model",
     "ModelError",
     "ModelErrorKind",
+    "Opaque",
+    "Price",
     "Prompt",
     "Reasoning",
     "Reply",
+    "ReplyPart",
     "Request",
+    "RequiredTool",
+    "Restart",
     "Stop",
     "StreamItem",
+    "ToolChoice",
     "ToolResults",
     "TruncatedCall",
     "Usage",
@@ -35,28 +43,77 @@ __all__ = [
     "collect",
 ]
 
-Stop: TypeAlias = Literal["end", "calls", "length", "refused", "other"]
-"""Why a model stopped: finished, tool calls, output limit, refusal, or another reason."""
+Stop: TypeAlias = Literal[
+    "end", "calls", "length", "refused", "paused", "overflow", "malformed", "other"
+]
+"""Why a model stopped: finished, tool calls, output limit, refusal, a pause to be continued, a full
+context window, an invalid tool call, or another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply. ``input_tokens`` includes ``cached_tokens``."""
+    """Tokens of one reply, or of several."""
 
     input_tokens: int = 0
+    """All input tokens, including those that were read from or written to a cache."""
     output_tokens: int = 0
+    """All output tokens, including reasoning."""
     cached_tokens: int = 0
+    """Input tokens that were read from a cache."""
+    cache_write_tokens: int = 0
+    """Input tokens that were written to a cache, where the provider reports that."""
+    reasoning_tokens: int = 0
+    """Output tokens of reasoning, where the provider reports that."""
+
+    @property
+    def total(self) -> int:
+        """Input and output tokens."""
+        return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens - other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens - other.reasoning_tokens,
         )
 
 
 NO_USAGE = Usage()
 """No tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Prices of a model's tokens, for a million tokens each."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal
+    """Of input tokens that are read from a cache."""
+    cache_write: Decimal
+    """Of input tokens that are written to a cache."""
+
+    def cost(self, usage: Usage) -> Decimal:
+        """Return what the tokens cost."""
+        plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        total = (
+            plain * self.input
+            + usage.cached_tokens * self.cached
+            + usage.cache_write_tokens * self.cache_write
+            + usage.output_tokens * self.output
+        )
+        return total / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +125,19 @@ class Reasoning:
     """The provider's signature or encrypted reasoning, which is sent back unchanged."""
     api: str = ""
     """The API that it came from, such as ``anthropic``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part of a reply that handrail does not read. It goes back unchanged, to its API only."""
+
+    data: str
+    """A JSON object, as the API sent it."""
+    api: str
+    """The API that it came from, such as ``anthropic``."""
+    kind: Literal["part", "fields"] = "part"
+    """``part``: a separate part, such as a search that the provider ran. ``fields``: more fields of
+    the next part, or of the whole reply if no part follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +162,20 @@ class Prompt:
         return Prompt(tuple([Text(part) if isinstance(part, str) else part for part in parts]))
 
 
+ReplyPart: TypeAlias = Text | Image | Reasoning | Opaque | Call | TruncatedCall
+"""One part of a reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's reply: text, reasoning and calls, in order."""
 
-    parts: tuple[Text | Reasoning | Call | TruncatedCall, ...]
+    parts: tuple[ReplyPart, ...]
     stop: Stop = "end"
     usage: Usage = NO_USAGE
     model: str = ""
+    stop_detail: str = ""
+    """What the provider says about a refusal or an invalid tool call."""
 
     @property
     def text(self) -> str:
@@ -132,22 +208,82 @@ class Delta:
     """Whether the text is reasoning."""
 
 
-StreamItem: TypeAlias = Delta | Call | Reply
-"""An item of a stream: pieces of text, each call when it is complete, and at the end the reply."""
+@dataclass(frozen=True, slots=True)
+class ArgsDelta:
+    """A piece of a call's arguments, to show while they arrive. The ``Call`` follows later."""
 
-ModelErrorKind: TypeAlias = Literal["unreachable", "refused", "busy", "other"]
-"""Why a model gave no reply: no connection, no permission, a rate limit, or another reason."""
+    call_id: str
+    """The id of the call."""
+    name: str
+    """The name of the tool."""
+    text: str
+    """The next characters of the JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The reply starts again from its beginning. Discard the text of the reply so far.
+
+    A model that retries, or that uses another model, sends this if it has already sent text.
+    """
+
+    reason: str
+    """Why the reply could not be completed."""
+
+
+StreamItem: TypeAlias = Delta | ArgsDelta | Restart | Call | Reply
+"""An item of a stream: pieces of text and of arguments, each call when it is complete, and at the
+end the reply. Calls come in the order of the reply."""
+
+ModelErrorKind: TypeAlias = Literal[
+    "rate_limited", "overloaded", "too_long", "refused", "auth", "not_found", "network", "other"
+]
+"""Why a model gave no reply: a rate limit, a failure of the server, a request that is too long for
+the context window, a content filter, an invalid key or no access, an unknown model or address, no
+connection, or another reason, such as an invalid request."""
 
 
 class ModelError(HandrailError):
     """A model gave no reply. ``kind`` says why, ``hint`` what to do about it."""
 
-    def __init__(self, reason: str, kind: ModelErrorKind = "other", *, hint: str = "") -> None:
+    def __init__(  # noqa: PLR0913  each is a field with a default
+        self,
+        reason: str,
+        kind: ModelErrorKind = "other",
+        *,
+        hint: str = "",
+        status: int | None = None,
+        code: str = "",
+        retry_after: float | None = None,
+        request_id: str = "",
+    ) -> None:
         super().__init__(f"{reason} {hint}" if hint else reason)
         self.reason = reason
         """The message without the hint."""
         self.kind: ModelErrorKind = kind
         self.hint = hint
+        self.status = status
+        """The HTTP status, if there was a response."""
+        self.code = code
+        """The provider's error code."""
+        self.retry_after = retry_after
+        """Seconds after which the provider accepts another request, if it says so."""
+        self.request_id = request_id
+        """The provider's id of the request."""
+        self.usage = NO_USAGE
+        """Tokens of an incomplete reply, as far as they are known."""
+        self.state: object = None
+        """The ``RunState`` of an agent's run, to resume it."""
+
+
+class RequiredTool(NamedTuple):
+    """A tool that the model must call in its reply."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none"] | RequiredTool
+"""Whether the model may call tools, may not, or must call one of them."""
 
 
 class Request(NamedTuple):
@@ -158,6 +294,7 @@ class Request(NamedTuple):
     system: str = ""
     max_tokens: int | None = None
     """Maximum tokens of the reply. None means the default of the model."""
+    tool_choice: ToolChoice = "auto"
 
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]

@@ -6,6 +6,7 @@ from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
 from handrail._values.approval import Answer, Approver, Ledger, MemoryLedger
 from handrail._values.decision import Allow, Ask, Decision, Deny, Origin
+from handrail._values.errors import Suspended
 from handrail._values.pending import Edit, FileChange, Pending
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "Origin",
     "Pending",
     "Policy",
+    "Suspended",
     "Verdict",
 ]

@@ -11,8 +11,26 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import Call, FailureKind, File, Image, Result, Text
-from handrail.agent import InvalidState, RunState, dump_state, load_state
-from handrail.messages import Prompt, Reasoning, Reply, Stop, ToolResults, TruncatedCall, Usage
+from handrail.agent import (
+    EarlyCall,
+    InnerRun,
+    InvalidState,
+    RunState,
+    Shortened,
+    Spent,
+    dump_state,
+    load_state,
+)
+from handrail.messages import (
+    Opaque,
+    Prompt,
+    Reasoning,
+    Reply,
+    Stop,
+    ToolResults,
+    TruncatedCall,
+    Usage,
+)
 from saved_values import RESULTS
 
 TEXT = st.text(max_size=8)
@@ -21,7 +39,14 @@ CONTENT = st.one_of(
     st.builds(Text, TEXT), st.builds(Image, BYTES, TEXT), st.builds(File, BYTES, TEXT, TEXT)
 )
 COUNTS = st.integers(0, 2**70)
-USAGES = st.builds(Usage, input_tokens=COUNTS, output_tokens=COUNTS, cached_tokens=COUNTS)
+USAGES = st.builds(
+    Usage,
+    input_tokens=COUNTS,
+    output_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    cache_write_tokens=COUNTS,
+    reasoning_tokens=COUNTS,
+)
 PLAIN: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
@@ -31,7 +56,9 @@ ARGS = TEXT | st.dictionaries(TEXT, PLAIN, max_size=2)
 CALLS = st.builds(Call, TEXT, ARGS, TEXT)
 SAID = st.one_of(
     st.builds(Text, TEXT),
+    st.builds(Image, BYTES, TEXT),
     st.builds(Reasoning, TEXT, TEXT, TEXT),
+    st.builds(Opaque, TEXT, TEXT, st.sampled_from(("part", "fields"))),
     CALLS,
     st.builds(TruncatedCall, TEXT, TEXT, TEXT),
 )
@@ -39,7 +66,9 @@ STOPS: list[Stop] = ["end", "calls", "length", "refused", "other"]
 PROMPTS = st.builds(Prompt, st.lists(CONTENT, max_size=2).map(tuple))
 MESSAGES = st.one_of(
     PROMPTS,
-    st.builds(Reply, st.lists(SAID, max_size=3).map(tuple), st.sampled_from(STOPS), USAGES, TEXT),
+    st.builds(
+        Reply, st.lists(SAID, max_size=3).map(tuple), st.sampled_from(STOPS), USAGES, TEXT, TEXT
+    ),
     st.builds(ToolResults, st.lists(RESULTS, max_size=2).map(tuple)),
 )
 STATES = st.builds(
@@ -51,6 +80,10 @@ STATES = st.builds(
     turns=COUNTS,
     calls=COUNTS,
     run_id=TEXT,
+    before=st.builds(Spent, COUNTS, COUNTS, USAGES),
+    discarded=st.lists(st.builds(EarlyCall, CALLS, RESULTS), max_size=1).map(tuple),
+    inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
+    shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
 )
 
 
@@ -67,7 +100,17 @@ def test_the_format_of_a_saved_state() -> None:
     state = RunState(
         messages=(
             Prompt.of("go", Image(b"\0", "image/png"), File(b"x", "text/plain", "x.txt")),
-            Reply((Reasoning("hm", "s", "w"), Call("a", {"n": 1}, "1"), TruncatedCall("b", "2", "{")), "length"),
+            Reply(
+                (
+                    Reasoning("hm", "s", "w"),
+                    Opaque("{}", "w"),
+                    Image(b"\0", "image/png"),
+                    Opaque('{"a":1}', "w", "fields"),
+                    Call("a", {"n": 1}, "1"),
+                    TruncatedCall("b", "2", "{"),
+                ),
+                "length",
+            ),
             ToolResults((Result("1", "1", data="1"), Result.fail("2", FailureKind.BAD_ARGS, "no", "why"))),
         ),
         inbox=(Prompt.of("more"),),
@@ -75,11 +118,14 @@ def test_the_format_of_a_saved_state() -> None:
         turns=1,
         calls=1,
         run_id="r1",
+        before=Spent(1, 1, Usage(input_tokens=1)),
+        discarded=(EarlyCall(Call("a", "{}", "1"), Result("1", "1")),),
+        shortened=Shortened(1, "before", 2),
     )  # fmt: skip
 
     assert json.loads(dump_state(state)) == snapshot(
         {
-            "handrail": 1,
+            "handrail": 2,
             "messages": [
                 {
                     "prompt": [
@@ -91,11 +137,14 @@ def test_the_format_of_a_saved_state() -> None:
                 {
                     "reply": [
                         {"reasoning": "hm", "signature": "s", "api": "w"},
+                        {"opaque": "{}", "api": "w", "kind": "part"},
+                        {"image": "AA==", "type": "image/png"},
+                        {"opaque": '{"a":1}', "api": "w", "kind": "fields"},
                         {"call": "a", "args": {"n": 1}, "id": "1"},
                         {"truncated_call": "b", "args": "{", "id": "2"},
                     ],
                     "stop": "length",
-                    "usage": [0, 0, 0],
+                    "usage": [0, 0, 0, 0, 0],
                     "model": "",
                 },
                 {
@@ -127,10 +176,29 @@ def test_the_format_of_a_saved_state() -> None:
             ],
             "waiting": [],
             "inbox": [{"prompt": [{"text": "more"}]}],
-            "usage": [1, 2, 3],
+            "usage": [1, 2, 3, 0, 0],
             "turns": 1,
             "calls": 1,
             "run_id": "r1",
+            "before": {"turns": 1, "calls": 1, "usage": [1, 0, 0, 0, 0]},
+            "discarded": [
+                [
+                    {"call": "a", "args": "{}", "id": "1"},
+                    {
+                        "v": 1,
+                        "call_id": "1",
+                        "text": "1",
+                        "parts": [],
+                        "data": None,
+                        "failure": None,
+                        "pending": None,
+                        "metadata": {},
+                        "seconds": None,
+                    },
+                ]
+            ],
+            "inner": [],
+            "shortened": [1, "before", 2],
         }
     )
 
@@ -164,7 +232,7 @@ EMPTY = json.loads(dump_state(RunState()))
 RESULT = json.loads(Result("1", "").to_json())
 
 
-@pytest.mark.parametrize("version", [0, 2, 99, -1])
+@pytest.mark.parametrize("version", [0, 1, 99, -1])
 def test_a_state_of_another_version_is_not_read(version: int) -> None:
     with pytest.raises(InvalidState, match=f"Unsupported version {version} of a saved run state"):
         load_state(json.dumps({**EMPTY, "handrail": version}))
@@ -185,23 +253,21 @@ GARBAGE: dict[str, str] = {
         f"{key}={value}": json.dumps({**EMPTY, key: value})
         for key, values in {
             "handrail": [None, "1", 1.0, True, [1]],
-            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0], "model": ""}]],
+            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"opaque": "{}", "api": "a", "kind": "odd"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
             "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}]],
             "inbox": [None, [{"results": []}], [{"reply": []}]],
-            "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, -1], [0, 0, 0.5], {"sent": 1}],
+            "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, 0, 0, -1], [0, 0, 0, 0, 0.5], {"sent": 1}],
             "turns": [None, -1, 1.5, "1", True, float("inf"), float("nan")],
             "calls": [None, [], 1e300],
             "run_id": [None, 1, []],
+            "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0]}],
+            "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
+            "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
+            "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values
     },
 }  # fmt: skip
-
-
-def test_a_state_saved_without_a_run_id_has_none() -> None:
-    plain = {key: value for key, value in EMPTY.items() if key != "run_id"}
-
-    assert load_state(json.dumps(plain)) == RunState()
 
 
 @pytest.mark.parametrize("name", GARBAGE)
@@ -250,6 +316,6 @@ def test_a_truncated_text_is_invalid(state: RunState, at: int) -> None:
 
 def test_the_error_message_names_no_file_and_no_line() -> None:
     with pytest.raises(InvalidState) as refused:
-        load_state('{"handrail": 1}')
+        load_state('{"handrail": 2}')
 
     assert str(refused.value) == snapshot("Not a saved run state: key 'messages' is missing.")

@@ -10,14 +10,16 @@ import pytest
 from inline_snapshot import snapshot
 
 from agent.stage import ANY_RUN, World, by_turn, calls, kinds, look, owed, put, says, streamed
-from handrail import READ, Call, Executor, FailureKind, Result, Text, Toolset, tool
-from handrail.agent import Agent, Limits, RunResult, RunState
+from handrail import READ, Allow, Ask, Call, Executor, FailureKind, Result, Text, Toolset, tool
+from handrail.agent import Agent, Limits, RunResult, RunState, Spent, dump_state, load_state
+from handrail.approvals import defer
 from handrail.messages import (
     Delta,
     Model,
     Prompt,
     Reply,
     Request,
+    RequiredTool,
     StreamItem,
     ToolResults,
     TruncatedCall,
@@ -27,7 +29,7 @@ from handrail.testing import ScriptedModel
 from virtual_time import BACKENDS, run
 
 WAYS = pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
-TOO_MANY = "Not run: the limit on tool calls is reached. Answer with what you have."
+TOO_MANY = "Not run: a limit of the run is reached. Answer with what you have."
 
 
 @WAYS
@@ -35,7 +37,7 @@ async def test_turns_end_a_run_between_two_turns(wrap: type[Model]) -> None:
     world = World()
     model = by_turn(calls(look("a", "1")), calls(put("b", "1")), says("done"))
 
-    done = await Agent(wrap(model), world.tools, limits=Limits(turns=2)).run("go")
+    done = await Agent(wrap(model), world.tools, limits=Limits(turns=2, last_word=False)).run("go")
 
     assert done == RunResult(
         stop_reason="limit",
@@ -55,7 +57,9 @@ async def test_turns_end_a_run_between_two_turns(wrap: type[Model]) -> None:
         limit="turns",
     )
     owed(done.state.transcript())
-    again = await Agent(wrap(model), world.tools, limits=Limits(turns=3)).resume(done.state)
+    again = await Agent(wrap(model), world.tools, limits=Limits(turns=3, last_word=False)).resume(
+        done.state
+    )
     assert (again.stop_reason, again.text, world.did) == ("answer", "done", ["look a", "put b"])
 
 
@@ -81,7 +85,7 @@ async def test_calls_over_the_limit_are_not_run_in_the_middle_of_a_turn(wrap: ty
         calls(look("a", "1")), calls(put("b", "1"), put("c", "2"), look("d", "3")), says("done")
     )
 
-    done = await Agent(wrap(model), world.tools, limits=Limits(calls=2)).run("go")
+    done = await Agent(wrap(model), world.tools, limits=Limits(calls=2, last_word=False)).run("go")
 
     assert (done.stop_reason, done.limit, done.stop_detail) == (
         "limit",
@@ -109,7 +113,9 @@ async def test_a_turn_with_no_call_within_the_limit_runs_nothing(wrap: type[Mode
     assert (done.stop_reason, done.state.messages, world.did) == ("limit", (Prompt.of("go"),), [])
 
     state = RunState(messages=(Prompt.of("go"), calls(look("b", "1"), look("c", "2"))), turns=1, calls=2)  # fmt: skip
-    done = await Agent(wrap(model), world.tools, limits=Limits(calls=1)).resume(state)
+    done = await Agent(wrap(model), world.tools, limits=Limits(calls=1, last_word=False)).resume(
+        state
+    )
     assert (kinds(done.state.messages), world.did) == (["seen b", "denied"], ["look b"])
 
 
@@ -120,7 +126,9 @@ async def test_truncated_calls_are_not_counted(wrap: type[Model]) -> None:
         (TruncatedCall("put", "1"), put("b", "2"), put("c", "3"), put("d", "4")), "length"
     )
 
-    done = await Agent(wrap(by_turn(first)), world.tools, limits=Limits(calls=2)).run("go")
+    done = await Agent(
+        wrap(by_turn(first)), world.tools, limits=Limits(calls=2, last_word=False)
+    ).run("go")
 
     assert kinds(done.state.messages) == ["bad_args", "put b", "put c", "denied"]
     assert (sorted(world.did), done.state.calls) == (["put b", "put c"], 3)
@@ -132,7 +140,7 @@ async def test_calls_over_the_limit_are_not_run_if_a_stream_has_only_its_reply()
     async def model(_: Request) -> AsyncIterator[StreamItem]:
         yield calls(put("a", "1"), put("b", "2"))
 
-    done = await Agent(model, world.tools, limits=Limits(calls=1)).run("go")
+    done = await Agent(model, world.tools, limits=Limits(calls=1, last_word=False)).run("go")
 
     assert (kinds(done.state.messages), world.did) == (["put a", "denied"], ["put a"])
 
@@ -145,7 +153,7 @@ async def test_input_and_output_tokens_end_a_run(wrap: type[Model]) -> None:
     )
 
     done = await Agent(
-        wrap(by_turn(first, says("done"))), world.tools, limits=Limits(tokens=1000)
+        wrap(by_turn(first, says("done"))), world.tools, limits=Limits(tokens=1000, last_word=False)
     ).run("go")
 
     assert (done.stop_reason, done.limit, done.stop_detail) == (
@@ -221,6 +229,100 @@ def test_unused_time_ends_nothing(backend: str) -> None:
     done = run(backend, go)
 
     assert (done.stop_reason, done.text) == ("answer", "done")
+
+
+@WAYS
+async def test_the_model_has_a_last_word_without_tools(wrap: type[Model]) -> None:
+    world, seen = World(), list[Request]()
+
+    async def model(request: Request) -> Reply:
+        seen.append(request)
+        return await by_turn(calls(look("a", "1")), says("So far: a."))(request)
+
+    agent = Agent(wrap(model), world.tools, limits=Limits(turns=1))
+    done = await agent.run("go")
+
+    assert (done.stop_reason, done.limit, done.text) == ("limit", "turns", "So far: a.")
+    assert [request.tool_choice for request in seen] == ["auto", "none"]
+    assert [request.tools for request in seen] == [world.tools] * 2, "the prefix stays cached"
+    owed(done.state.transcript())
+
+
+@WAYS
+async def test_a_run_goes_on_after_its_last_word(wrap: type[Model]) -> None:
+    world = World()
+    model = by_turn(calls(look("a", "1")), says("So far: a."), calls(look("b", "1")), says("done"))
+
+    first = await Agent(wrap(model), world.tools, limits=Limits(turns=1)).run("go")
+    done = await Agent(wrap(model), world.tools, limits=Limits(turns=9)).resume(first.state)
+
+    assert (done.stop_reason, done.text, world.did) == ("answer", "done", ["look a", "look b"])
+
+
+@WAYS
+@pytest.mark.parametrize("limits", [Limits(turns=1), Limits(calls=1), Limits(tokens=1)])
+async def test_calls_in_the_last_word_are_not_run(wrap: type[Model], limits: Limits) -> None:
+    world = World()
+    used = Usage(input_tokens=1)
+    model = by_turn(
+        Reply((look("a", "1"),), "calls", used), calls("I need b.", put("b", "1")), says("never")
+    )
+
+    done = await Agent(wrap(model), world.tools, limits=limits).run("go")
+
+    assert (done.stop_reason, done.text, world.did) == ("limit", "I need b.", ["look a"])
+    assert kinds(done.state.messages) == ["seen a", "denied"]
+    owed(done.state.transcript())
+
+
+async def test_a_typed_last_word_is_required() -> None:
+    world, seen = World(), list[Request]()
+    answer = Call("final_answer", '{"answer": 5}', "f")
+
+    async def model(request: Request) -> Reply:
+        seen.append(request)
+        return await by_turn(calls(look("a", "1")), calls(answer))(request)
+
+    done = await Agent(model, world.tools, output=int, limits=Limits(turns=1)).run("go")
+
+    assert (done.stop_reason, done.output) == ("limit", 5)
+    assert [request.tool_choice for request in seen] == ["auto", RequiredTool("final_answer")]
+
+
+async def test_limits_count_from_each_prompt() -> None:
+    world = World()
+    replies = [part for n in range(4) for part in (calls(look(str(n), "1")), says(f"answer {n}"))]
+    agent = Agent(by_turn(*replies), world.tools, limits=Limits(turns=2, calls=2, tokens=9))
+
+    done = await agent.run("question 0")
+    texts = [done.text]
+    for number in range(1, 4):
+        done = await agent.resume(load_state(dump_state(done.state)), f"question {number}")
+        texts.append(done.text)
+
+    assert texts == ["answer 0", "answer 1", "answer 2", "answer 3"]
+    assert (done.state.turns, done.state.before) == (8, Spent(6, 3))
+
+
+async def test_a_run_that_said_nothing_has_no_text() -> None:
+    agent = Agent(by_turn(says("old"), says("new")), Toolset(), limits=Limits(turns=0))
+    state = RunState(messages=(Prompt.of("go"), says("old")), turns=1)
+
+    done = await agent.resume(state, "And now?")
+
+    assert (done.stop_reason, done.text) == ("limit", "")
+
+
+async def test_an_answered_question_continues_the_count() -> None:
+    world = World()
+    model = by_turn(calls(put("a", "1")), calls(look("b", "1")), says("done"))
+    async with Executor(world.tools, policy=lambda *_: Ask("May it?"), approvals=defer) as executor:
+        agent = Agent(model, executor, limits=Limits(turns=1, last_word=False))
+        first = await agent.run("go")
+        answers = {one.id: Allow() for one in first.state.pending}
+        done = await agent.resume(first.state, answers=answers)
+
+    assert (done.stop_reason, done.limit, world.did) == ("limit", "turns", ["put a"])
 
 
 def goes(agent: Agent[Any]) -> Callable[[], Coroutine[Any, Any, RunResult[Any]]]:

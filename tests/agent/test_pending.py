@@ -96,7 +96,7 @@ async def test_without_an_answer_a_run_stays_pending_and_keeps_new_messages() ->
             load_state(dump_state(second.state)), "Now.", answers=by_call(second.state, c1=Allow())
         )
 
-    assert second.state == first.state._replace(inbox=(Prompt.of("Hurry."),))
+    assert second.state == first.state.add_prompt("Hurry.")
     assert third.state.messages[2:] == (
         ToolResults(third.state.messages[2].results),
         Prompt.of("Hurry."),

@@ -52,6 +52,7 @@ async def test_a_model_uses_tools_until_it_has_an_answer() -> None:
     first = Request((Prompt.of("Tidy up."),), world.tools, "Be brief.", 50)
     assert done == RunResult(
         stop_reason="answer",
+        output="All done.",
         state=RunState(
             messages=(Prompt.of("Tidy up."), asked, got, says("All done.")),
             turns=2,
@@ -298,7 +299,7 @@ async def test_a_model_that_fails_ends_the_run_with_its_exception_and_a_valid_st
 
     async def failing(request: Request) -> Reply:
         if len(request.messages) > 1:
-            raise ModelError("nobody is there", "unreachable")
+            raise ModelError("nobody is there", "network")
         return calls(put("a", "1"))
 
     model = streamed(failing) if stream else failing
@@ -306,7 +307,7 @@ async def test_a_model_that_fails_ends_the_run_with_its_exception_and_a_valid_st
     with pytest.raises(ModelError, match="nobody is there") as failed:
         await run
 
-    assert failed.value.kind == "unreachable"
+    assert failed.value.kind == "network"
     assert run.state == RunState(
         messages=(Prompt.of("go"), calls(put("a", "1")), ToolResults((Result("1", "put a"),))),
         turns=1,
@@ -494,7 +495,7 @@ async def test_a_history_of_one_model_continues_with_another(*, stream: bool) ->
 
     def first(request: Request) -> Reply:
         if len(request.messages) > 1:
-            raise ModelError("overloaded", "busy")
+            raise ModelError("overloaded", "overloaded")
         return thoughtful
 
     run = Agent(ScriptedModel(first, first), world.tools).run("go")

@@ -100,7 +100,8 @@ async def test_an_unfinished_task_fails_with_the_reason() -> None:
     world = World()
     endless = by_turn(*[calls("Still at it.", look("a", "1"))] * 2)
     limited = Agent(endless, world.tools, limits=Limits(turns=1)).as_tool("limited", "Try.")
-    silent = Agent(by_turn(calls(look("a", "1"))), world.tools, limits=Limits(turns=1))
+    none = Limits(turns=1, last_word=False)
+    silent = Agent(by_turn(calls(look("a", "1"))), world.tools, limits=none)
     async with Executor(world.tools, policy=asks, approvals=defer) as executor:
         waits = Agent(by_turn(calls(put("a", "1"))), executor).as_tool("waits", "Try.")
         tools = Toolset(limited, waits, silent.as_tool("silent", "Try."))

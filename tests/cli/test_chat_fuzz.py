@@ -57,7 +57,7 @@ async def model(request):
         yield Delta(said[-1])
         await anyio.sleep(DICE.random() / 50)
     if DICE.random() < 0.1:
-        raise ModelError("the connection broke", kind="unreachable")
+        raise ModelError("the connection broke", kind="network")
     if DICE.random() < 0.6 and number < 12:
         calls = [call(f"{number}-{one}") for one in range(DICE.randrange(1, 4))]
     parts = (*([Text("".join(said))] if said else []), *calls)

@@ -25,7 +25,7 @@ def test_0_it_was_done(handrail: Handrail) -> None:
     assert (ran.exit, ran.out) == (0, "Hi.\n")
 
 
-@pytest.mark.parametrize("trouble", ["busy", "other"])
+@pytest.mark.parametrize("trouble", ["overloaded", "other"])
 def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -> None:
     code = f"async def model(request):\n    raise ModelError('it is ill', {trouble!r})\n"
 
@@ -106,7 +106,7 @@ def test_6_nobody_is_there(handrail: Handrail) -> None:
 
     [run] = (handrail.state / "runs").iterdir()
     assert ran.error == {
-        "code": "model_unreachable",
+        "code": "model_network",
         "message": f"cannot connect to 127.0.0.1:{port}: connection refused",
         "hint": f"is the server running? resume with `handrail runs resume {run.name}`",
         "exit": 6,
@@ -118,7 +118,7 @@ def test_6_the_host_does_not_exist(handrail: Handrail) -> None:
 
     ran = handrail.process("run", "-m", "openai-chat:any", "--base-url", url, "Go", "--json")
 
-    assert (ran.exit, ran.error["code"]) == (6, "model_unreachable")
+    assert (ran.exit, ran.error["code"]) == (6, "model_network")
     assert ran.error["message"] == (
         "cannot connect to nowhere.invalid: the host name was not found"
     )
@@ -158,7 +158,7 @@ def test_6_it_takes_no_request_of_ours(handrail: Handrail) -> None:
             "run", "-m", "openai:any", "--base-url", url, "Go", "--json", env=own
         )
 
-    assert (ran.exit, ran.error["code"], keys) == (6, "model_refused", ["Bearer for-this-server"])
+    assert (ran.exit, ran.error["code"], keys) == (6, "model_auth", ["Bearer for-this-server"])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,20 @@ class Answer:
     body: bytes = b""
     kind: str = "application/json"
     ending: Ending = "complete"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        framed = self.ending != "unframed"
+        framing = {"transfer-encoding": "chunked"} if framed else {"connection": "close"}
+        return {"content-type": self.kind, **self.headers, **framing}
+
+    @property
+    def framed_body(self) -> bytes:
+        if self.ending == "unframed":
+            return self.body
+        end = b"0\r\n\r\n" if self.ending == "complete" else b""
+        return f"{len(self.body):x}\r\n".encode() + self.body + b"\r\n" + end
 
     @staticmethod
     def plain(body: Any, status: int = 200) -> Answer:
@@ -57,7 +71,9 @@ class Stage:
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
-    """Set when a client closes the connection of an open response."""
+    """Set when a client closes a connection."""
+    connections: int = 0
+    """How many connections there were."""
 
 
 @contextmanager
@@ -67,6 +83,14 @@ def provider(*answers: Answer) -> Iterator[Stage]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def setup(self) -> None:
+            stage.connections += 1
+            super().setup()
+
+        def finish(self) -> None:
+            super().finish()
+            stage.gone.set()
+
         def do_POST(self) -> None:
             length = int(self.headers["content-length"])
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -74,23 +98,15 @@ def provider(*answers: Answer) -> Iterator[Stage]:
             self._say(stage.answers.pop(0) if len(stage.answers) > 1 else stage.answers[0])
 
         def _say(self, answer: Answer) -> None:
-            framed = answer.ending != "unframed"
             self.send_response(answer.status)
-            self.send_header("content-type", answer.kind)
-            self.send_header(
-                *(("transfer-encoding", "chunked") if framed else ("connection", "close"))
-            )
+            for name, value in answer.all_headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            size = f"{len(answer.body):x}\r\n".encode()
-            self.wfile.write(size + answer.body + b"\r\n" if framed else answer.body)
-            if answer.ending == "complete":
-                self.wfile.write(b"0\r\n\r\n")
-                return
-            self.close_connection = True
+            self.wfile.write(answer.framed_body)
             self.wfile.flush()
+            self.close_connection = answer.ending != "complete"
             if answer.ending == "open":
                 self.rfile.read(1)
-                stage.gone.set()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
             """Log nothing."""

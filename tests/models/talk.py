@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,11 @@ class Api:
     @property
     def pieces(self) -> list[StreamItem]:
         return [Delta("Let me "), Delta("see."), *self.reply.calls, self.reply]
+
+
+def text_and_calls(items: Iterable[StreamItem]) -> list[StreamItem]:
+    """The items of a stream that every model has, without pieces of arguments."""
+    return [item for item in items if isinstance(item, Delta | Call | Reply)]
 
 
 _PARTS = (Text("Let me see."), Call("add", '{"a":1,"b":2}', "c1"))

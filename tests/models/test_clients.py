@@ -19,7 +19,7 @@ from handrail import READ, HandrailError, Toolset, tool
 from handrail.messages import Model, Prompt, Reply, Request, StreamItem, api_name
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, provider
-from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api
+from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api, text_and_calls
 
 # trio warns about what SDKs leave to the garbage collector; what handrail leaves fails the test
 pytestmark = pytest.mark.filterwarnings(
@@ -52,7 +52,16 @@ async def test_a_reply_is_streamed(api: Api) -> None:
     with provider(api.streamed()) as stage:
         pieces = await collected(api.model(stage.url))
 
-    assert pieces == api.pieces
+    assert text_and_calls(pieces) == api.pieces
+
+
+async def test_a_call_after_the_end_of_the_reply_is_streamed_too() -> None:
+    """Some servers send the reason of the end before the last call."""
+    first, text, one, two, end, usage, done = CHAT.events
+    with provider(Answer.stream(first, text, end, one, two, usage, done)) as stage:
+        pieces = await collected(CHAT.model(stage.url))
+
+    assert text_and_calls(pieces) == CHAT.pieces
 
 
 @every_api
@@ -71,14 +80,18 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ADD = {"name": "add", "description": "Add two numbers."}
+MARK = {"cache_control": {"type": "ephemeral"}}
+STATELESS = {"store": False, "include": ["reasoning.encrypted_content"]}
 SENT: dict[str, dict[str, Any]] = {
     "anthropic": {
         "model": "m-1",
         "stream": True,
         "max_tokens": 99,
-        "system": "Be brief.",
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "What is 1 + 2?"}]}],
-        "tools": [{**ADD, "input_schema": SCHEMA, "strict": True}],
+        "system": [{"type": "text", "text": "Be brief.", **MARK}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "What is 1 + 2?", **MARK}]}
+        ],
+        "tools": [{**ADD, "input_schema": SCHEMA, "strict": True, **MARK}],
         "temperature": 0,
         "novelty": {"x": 1},
     },
@@ -99,6 +112,7 @@ SENT: dict[str, dict[str, Any]] = {
         "model": "m-1",
         "stream": True,
         "max_output_tokens": 99,
+        **STATELESS,
         "instructions": "Be brief.",
         "input": [
             {
@@ -140,7 +154,7 @@ LEAST: dict[str, dict[str, Any]] = {
         "stream": True,
         "stream_options": {"include_usage": True},
     },
-    "openai_responses": {"model": "m-1", "stream": True},
+    "openai_responses": {"model": "m-1", "stream": True, **STATELESS},
     "gemini": {"generationConfig": {}},
 }
 
@@ -285,7 +299,7 @@ async def test_the_connection_is_closed_before_the_reply(api: Api) -> None:
         async with aclosing(stream):
             while not isinstance(await anext(stream), Reply):
                 pass
-            assert stream.ag_frame.f_locals["pieces"].ag_frame is None
+            assert stream.ag_frame.f_locals["events"].ag_frame is None
 
 
 async def test_a_passed_client_is_used_and_stays_open() -> None:

@@ -22,7 +22,17 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from handrail.messages import Model, ModelError, Prompt, Request
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from models.stage import Answer, provider
-from models.talk import ANTHROPIC, APIS, CHAT, GEMINI, KEY, RESPONSES, Api, response
+from models.talk import (
+    ANTHROPIC,
+    APIS,
+    CHAT,
+    GEMINI,
+    KEY,
+    RESPONSES,
+    Api,
+    response,
+    text_and_calls,
+)
 
 
 @pytest.fixture
@@ -84,7 +94,19 @@ def error(api: Api, status: int, code: str = "some_code") -> dict[str, Any]:
     return {"error": {"message": message, "type": "some_type", "param": None, "code": code}}
 
 
-STATUSES = {400: "other", 401: "refused", 403: "refused", 429: "busy", 500: "other", 529: "busy"}
+STATUSES = {
+    400: "other",
+    401: "auth",
+    402: "auth",
+    403: "auth",
+    404: "not_found",
+    413: "too_long",
+    429: "rate_limited",
+    500: "overloaded",
+    502: "overloaded",
+    504: "overloaded",
+    529: "overloaded",
+}
 
 
 @every_api
@@ -117,14 +139,14 @@ async def test_the_message_of_a_provider_is_shown_without_secrets(api: Api) -> N
     )
 
 
-async def test_an_error_that_retrying_cannot_fix_is_refused() -> None:
+async def test_an_error_that_retrying_cannot_fix_is_not_a_rate_limit() -> None:
     body = {"error": {"message": "You have no money.", "code": "insufficient_quota"}}
     with provider(Answer.plain(body, 429)) as stage:
         reason = await failure_at(CHAT, stage.url)
 
     assert reason == snapshot(
         (
-            "refused",
+            "auth",
             "Model 'm-1' failed with status 429 (insufficient_quota): You have no money. Check billing and quota.",
         )
     )
@@ -147,7 +169,7 @@ async def test_a_refused_connection_names_the_address(api: Api, *, stream: bool)
     reason = await failure_at(api, f"http://127.0.0.1:{free}", stream=stream)
 
     assert reason == (
-        "unreachable",
+        "network",
         f"Cannot connect to 127.0.0.1:{free}: connection refused. Is the server running?",
     )
 
@@ -155,7 +177,7 @@ async def test_a_refused_connection_names_the_address(api: Api, *, stream: bool)
 @every_api
 async def test_an_unknown_host_is_named(api: Api) -> None:
     assert await failure_at(api, "http://nowhere.invalid") == (
-        "unreachable",
+        "network",
         "Cannot connect to nowhere.invalid: the host name was not found. Check the base URL and your network.",
     )
 
@@ -166,7 +188,7 @@ async def test_a_server_without_tls_is_named(api: Api) -> None:
         kind, message = await failure_at(api, stage.url.replace("http:", "https:"))
 
     address = stage.url.removeprefix("http://")
-    assert kind == "unreachable"
+    assert kind == "network"
     assert re.fullmatch(
         rf"Cannot connect to {address}: TLS error \([A-Z_]+\). Check the base URL and the certificate.",
         message,
@@ -177,7 +199,7 @@ async def test_a_server_without_tls_is_named(api: Api) -> None:
 async def test_an_address_that_cannot_be_used_is_named(api: Api) -> None:
     kind, message = await failure_at(api, "http://255.255.255.255:9")
 
-    assert kind == "unreachable"
+    assert kind == "network"
     assert re.fullmatch(
         r"Cannot connect to 255\.255\.255\.255:9: [a-z ]+. Check the base URL and your network.",
         message,
@@ -188,7 +210,7 @@ async def test_an_address_that_cannot_be_used_is_named(api: Api) -> None:
 async def test_a_base_url_without_a_scheme_is_explained(api: Api) -> None:
     kind, message = await failure_at(api, "127.0.0.1:9")
 
-    assert kind == "unreachable"
+    assert kind == "network"
     assert message.endswith(
         "failed: Request URL is missing an 'http://' or 'https://' protocol. "
         "Check the base URL and the server."
@@ -204,7 +226,7 @@ async def test_a_server_that_does_not_answer_times_out() -> None:
             reason = await failure(openai_chat("m-1", client=client))
 
     assert reason == (
-        "unreachable",
+        "network",
         f"The request to {address} failed: timed out. Check the base URL and the server.",
     )
 
@@ -224,7 +246,7 @@ async def test_a_host_with_several_addresses_names_one_cause() -> None:
         reason = await failure(openai_chat("m-1", client=client))
 
     assert reason == (
-        "unreachable",
+        "network",
         "Cannot connect to model 'm-1': connection refused. Is the server running?",
     )
 
@@ -236,7 +258,7 @@ async def test_an_incomplete_stream_is_not_a_reply(api: Api, ending: Any) -> Non
         reason = await failure_at(api, stage.url)
 
     assert reason == (
-        "unreachable",
+        "network",
         "The connection to model 'm-1' closed before the reply was complete. Retry later.",
     )
 
@@ -259,6 +281,7 @@ MIDWAY: dict[str, Any] = {
     "openai_responses": {"type": "error", "code": "rate_limit_exceeded", "message": "Full."},
     "gemini": {"error": {"code": 429, "message": "Full.", "status": "RESOURCE_EXHAUSTED"}},
 }
+KINDS = {api.name: "overloaded" if api is ANTHROPIC else "rate_limited" for api in APIS}
 
 
 @every_api
@@ -266,7 +289,7 @@ async def test_a_provider_can_fail_in_the_middle_of_a_stream(api: Api) -> None:
     with provider(Answer.stream(*api.events[:2], MIDWAY[api.name])) as stage:
         kind, message = await failure_at(api, stage.url)
 
-    assert kind == "busy"
+    assert kind == KINDS[api.name]
     assert message.endswith(": Full. Retry later.")
 
 
@@ -278,7 +301,9 @@ async def test_a_response_that_failed_is_not_a_reply(*, stream: bool) -> None:
     with provider(answer) as stage:
         reason = await failure_at(RESPONSES, stage.url, stream=stream)
 
-    assert reason == snapshot(("other", "Model 'm-1' failed (server_error): It fell over."))
+    assert reason == snapshot(
+        ("overloaded", "Model 'm-1' failed (server_error): It fell over. Retry later.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,7 +322,7 @@ async def test_a_missing_key_names_the_variable(
     for name in [name for name in os.environ if name.startswith(prefixes)]:
         monkeypatch.delenv(name)
 
-    assert await failure(make("m-1")) == ("refused", message)
+    assert await failure(make("m-1")) == ("auth", message)
 
 
 @every_api
@@ -315,5 +340,214 @@ async def test_an_sdk_retries(api: Api) -> None:
     with provider(Answer.plain(error(api, 503), 503), api.streamed()) as stage:
         items = [item async for item in cast("Any", api.model(stage.url)(REQUEST))]
 
-    assert items == api.pieces
+    assert text_and_calls(items) == api.pieces
     assert len(stage.asked) == 2
+
+
+TOO_LONG: list[tuple[Api, int, dict[str, Any]]] = [
+    (
+        ANTHROPIC,
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: 210000 tokens > 200000 maximum",
+            },
+        },
+    ),
+    (
+        ANTHROPIC,
+        413,
+        {"type": "error", "error": {"type": "request_too_large", "message": "Too large"}},
+    ),
+    (
+        CHAT,
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 128000 tokens.",
+                "type": "invalid_request_error",
+                "param": "messages",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    (
+        CHAT,  # vLLM
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 8192 tokens. However, you "
+                "requested 9000 tokens.",
+                "type": "BadRequestError",
+                "code": 400,
+            }
+        },
+    ),
+    (
+        CHAT,  # llama.cpp
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size. try increasing it",
+                "type": "exceed_context_size_error",
+            }
+        },
+    ),
+    (
+        RESPONSES,
+        400,
+        {
+            "error": {
+                "message": "Your input exceeds the context window of this model.",
+                "type": "invalid_request_error",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    (
+        GEMINI,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "The input token count (1200000) exceeds the maximum number of tokens "
+                "allowed (1048576).",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "status", "body"), TOO_LONG)
+async def test_a_conversation_that_is_too_long(api: Api, status: int, body: dict[str, Any]) -> None:
+    with provider(Answer.plain(body, status)) as stage:
+        kind, message = await failure_at(api, stage.url)
+
+    assert kind == "too_long"
+    assert message.endswith("Send a shorter conversation.")
+
+
+OTHERS: list[tuple[Api, int, dict[str, Any], str]] = [
+    (
+        CHAT,  # Azure
+        400,
+        {
+            "error": {
+                "message": "The response was filtered due to the prompt triggering Azure OpenAI's "
+                "content management policy.",
+                "type": None,
+                "param": "prompt",
+                "code": "content_filter",
+                "status": 400,
+                "innererror": {"code": "ResponsibleAIPolicyViolation"},
+            }
+        },
+        "refused",
+    ),
+    (
+        CHAT,  # OpenRouter
+        403,
+        {"error": {"code": 403, "message": "The model requires moderation. It was flagged."}},
+        "refused",
+    ),
+    (
+        CHAT,  # Azure
+        404,
+        {"error": {"code": "DeploymentNotFound", "message": "The deployment does not exist."}},
+        "not_found",
+    ),
+    (
+        GEMINI,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "Please pass a valid one.",
+                "status": "INVALID_ARGUMENT",
+                "details": [{"reason": "API_KEY_INVALID"}, "more"],
+            }
+        },
+        "auth",
+    ),
+    (
+        GEMINI,
+        400,
+        {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}},
+        "auth",
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "status", "body", "kind"), OTHERS)
+async def test_errors_that_only_their_text_or_code_tells_apart(
+    api: Api, status: int, body: dict[str, Any], kind: str
+) -> None:
+    with provider(Answer.plain(body, status)) as stage:
+        assert (await failure_at(api, stage.url))[0] == kind
+
+
+async def test_a_gateway_can_report_a_status_inside_a_stream() -> None:
+    error = {"code": 429, "message": "Rate limited upstream."}
+    with provider(Answer.stream(CHAT.events[0], {"error": error, "choices": []})) as stage:
+        async with once(CHAT, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.status) == ("rate_limited", 429)
+
+
+async def error_of(model: Model) -> ModelError:
+    with pytest.raises(ModelError) as raised:
+        await finish(model)
+    return raised.value
+
+
+HEADERS: dict[str, tuple[dict[str, str], float | None, str]] = {
+    "seconds": ({"retry-after": "12", "request-id": "r1"}, 12.0, "r1"),
+    "milliseconds": ({"retry-after-ms": "1500", "x-request-id": "r2"}, 1.5, "r2"),
+    "past": ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "apim-request-id": "r3"}, 0.0, "r3"),
+    "nonsense": ({"retry-after": "soon"}, None, ""),
+    "nothing": ({}, None, ""),
+}
+
+
+@pytest.mark.parametrize(("headers", "retry_after", "request_id"), HEADERS.values(), ids=HEADERS)
+async def test_an_error_has_the_facts_of_the_response(
+    headers: dict[str, str], retry_after: float | None, request_id: str
+) -> None:
+    answer = replace(Answer.plain(error(CHAT, 429, "slow"), 429), headers=headers)
+    with provider(answer) as stage:
+        async with once(CHAT, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.status, raised.code) == ("rate_limited", 429, "slow")
+    assert (raised.retry_after, raised.request_id, raised.state) == (retry_after, request_id, None)
+    assert type(raised.__cause__).__name__ == "RateLimitError"
+
+
+async def test_google_says_how_long_to_wait_in_the_body() -> None:
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"},
+        {"retryDelay": "later"},
+    ]
+    body = {
+        "error": {
+            "code": 429,
+            "message": "Quota.",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": details,
+        }
+    }
+    with provider(Answer.plain(body, 429)) as stage:
+        async with once(GEMINI, stage.url) as model:
+            raised = await error_of(model)
+
+    assert (raised.kind, raised.code, raised.retry_after) == (
+        "rate_limited",
+        "RESOURCE_EXHAUSTED",
+        34.5,
+    )

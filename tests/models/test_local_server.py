@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -20,6 +21,7 @@ from handrail.messages import (
     ToolResults,
 )
 from handrail.models import anthropic, openai_chat, openai_responses
+from models.test_server_pages import run_page
 from tiny_server import Tiny
 
 pytestmark = pytest.mark.timeout(600)  # a model takes its time on a busy machine
@@ -71,9 +73,12 @@ def caller_at(server: str, name: str) -> Model:
     forced = {"chat_template_kwargs": {"call_first": True}, **ONE_CALL[name]}
     calling, talking = model_at(server, name, **forced), model_at(server, name, **BRIEF[name])
 
-    def ask(request: Request) -> AsyncIterator[StreamItem]:
-        model = calling if isinstance(request.messages[-1], Prompt) else talking
-        return cast("AsyncIterator[StreamItem]", model(request))
+    async def ask(request: Request) -> AsyncIterator[StreamItem]:
+        """The limit ends what the model says, as it never ends by itself."""
+        asked = isinstance(request.messages[-1], Prompt)
+        async for item in cast("Any", (calling if asked else talking)(request)):
+            ends = isinstance(item, Reply) and not asked
+            yield replace(item, stop="end") if ends else item
 
     return ask
 
@@ -126,7 +131,9 @@ async def test_it_calls_a_tool_reads_the_result_and_answers(server: str, name: s
     assert [(one.call_id, one.text) for one in results.results] == [(one, "5") for one in ids]
     assert done.text == cast("Reply", answer).text != ""
     assert cast("Reply", answer).usage.output_tokens <= 12
-    assert [one for one in seen if one != "Delta"] == ["Reply", "ToolResults", "Reply"]
+    whole = [one for one in seen if one not in ("Delta", "ArgsDelta")]
+    assert whole == ["Reply", "ToolResults", "Reply"]
+    assert "ArgsDelta" in seen
     assert seen[-2] == "Delta"
 
 
@@ -160,3 +167,18 @@ async def test_what_the_server_refuses_is_said_in_its_words(server: str) -> None
         await heard(model, Request((Prompt.of("x"),), max_tokens=1))
 
     assert failure.value.kind == "other"
+
+
+async def test_the_code_of_the_page_about_llama_cpp_runs(server: str) -> None:
+    names = run_page("llama-cpp", "http://127.0.0.1:8080", server)
+    pieces = await heard(names["model"], Request((Prompt.of("Say hello."),), max_tokens=4))
+
+    assert cast("Reply", pieces[-1]).usage.output_tokens == 4
+
+
+async def test_a_conversation_that_is_too_long_is_told_apart(server: str) -> None:
+    request = Request((Prompt.of("word " * 9_000),), max_tokens=1)
+    for name in NAMES:
+        with pytest.raises(ModelError) as failure:
+            await heard(model_at(server, name), request)
+        assert failure.value.kind == "too_long"

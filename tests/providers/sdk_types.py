@@ -48,20 +48,34 @@ def consumed(value: Any) -> None:
 
 
 def check_anthropic(body: dict[str, Any]) -> None:
-    assert set(body) <= {"messages", "system"}
+    assert set(body) <= {"messages", "system", "container"}
     consumed(ADAPTERS["anthropic"].validate_python(body["messages"]))
 
 
 def check_openai_chat(body: dict[str, Any]) -> None:
-    """All keys are OpenAI's, apart from one that other servers use."""
+    """All keys are OpenAI's, apart from those that other servers use."""
     [messages] = body.values()
-    plain = [{k: v for k, v in one.items() if k != "reasoning_content"} for one in messages]
+    others = ("extra_content", "reasoning_content", "reasoning_details")
+    plain = [{k: v for k, v in one.items() if k not in others} for one in messages]
+    for one in plain:
+        if "tool_calls" in one:
+            one["tool_calls"] = [
+                {k: v for k, v in call.items() if k not in others} for call in one["tool_calls"]
+            ]
     consumed(ADAPTERS["openai_chat"].validate_python(plain))
 
 
 def check_openai_responses(body: dict[str, Any]) -> None:
+    """The types require ids of what the provider stored. Without the store there are none."""
     assert set(body) <= {"input", "instructions"}
-    consumed(ADAPTERS["openai_responses"].validate_python(body["input"]))
+    consumed(ADAPTERS["openai_responses"].validate_python([*map(as_stored, body["input"])]))
+
+
+def as_stored(item: dict[str, Any]) -> dict[str, Any]:
+    is_list = isinstance(item.get("content"), list)
+    if item.get("role") == "assistant" and is_list:
+        return {"id": "msg_1", "status": "completed", **item}
+    return {"id": "rs_1", **item} if item["type"] == "reasoning" else item
 
 
 def check_gemini(body: dict[str, Any]) -> None:

@@ -114,8 +114,8 @@ def test_losses_of_a_reply() -> None:
                 "messages[1]: the arguments of the call 'c2' are sent as the parsed object",
                 "messages[1]: the arguments of the call 'c3' are sent as the parsed object",
                 "messages[1]: the call 'c4' was truncated; it is sent without arguments",
-                "messages[1]: incomplete reasoning is omitted",
                 "messages[1]: reasoning from openai_responses is omitted",
+                "messages[1]: incomplete reasoning is omitted",
             ),
             "gemini": (
                 "messages[1]: reasoning from anthropic is omitted",
@@ -134,13 +134,13 @@ def test_losses_of_a_reply() -> None:
                 "messages[1]: reasoning from gemini is omitted",
                 "messages[1]: reasoning from openai_responses is omitted",
                 "messages[1]: reasoning from another API is omitted",
-                "messages[1]: reasoning from anthropic is omitted",
-                "messages[1]: reasoning from openai_responses is omitted",
-                "messages[1]: parts are reordered: reasoning first, then text, then calls",
                 "messages[1]: the arguments of the call 'c1' are not a JSON object; none are sent",
                 "messages[1]: the arguments of the call 'c2' are sent as the parsed object",
                 "messages[1]: the arguments of the call 'c3' are sent as the parsed object",
                 "messages[1]: the call 'c4' was truncated; it is sent without arguments",
+                "messages[1]: reasoning from anthropic is omitted",
+                "messages[1]: reasoning from openai_responses is omitted",
+                "messages[1]: parts are reordered: reasoning first, then text, then calls",
             ),
             "openai_responses": (
                 "messages[1]: reasoning from anthropic is omitted",
@@ -566,7 +566,8 @@ def test_deeply_nested_json_is_not_accepted_as_arguments() -> None:
 
 
 def test_reasoning_goes_back_to_its_own_api() -> None:
-    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    item = {"type": "reasoning", "summary": [], "encrypted_content": "enc"}
+    stored = {**item, "id": "rs_1", "status": "completed"}
     reasoning = {
         "anthropic": (
             Reasoning("hm", "sig", "anthropic"),
@@ -574,7 +575,7 @@ def test_reasoning_goes_back_to_its_own_api() -> None:
         ),
         "gemini": (Reasoning("hm", "", "gemini"), Reasoning("", "AAAA", "gemini")),
         "openai_chat": (Reasoning("h", "", "openai_chat"), Reasoning("m", "x", "openai_chat")),
-        "openai_responses": (Reasoning("", json.dumps(item), "openai_responses"),),
+        "openai_responses": (Reasoning("", json.dumps(stored), "openai_responses"),),
     }
     bodies = {
         api: module.encode_messages([Reply((*reasoning[api], Text("a"), Text("b")))], system="s")
@@ -637,18 +638,20 @@ def test_a_reply_with_only_reasoning_is_not_sent_back() -> None:
         assert APIS[api].losses([reply])[-1] == ("messages[0]: incomplete reasoning is omitted")
 
 
-def test_signed_reasoning_of_openai_is_sent_back_unchanged() -> None:
-    item = {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [],
-        "encrypted_content": "enc",
-        "later": {"a": 1},
-    }
-    response = {
-        "output": [item, {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}]
-    }
-    reply = openai_responses.decode(response)
-    body = openai_responses.encode_messages([reply, ToolResults((Result("c1", "ok"),))])
+def test_reasoning_of_openai_goes_back_encrypted_without_an_id_or_as_text() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    head = {"type": "reasoning", "id": "rs_1", "summary": []}
+    encrypted = {**head, "encrypted_content": "enc", "later": {"a": 1}}
+    as_text = {**head, "content": [{"type": "reasoning_text", "text": "hm"}]}
+    unusable = {**head, "encrypted_content": None}
+    reply = openai_responses.decode({"output": [encrypted, as_text, unusable, call]})
+    messages = [reply, ToolResults((Result("c1", "ok"),))]
 
-    assert body["input"][0] == item
+    assert openai_responses.encode_messages(messages)["input"][:-1] == [
+        {key: value for key, value in encrypted.items() if key != "id"},
+        as_text,
+        call,
+    ]
+    assert openai_responses.losses(messages) == (
+        "messages[0]: reasoning without encrypted content is omitted",
+    )

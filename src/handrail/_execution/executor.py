@@ -224,6 +224,11 @@ class Executor:
         return turn
 
     @property
+    def approver(self) -> Approver | None:
+        """The function that answers approval requests, if there is one."""
+        return self._pipeline.questions.default_approver
+
+    @property
     def tools(self) -> Toolset:
         """The tools to send to a model, including ``read_result`` once a result was truncated."""
         return self._view.tools

@@ -25,7 +25,15 @@ from handrail._support.loop import Escaped, Expired, complete, finish, must_pass
 from handrail._turn.event_feed import Listeners
 from handrail._values.call import Args
 from handrail._values.context import Context
-from handrail._values.errors import Deliberate, NeedsLogin, Refused, ToolFailed, Transient, Unknown
+from handrail._values.errors import (
+    Deliberate,
+    NeedsLogin,
+    Refused,
+    Suspended,
+    ToolFailed,
+    Transient,
+    Unknown,
+)
 from handrail._values.result import FailureKind, Result, timed
 from handrail.events import AttemptFailed, Progressed, Started, Yielded
 
@@ -46,7 +54,7 @@ class World(Protocol):
 async def invoke(world: World, running: RunningCall) -> Result:
     """Run a call, and retry it if that is allowed.
 
-    Raises NeedsLogin if the tool does, and a cancellation that came from outside.
+    Raises NeedsLogin and Suspended if the tool does, and a cancellation that came from outside.
     """
     tool: Any = running.checked.tool
     began = perf_counter()
@@ -171,7 +179,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
         return result_of_bug(running, error.error)
     leaves = _leaves(error)
     for leaf in leaves:
-        if isinstance(leaf, KeyboardInterrupt | NeedsLogin):
+        if isinstance(leaf, KeyboardInterrupt | NeedsLogin | Suspended):
             raise leaf
     for leaf in leaves:
         if must_pass(leaf):

@@ -30,7 +30,7 @@ from handrail._turn.event_feed import Listeners
 from handrail._values.call import Call
 from handrail._values.decision import Allow, Ask, Deny
 from handrail._values.effect import READ
-from handrail._values.errors import NeedsLogin
+from handrail._values.errors import NeedsLogin, Suspended
 from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Decided, Finished, Requested
@@ -204,8 +204,8 @@ class Pipeline:
                 result = await self._wait(running)
             if result is None:
                 result = await self._run_tool(running)
-        except NeedsLogin as error:
-            result = await self._sign_in(running, error)
+        except (NeedsLogin, Suspended) as error:
+            result = await self._put_aside(running, error)
         except BaseException:
             result = result_of_stop(running)
             raise
@@ -250,8 +250,14 @@ class Pipeline:
         """Run a call's tool for its ``around`` hooks, which always get a result."""
         try:
             return await self._invoke(running)
-        except NeedsLogin as error:
+        except (NeedsLogin, Suspended) as error:
+            return await self._put_aside(running, error)
+
+    async def _put_aside(self, running: RunningCall, error: NeedsLogin | Suspended) -> Result:
+        """Ask for what a tool needs, or leave its call pending. Then the tool runs again."""
+        if isinstance(error, NeedsLogin):
             return await self._sign_in(running, error)
+        return self._put_off(running, self.questions.make_pending(running, None))
 
     async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
         """Ask a person to sign in, and then run the tool."""

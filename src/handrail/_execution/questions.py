@@ -53,6 +53,11 @@ class Questions:
         self._run_before = run_before
         self._preview_timeout = preview_timeout
 
+    @property
+    def default_approver(self) -> Approver | None:
+        """The approver of calls whose turn has none."""
+        return self._approvals.approver
+
     def approver(self, running: RunningCall) -> Approver | None:
         """Return the approver of a call, or None."""
         return running.turn.approver or self._approvals.approver

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import anyio
 
@@ -17,6 +17,10 @@ MAX_UNREAD = 100_000
 
 RawEvent: TypeAlias = tuple[int, type[Event], Any, tuple[Any, ...]]
 """An unread event: its number, its class, its call, its fields."""
+
+
+_AS_IT_IS: Any = object()
+"""In place of the class of an event: the field is a value from another source."""
 
 
 class EventFeed:
@@ -55,6 +59,12 @@ class EventFeed:
         elif self._asleep is not None:
             self._wake()
 
+    def insert(self, value: Any) -> None:
+        """Add a value from another source. It is read in order with the events."""
+        if not self._closed:
+            self._unread.append((0, _AS_IT_IS, None, (value,)))
+            self._wake()
+
     def close(self) -> None:
         """Receive no more events. Unread events can still be read."""
         if not self._closed:
@@ -83,6 +93,8 @@ class EventFeed:
             lost, self._lost = self._lost, 0
             return Lost(lost, number=self._unread[0][0] - 1)
         number, kind, running, fields = self._unread.popleft()
+        if kind is _AS_IT_IS:
+            return cast("Event", fields[0])
         return kind(*fields, number=number, turn=running.turn.key)
 
     def _wake(self) -> None:

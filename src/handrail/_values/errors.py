@@ -10,7 +10,8 @@ HandrailError
     ├── Refused        The tool does not do this.
     ├── Transient      A temporary failure.
     ├── Unknown        The call may have taken effect.
-    └── NeedsLogin     A person must sign in first.
+    ├── NeedsLogin     A person must sign in first.
+    └── Suspended      The call waits for something inside it.
 
 HandrailDeprecationWarning    A name still works, and will be removed.
 """
@@ -69,6 +70,13 @@ class NeedsLogin(Deliberate):
         super().__init__(message)
         self.url = url
         """The address where the person signs in. Not part of the message."""
+
+
+class Suspended(Deliberate):
+    """The call is not done: it waits for something inside it, such as a question of a sub-agent.
+
+    It is pending without an own question. When it is resumed, the tool runs again.
+    """
 
 
 class StopRun(HandrailError):

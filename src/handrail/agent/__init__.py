@@ -1,34 +1,61 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent
-from handrail.agent._codec import InvalidState, dump_state, load_state
+from handrail.agent._agent import Agent, RunArgs, task_tool
+from handrail.agent._arguments import AnyTools
+from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
+from handrail.agent._history.codec import InvalidState, dump_state, load_state
+from handrail.agent._history.compaction import Compaction, Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
-from handrail.agent._limits import Limits
+from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
+from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.settings import (
+    Prepare,
+    RunResult,
+    Save,
+    StopReason,
+    SystemPrompt,
+)
 from handrail.agent._run import Run
-from handrail.agent._settings import OnEvent, RunEvent, RunResult, Save, StopReason
+from handrail.agent._skill_task import skill_task_tool
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._state import RunState
 
 __all__ = [
     "Agent",
+    "AnyTools",
+    "CallEvent",
+    "Compaction",
+    "EarlyCall",
+    "EventStream",
+    "InnerEvent",
+    "InnerRun",
     "Instructions",
     "InvalidState",
     "IsTrusted",
     "Limits",
+    "ModelEvent",
     "Notice",
     "OnEvent",
+    "Prepare",
     "Run",
+    "RunArgs",
     "RunEvent",
     "RunResult",
     "RunState",
     "Save",
+    "Shortened",
     "Skill",
     "Skills",
+    "Spent",
     "StopReason",
+    "StreamEvent",
+    "SystemPrompt",
     "Untrusted",
     "dump_state",
     "find_skills",
     "load_state",
     "read_instructions",
+    "skill_task_tool",
+    "task_tool",
 ]

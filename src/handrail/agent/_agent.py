@@ -2,126 +2,323 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypedDict
 
-from handrail import READ, Context, Executor, Registry, Tool, ToolFailed, Toolset, tool
-from handrail.agent._limits import Limits
+import anyio
+from typing_extensions import Unpack
+
+from handrail import (
+    READ,
+    Access,
+    Approvals,
+    Context,
+    Effect,
+    Executor,
+    Hook,
+    Json,
+    Registry,
+    Tool,
+    ToolFailed,
+    tool,
+)
+from handrail._support.loop import in_event_loop
+from handrail.agent._arguments import (
+    AnyTools,
+    as_model,
+    as_tools,
+    check_limits,
+    check_options,
+    find_start,
+)
+from handrail.agent._event_stream import EventStream
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import OnEvent
+from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.settings import (
+    NO_ANSWERS,
+    Prepare,
+    RunOptions,
+    RunResult,
+    RunSettings,
+    Save,
+    SystemPrompt,
+    T,
+)
+from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
-from handrail.agent._settings import OnEvent, RunResult, RunSettings, Save
-from handrail.agent._state import RunState
-from handrail.agent._typed_answer import FinalAnswer
-from handrail.messages import Content, Model, Prompt
-from handrail.permissions import Answer
+from handrail.agent._subagent import NO_TIMEOUT, run_inside
+from handrail.messages import Content, Message, Model
+from handrail.permissions import Answer, Approver, Policy
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # whose default all checkers know
-
-    T = TypeVar("T", default=None)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
-_NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
-_NEW_STATE = RunState()
 _DEFAULT_LIMITS = Limits()
+
+
+class RunArgs(TypedDict, total=False):
+    """The options of a run."""
+
+    answers: Mapping[str, Answer]
+    """Answers to pending calls, by ``Pending.id``. Calls without an answer stay pending."""
+    on_event: OnEvent
+    """Gets each event of the run. It must return quickly."""
+    principal: str
+    """The user or service on whose behalf the calls run."""
+    deps: Any
+    """Objects for the tools, such as a database."""
+    metadata: Mapping[str, Json]
+    """More facts for policies, hooks and tools, such as a tenant."""
+    limits: Limits
+    """The limits of this run, in place of the agent's."""
+    model: Model | str
+    """The model of this run, in place of the agent's."""
+    system: str | SystemPrompt
+    """The system prompt of this run, in place of the agent's."""
 
 
 class Agent(Generic[T]):
     """Lets a model call tools until it has an answer.
 
     Args:
-        model: A function from a request to a reply, or to a stream that ends with the reply.
-        tools: The tools that the model may call. An Executor has its own policy, approver and
-            hooks, and you close it. For a Toolset or a Registry, each run creates an Executor.
-        system: The system prompt.
+        model: A provider and a model, such as ``openai:NAME``. Or a function from a request to a
+            reply, or to a stream that ends with the reply.
+        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. Each
+            run has its own Executor. Or your own Executor, which you close.
+        system: The system prompt, or a function that returns it at the start of a run.
+        output: The type of the answer. By default, the answer is the model's last text.
         limits: Limits of a run: turns, calls, tokens and seconds.
-        output: The type of the final answer. By default, the answer is the model's last text.
+        retries: How often in a row the model is asked again after a reply that is empty, truncated
+            or not a valid answer.
+        prepare: Changes each request before it is sent.
+        compaction: Shortens what is sent of a long history, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
+        policy: Decides each call. Without one, every call is allowed.
+        approvals: Who approves calls, and what an approval is tied to.
+        hooks: Your code before, after and around calls.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
         self,
-        model: Model,
-        tools: Executor | Toolset | Registry,
+        model: Model | str,
+        tools: AnyTools = (),
         *,
-        system: str = "",
-        limits: Limits = _DEFAULT_LIMITS,
+        system: str | SystemPrompt = "",
         output: type[T] | None = None,
+        limits: Limits = _DEFAULT_LIMITS,
+        retries: int = 2,
+        prepare: Prepare | None = None,
+        compaction: Compaction | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
+        policy: Policy | None = None,
+        approvals: Approvals | Approver | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
-        self._tools = tools
+        function = as_model(model)
+        check_limits(limits)
+        self._tools = as_tools(tools)
+        checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        given = [name for name, value in checks.items() if value]
+        if isinstance(self._tools, Executor) and given:
+            raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
+        if not isinstance(approvals, Approvals):  # one record of used approvals for all runs
+            checks["approvals"] = Approvals(approver=approvals)
+        self._checks: dict[str, Any] = checks
+        self._executor()  # a mistake is an error here, not in the first run
         self._settings = RunSettings(
-            model=model,
+            model=function,
             system=system,
             limits=limits,
-            final=None if output is None else FinalAnswer(output),
+            final=None if output is None or output is str else FinalAnswer(output),
             save=save,
             max_tokens=max_tokens,
+            retries=retries,
+            prepare=prepare,
+            compaction=compaction,
         )
 
-    def run(self, *prompt: str | Content, on_event: OnEvent | None = None) -> Run[T]:
-        """Start a run with a prompt. Await the returned Run to get its RunResult."""
-        return self._begin(_NEW_STATE, _NO_ANSWERS, on_event, Prompt.of(*prompt))
-
-    def resume(
+    def run(
         self,
-        state: RunState,
         *prompt: str | Content,
-        answers: Mapping[str, Answer] = _NO_ANSWERS,
-        on_event: OnEvent | None = None,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
     ) -> Run[T]:
-        """Resume a run from a state, optionally with another prompt.
+        """Start a run with a prompt. Await the returned Run to get its RunResult.
 
-        ``answers`` maps ``Pending.id`` to an answer. Calls without an answer stay pending.
+        With ``history``, the run continues a conversation: the state of an earlier run, or its
+        messages.
         """
-        run = self._begin(state, answers, on_event, None)
-        if prompt:
-            run.send(*prompt)
-        return run
+        start, executor = find_start(history, prompt), self._executor()
+        return self._make_run(start, executor, options)
 
-    def _begin(
+    def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
+        """Resume a run from a state, optionally with another prompt."""
+        return self._make_run(find_start(state, prompt), self._executor(), options)
+
+    def run_sync(
         self,
-        state: RunState,
-        answers: Mapping[str, Answer],
-        on_event: OnEvent | None,
-        prompt: Prompt | None,
+        *prompt: str | Content,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
+    ) -> RunResult[T]:
+        """Run with a prompt from synchronous code, and return the result."""
+        if in_event_loop():
+            raise RuntimeError("In async code, use `await agent.run(...)`, not run_sync.")
+
+        async def run() -> RunResult[T]:
+            return await self.run(*prompt, history=history, **options)
+
+        return anyio.run(run)
+
+    def stream(
+        self,
+        *prompt: str | Content,
+        history: RunState | Sequence[Message] | None = None,
+        **options: Unpack[RunArgs],
+    ) -> EventStream[T]:
+        """Start a run, and watch it: ``async with agent.stream(...) as events``.
+
+        A state with pending calls or without an answer is continued; then the prompt is optional.
+        """
+        start = find_start(history, prompt)
+        executor = self._executor()
+
+        def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
+            watched: RunArgs = {**options, "on_event": on_event}
+            return self._make_run(start, executor, watched, approver)
+
+        return EventStream(executor, make_run)
+
+    def _executor(self) -> Executor:
+        if isinstance(self._tools, Executor):
+            return self._tools
+        return Executor(self._tools, **self._checks)
+
+    def _make_run(
+        self,
+        start: RunState,
+        executor: Executor,
+        options: RunArgs,
+        approver: Approver | None = None,
     ) -> Run[T]:
-        own = not isinstance(self._tools, Executor)
-        executor = self._tools if isinstance(self._tools, Executor) else Executor(self._tools)
-        return Run(
-            self._settings,
-            executor,
-            state,
-            prompt=prompt,
-            answers=answers,
-            own=own,
+        check_options(options, RunArgs.__annotations__)
+        on_event = options.get("on_event")
+        if inspect.iscoroutinefunction(on_event):
+            raise TypeError("on_event must be a plain function: it is called and not awaited.")
+        settings = self._settings
+        if "limits" in options:
+            settings = replace(settings, limits=options["limits"])
+        if "system" in options:
+            settings = replace(settings, system=options["system"])
+        if "model" in options:
+            settings = replace(settings, model=as_model(options["model"]))
+        names = ("principal", "deps", "metadata")
+        for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
+        run_options = RunOptions(
+            answers=options.get("answers", NO_ANSWERS),
             on_event=on_event,
+            for_turn={name: value for name, value in for_turn.items() if value is not None},
         )
+        return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
-    def as_tool(self, name: str, description: str) -> Tool[..., Any]:
-        """Return a tool that gives this agent a task and returns its answer as text."""
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        effect: Effect | None = None,
+        touches: Callable[..., Access | Iterable[Access]] | None = None,
+        timeout: float = NO_TIMEOUT,
+    ) -> Tool[..., Any]:
+        """Return a tool that gives this agent a task and returns its answer.
 
-        async def run_agent(task: str, context: Context) -> str:
+        Its questions are asked where the caller's are. Principal, deps and metadata are the
+        caller's. Tokens
+        count for the caller's run.
+
+        Args:
+            name: The name of the tool.
+            description: What the agent does, for the model that calls it.
+            effect: The worst that the agent can do. Default: that of its tools.
+            touches: What a task touches. By default, tasks that can change something run one after
+                the other.
+            timeout: Seconds for one task. By default, only the agent's own limits apply.
+        """
+
+        async def run_agent(task: str, context: Context) -> Any:
             """Do a task.
 
             Args:
                 task: The task, with all necessary context. Nothing else is passed on.
                 context: The context of the call.
             """
-            start = RunState(run_id=context.idempotency_key)
-            done = await self._begin(start, _NO_ANSWERS, None, Prompt.of(task))
+            executor = self._executor()
+
+            def make_run(
+                state: RunState,
+                on_event: OnEvent,
+                approver: Approver | None,
+                answers: Mapping[str, Answer],
+            ) -> Run[T]:
+                options: RunArgs = {
+                    "on_event": on_event,
+                    "answers": answers,
+                    "deps": context.deps,
+                    "metadata": context.metadata,
+                }
+                if context.principal is not None:
+                    options["principal"] = context.principal
+                return self._make_run(state, executor, options, approver)
+
+            done = await run_inside(task, context, executor, make_run)
             if done.stop_reason != "answer":
                 raise ToolFailed(_describe_unfinished(done))
-            return done.text
+            return done.output
 
+        if self._settings.final is not None:
+            run_agent.__annotations__["return"] = self._settings.final.type
         offered = self._tools.snapshot() if isinstance(self._tools, Registry) else self._tools
         tools = offered.tools if isinstance(offered, Executor) else offered
-        effect = max((spec.effect for spec in tools.specs), default=READ)
-        return tool(name=name, description=description, effect=effect)(run_agent)
+        worst = max((spec.effect for spec in tools.specs), default=READ)
+        given: Any = {} if touches is None else {"touches": touches}
+        make = tool(
+            name=name,
+            description=description,
+            effect=worst if effect is None else effect,
+            timeout=timeout,
+            **given,
+        )
+        return make(run_agent)
+
+
+def task_tool(
+    model: Model | str,
+    executor: Executor,
+    *tools: str,
+    policy: Policy | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+) -> Tool[..., Any]:
+    """Return a tool ``task`` that gives a sub-agent a task, with only the named tools.
+
+    The sub-agent can do what ``executor`` allows, and with ``policy`` what both allow.
+    """
+    inner = Agent(
+        model, executor.restrict(*tools, policy=policy), system=_TASK_SYSTEM, limits=limits
+    )
+    return inner.as_tool("task", _TASK_DESCRIPTION)
+
+
+_TASK_SYSTEM = (
+    "You work on one task for another agent, which sees only your last message. "
+    "Do the task, then answer with everything that the other agent needs, and nothing else."
+)
+_TASK_DESCRIPTION = (
+    "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
+    "you do not need to see, such as a search through many files."
+)
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:

@@ -2,6 +2,26 @@
 
 from handrail.models._anthropic import anthropic
 from handrail.models._google import gemini
+from handrail.models._named import find_credentials, named, suggest_name
 from handrail.models._openai import openai_chat, openai_responses
+from handrail.models._prices import PriceList, cost, known_prices
+from handrail.models._recorded import recorded
+from handrail.models._resilience import fallback, retrying
+from handrail.models._sdk_client import ProviderModel
 
-__all__ = ["anthropic", "gemini", "openai_chat", "openai_responses"]
+__all__ = [
+    "PriceList",
+    "ProviderModel",
+    "anthropic",
+    "cost",
+    "fallback",
+    "find_credentials",
+    "gemini",
+    "known_prices",
+    "named",
+    "openai_chat",
+    "openai_responses",
+    "recorded",
+    "retrying",
+    "suggest_name",
+]

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import re
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from handrail.messages import Model, Request
+from handrail.messages import Request, RequiredTool
+from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
+from handrail.models._caching import mark_prefixes
 from handrail.models._failures import Errors, missing_sdk
 from handrail.models._sdk_client import (
-    NO_OPTIONS,
     Body,
     Event,
-    Options,
+    ProviderModel,
     SdkClient,
-    base_body,
-    connection,
+    clients_of,
     without_headers,
 )
 from handrail.providers import anthropic as api
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic, AsyncStream, BaseModel
-    from anthropic.types import RawMessageStreamEvent
-
+    from anthropic import AsyncAnthropic
 
 _API = "anthropic"
+_PATH = "/v1/messages"
+_OTHER_MAX_TOKENS = 4_096
+"""For servers with other models, which refuse more than fits into their context."""
+_MAX_TOKENS = (
+    (re.compile(r"claude-(?:3-(?:opus|sonnet|haiku)|2|instant)"), 4_096),
+    (re.compile(r"claude-3[-.]5"), 8_192),
+    (re.compile("claude"), 32_000),
+)
+"""The default limit of a reply, by the name of the model. The API accepts no more from old ones."""
+_MAX_WHOLE_TOKENS = 21_333
+"""A longer reply may take over ten minutes, and connections without data do not last as long."""
 
 
 def anthropic(  # noqa: PLR0913  each is an option with a default
@@ -33,74 +44,116 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     client: AsyncAnthropic | None = None,
     base_url: str | None = None,
     key: str | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    stop: Sequence[str] | None = None,
+    effort: str | None = None,
+    parallel: bool | None = None,
+    server_tools: ServerTools = (),
+    cache: bool = True,
     options: Options = NO_OPTIONS,
     stream: bool = True,
-) -> Model:
+) -> ProviderModel:
     """Return a model of Anthropic, or of a server with a compatible Messages API.
 
     Args:
         name: The name of the model.
         client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, each request uses a new client.
+            close it. By default, the model has its own client.
         base_url: The address of the server, without ``/v1``.
         key: The API key. By default, the SDK reads it from the environment. With a base_url, no
             key from the environment is sent.
-        max_tokens: Maximum tokens of a reply, if the request sets none.
-        options: Additional fields of the request body. They override the others.
+        max_tokens: Maximum tokens of a reply, if the request sets none. Default: 32,000 for
+            current Claude models, and less for models that accept less.
+        temperature: How much replies to the same request differ.
+        stop: Texts that end a reply.
+        effort: How much a model reasons, such as ``"low"`` or ``"high"``.
+        parallel: Whether a reply may have several calls.
+        server_tools: Tools that the provider runs, as it documents them.
+        cache: Whether to mark the prefixes of requests that the provider caches.
+        options: Additional fields of the request body. They override the others; objects are
+            merged.
         stream: Whether to stream replies.
     """
     try:
         import anthropic as sdk
     except ImportError:
         raise missing_sdk(_API) from None
+    settings = given(
+        temperature=temperature,
+        stop_sequences=None if stop is None else list(stop),
+        output_config=None if effort is None else {"effort": effort},
+    )
+    limit, write = max_tokens or _max_tokens(name), base_body(api, _API, server_tools)
 
     def body(request: Request) -> Body:
-        return {
-            **base_body(api, request),
-            "model": name,
-            "max_tokens": request.max_tokens or max_tokens,
-            **options,
-        }
+        base = write(_allow_thinking(request, options))
+        if parallel is not None and "tools" in base:
+            base["tool_choice"] = _limit_calls(base.get("tool_choice"), parallel=parallel)
+        if cache and "cache_control" not in options:
+            base = mark_prefixes(base)
+        whole = {**base, **settings, "model": name, "max_tokens": request.max_tokens or limit}
+        return merge(whole, options)
 
     def connect(at: str | None, with_key: str | None) -> AsyncAnthropic:
         headers = without_headers("ANTHROPIC_CUSTOM_HEADERS", with_key, sdk.Omit()) if at else None
         return sdk.AsyncAnthropic(base_url=at, api_key=with_key, default_headers=headers)
 
-    return SdkClient(
-        name=name,
-        api=api,
-        errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
-        connect=connection(connect, client, base_url, key),
-        body=body,
-        start_stream=_start_stream,
-        send=_send,
-        to_dict=_to_dict,
-        is_last=_is_last,
-    ).model(stream=stream)
-
-
-def _start_stream(
-    client: AsyncAnthropic, body: Body
-) -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
-    return client.messages.create(
-        model=body["model"],
-        max_tokens=body["max_tokens"],
-        messages=[],
-        stream=True,
-        extra_body=body,
+    return ProviderModel(
+        SdkClient(
+            name=name,
+            api=api,
+            errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
+            clients=clients_of(connect, client, base_url, key),
+            body=body,
+            start_stream=partial(_start_stream, sdk.AsyncStream[object]),
+            send=_send,
+            to_dict=_unchanged,
+            is_last=_is_last,
+            must_stream=_must_stream,
+        ),
+        stream=stream,
     )
 
 
-def _send(client: AsyncAnthropic, body: Body) -> Awaitable[Any]:
-    return client.messages.create(
-        model=body["model"], max_tokens=body["max_tokens"], messages=[], extra_body=body
-    )
+def _max_tokens(name: str) -> int:
+    limits = (limit for named, limit in _MAX_TOKENS if named.search(name))
+    return next(limits, _OTHER_MAX_TOKENS)
 
 
-def _to_dict(event: BaseModel) -> Event:
-    return event.to_dict(mode="json", warnings=False)
+def _limit_calls(choice: Body | None, *, parallel: bool) -> Body:
+    """Add whether a reply may have several calls to the choice of a tool."""
+    choice = choice or {"type": "auto"}
+    if choice["type"] == "none":
+        return choice
+    return {**choice, "disable_parallel_tool_use": not parallel}
+
+
+def _allow_thinking(request: Request, options: Options) -> Request:
+    """Return a request that requires no tool if the model thinks: the API refuses both together."""
+    if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
+        return request._replace(tool_choice="auto")
+    return request
+
+
+def _start_stream(stream_cls: Any, client: AsyncAnthropic, body: Body) -> Any:
+    streamed = {**body, "stream": True}
+    return client.post(_PATH, cast_to=object, body=streamed, stream=True, stream_cls=stream_cls)
+
+
+def _send(client: AsyncAnthropic, body: Body) -> Any:
+    return client.post(_PATH, cast_to=object, body=body)
+
+
+def _unchanged(event: Event) -> Event:
+    """Return an event. The SDK parses the JSON, and handrail the rest."""
+    return event
 
 
 def _is_last(event: Event) -> bool:
     return event.get("type") == "message_stop"
+
+
+def _must_stream(body: Body) -> bool:
+    limit: int = body["max_tokens"]
+    return limit > _MAX_WHOLE_TOKENS

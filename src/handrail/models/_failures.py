@@ -9,32 +9,18 @@ import socket
 import ssl
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
-from typing import Any, NamedTuple, cast
+from time import time
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from handrail import HandrailError
-from handrail.messages import ModelError, ModelErrorKind
+from handrail.messages import ModelError
+from handrail.models._kinds import kind_of
 from handrail.providers import PROVIDERS
 
 _TRANSPORTS = frozenset(("aiohttp", "httpx", "httpx2"))
 """HTTP libraries of SDKs. Some SDKs do not wrap their exceptions."""
-_STATUSES: Mapping[int, ModelErrorKind] = {
-    401: "refused",
-    402: "refused",
-    403: "refused",
-    429: "busy",
-    503: "busy",
-    529: "busy",
-}
-_CODES: Mapping[str, ModelErrorKind] = {
-    "authentication_error": "refused",
-    "billing_error": "refused",
-    "insufficient_quota": "refused",  # sent with status 429, but retrying does not help
-    "overloaded_error": "busy",
-    "permission_error": "refused",
-    "rate_limit_error": "busy",
-    "rate_limit_exceeded": "busy",
-}
 _CHECK_KEY = "Check the API key."
 _CHECK_BILLING = "Check billing and quota."
 _CHECK_NETWORK = "Check the base URL and your network."
@@ -43,12 +29,14 @@ _HINTS: Mapping[str | int, str] = {
     401: _CHECK_KEY,
     402: _CHECK_BILLING,
     403: _CHECK_ACCESS,
-    404: "Check the model name and the base URL.",
-    "authentication_error": _CHECK_KEY,
+    "auth": _CHECK_KEY,
     "billing_error": _CHECK_BILLING,
-    "busy": "Retry later.",
     "insufficient_quota": _CHECK_BILLING,
+    "not_found": "Check the model name and the base URL.",
+    "overloaded": "Retry later.",
     "permission_error": _CHECK_ACCESS,
+    "rate_limited": "Retry later.",
+    "too_long": "Send a shorter conversation.",
 }
 """Hints by error code, status or kind."""
 _UNAUTHORIZED = 401
@@ -61,6 +49,9 @@ _SECRET = re.compile(r"\b(?:sk-|AIza)[\w*.-]{6,}")
 _MIN_SECRET_CHARS = 8
 """Shorter parts of a header are words such as Bearer."""
 _INVALID_JSON = (JSONDecodeError, UnicodeDecodeError)
+_REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id")
+_RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+"""How Google writes the seconds to wait."""
 
 
 class Errors(NamedTuple):
@@ -71,6 +62,17 @@ class Errors(NamedTuple):
     """Raised if the server does not answer."""
     reported: tuple[type[Exception], ...]
     """Raised for errors that the provider reports, and for everything else."""
+
+
+class Reported(NamedTuple):
+    """The facts that a provider reports about an error."""
+
+    status: int = 0
+    codes: tuple[str, ...] = ()
+    """Its codes for the error, the most specific one first."""
+    message: str = ""
+    retry_after: float | None = None
+    request_id: str = ""
 
 
 def missing_sdk(api: str) -> HandrailError:
@@ -86,45 +88,80 @@ def missing_key(api: str) -> ModelError:
     """Return the error for a provider without an API key."""
     provider = PROVIDERS[api]
     hint = f"Set {' or '.join(provider.keys)}."
-    return ModelError(f"No API key for {provider.name}.", "refused", hint=hint)
+    return ModelError(f"No API key for {provider.name}.", "auth", hint=hint)
 
 
 @contextmanager
-def as_model_errors(model: str, errors: Errors, *, midway: bool = False) -> Generator[None]:
+def as_model_errors(model: str, errors: Errors) -> Generator[None]:
     """Raise the exceptions of an SDK as ModelError. Other exceptions pass unchanged."""
     try:
         yield
     except Exception as error:
-        if _is_transport_error(error) or isinstance(error, errors.unreachable):
-            raise incomplete_reply(model) if midway else _unreachable(model, error) from None
-        if isinstance(error, errors.reported):
-            raise _reported(error, model, errors.api) from None
-        if isinstance(error, TypeError) and _NO_KEY.search(str(error)):
-            raise missing_key(errors.api) from None
-        if isinstance(error, _INVALID_JSON) or isinstance(error.__cause__, _INVALID_JSON):
-            reason = f"Model {model!r} sent a response that is not valid JSON."
-            raise ModelError(reason, hint="Check the base URL.") from None
-        raise
+        converted = to_model_error(error, model, errors)
+        if converted is error:
+            raise
+        raise converted from error
 
 
-def provider_error(model: str, *, status: int = 0, code: str = "", message: str = "") -> ModelError:
+def to_model_error(
+    error: Exception, model: str, errors: Errors, *, midway: bool = False
+) -> Exception:
+    """Return the ModelError for an exception of an SDK, and any other exception unchanged.
+
+    Secrets are removed from the SDK's exception too: tracebacks show it as the cause.
+    """
+    converted = _convert(error, model, errors, midway=midway)
+    if converted is not error:
+        for cause in _causes(error):
+            hidden = [_hide(part, error) if isinstance(part, str) else part for part in cause.args]
+            cause.args = tuple(hidden)
+    return converted
+
+
+def _convert(error: Exception, model: str, errors: Errors, *, midway: bool) -> Exception:
+    if _is_transport_error(error) or isinstance(error, errors.unreachable):
+        return incomplete_reply(model) if midway else _unreachable(model, error)
+    if isinstance(error, errors.reported):
+        reported = _read(error)
+        if not reported.status and _NO_KEY.search(str(error)):
+            return missing_key(errors.api)
+        return provider_error(model, reported)
+    if isinstance(error, TypeError) and _NO_KEY.search(str(error)):
+        return missing_key(errors.api)
+    if isinstance(error, _INVALID_JSON) or isinstance(error.__cause__, _INVALID_JSON):
+        reason = f"Model {model!r} sent a response that is not valid JSON."
+        return ModelError(reason, hint="Check the base URL.")
+    return error
+
+
+def provider_error(model: str, reported: Reported) -> ModelError:
     """Return an error that the provider reports, with its message but without secrets."""
-    kind = _CODES.get(code) or _STATUSES.get(status, "other")
+    status, codes = reported.status, reported.codes
+    kind = kind_of(status, codes, reported.message)
     text = f"Model {model!r} failed"
-    if status >= _MIN_ERROR_STATUS:
+    if status:
         text += f" with status {status}"
-    if code and code != str(status):
-        text += f" ({code})"
-    if message and status != _UNAUTHORIZED:
-        text += f": {_make_safe(message)}"
-    hint = _HINTS.get(code) or _HINTS.get(status) or _HINTS.get(kind, "")
-    return ModelError(f"{text}.", kind, hint=hint)
+    if codes and codes[0] != str(status):
+        text += f" ({codes[0]})"
+    if reported.message and status != _UNAUTHORIZED:
+        text += f": {_make_safe(reported.message)}"
+    keys: list[str | int] = [*codes, status, kind]
+    hints = [hint for key in keys if (hint := _HINTS.get(key))]
+    return ModelError(
+        f"{text}.",
+        kind,
+        hint="" if kind == "refused" or not hints else hints[0],
+        status=status or None,
+        code=codes[0] if codes else "",
+        retry_after=reported.retry_after,
+        request_id=reported.request_id,
+    )
 
 
 def incomplete_reply(model: str) -> ModelError:
     """Return the error for a reply that ended too early."""
     reason = f"The connection to model {model!r} closed before the reply was complete."
-    return ModelError(reason, "unreachable", hint="Retry later.")
+    return ModelError(reason, "network", hint="Retry later.")
 
 
 def _unreachable(model: str, error: Exception) -> ModelError:
@@ -135,11 +172,11 @@ def _unreachable(model: str, error: Exception) -> ModelError:
     for cause in causes:
         if isinstance(cause, OSError) and cause.errno:
             reason, hint = _explain(cause)
-            return ModelError(f"Cannot connect to {address}: {reason}.", "unreachable", hint=hint)
+            return ModelError(f"Cannot connect to {address}: {reason}.", "network", hint=hint)
     timed_out = any("Timeout" in type(cause).__name__ for cause in causes)
     detail = "timed out" if timed_out else _make_safe(str(causes[-1]))
     hint = "Check the base URL and the server."
-    return ModelError(f"The request to {address} failed: {detail}.", "unreachable", hint=hint)
+    return ModelError(f"The request to {address} failed: {detail}.", "network", hint=hint)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -176,24 +213,78 @@ def _is_transport_error(error: Exception) -> bool:
     return isinstance(error, OSError) or bool(names & _TRANSPORTS)
 
 
-def _reported(error: Any, model: str, api: str) -> ModelError:
+def _read(error: Any) -> Reported:
     """Read the fields that the exceptions of all SDKs have under different names."""
-    status = _first(error, int, "status_code", "code")
-    if not status and _NO_KEY.search(str(error)):
-        return missing_key(api)
-    return provider_error(
-        model,
-        status=status or 0,
-        code=_first(error, str, "code", "type", "status") or "",
-        message=_hide_headers(_message(error), _headers(error)),
+    body = _error_of(getattr(error, "body", None) or getattr(error, "details", None))
+    numbers = (_first(error, int, "status_code", "code"), body.get("code"), body.get("status"))
+    status = next((one for one in numbers if type(one) is int and one >= _MIN_ERROR_STATUS), 0)
+    codes = (
+        *(getattr(error, name, None) for name in ("code", "type", "status")),
+        body.get("type"),
+        _object(body, "innererror").get("code"),
+        *(detail.get("reason") for detail in _details(body)),
+    )
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
+    found = [headers[name] for name in _REQUEST_IDS if name in headers]
+    return Reported(
+        status=status,
+        codes=tuple(dict.fromkeys(code for code in codes if isinstance(code, str) and code)),
+        message=_hide(_message(error, body), error),
+        retry_after=_retry_after(headers, body),
+        request_id=_first(error, str, "request_id") or (found[0] if found else ""),
     )
 
 
-def _message(error: Any) -> str:
+def _error_of(body: Any) -> Mapping[str, Any]:
+    """Return the error in a response. Some SDKs return the whole response, some only the error."""
+    whole = _object({"body": body}, "body")
+    return _object(whole, "error") or whole
+
+
+def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    inner = value.get(key)
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
+
+
+def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the details of an error as Google writes them."""
+    details = body.get("details")
+    return [one for one in details if isinstance(one, Mapping)] if _is_list(details) else []
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _message(error: Any, body: Mapping[str, Any]) -> str:
     """Return the provider's own message, not the one that the SDK makes of it."""
-    body = getattr(error, "body", None)
-    message = cast("Mapping[str, Any]", body).get("message") if isinstance(body, Mapping) else None
+    message = body.get("message")
     return str(_first(error, str, "api_message") or message or _first(error, str, "message") or "")
+
+
+def _retry_after(headers: Mapping[str, str], body: Mapping[str, Any]) -> float | None:
+    """Return the seconds to wait, from the headers or from Google's details of an error."""
+    delays = [str(detail.get("retryDelay", "")) for detail in _details(body)]
+    for text, unit in (
+        (headers.get("retry-after-ms"), 1000),
+        (headers.get("retry-after"), 1),
+        *((match[1], 1) for delay in delays if (match := _RETRY_DELAY.fullmatch(delay))),
+    ):
+        if text is not None and (seconds := _seconds(text)) is not None:
+            return max(seconds / unit, 0.0)
+    return None
+
+
+def _seconds(text: str) -> float | None:
+    """Return a number of seconds, or the seconds until a date."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return parsedate_to_datetime(text).timestamp() - time()
+    except ValueError:
+        return None
 
 
 def _first(error: Any, kind: type[Any], *names: str) -> Any:
@@ -203,17 +294,20 @@ def _first(error: Any, kind: type[Any], *names: str) -> Any:
 
 def _headers(error: Any) -> Mapping[str, str]:
     """Return the headers of the request. They contain credentials, which must not be shown."""
-    response = getattr(error, "response", None)
-    request = getattr(error, "request", None) or getattr(response, "request", None)
+    try:
+        request = getattr(error, "request", None) or getattr(error.response, "request", None)
+    except (AttributeError, RuntimeError):  # an HTTP library raises one if there is no request
+        return {}
     return getattr(request, "headers", {})
 
 
-def _hide_headers(message: str, headers: Mapping[str, str]) -> str:
-    for name, value in headers.items():
+def _hide(message: str, error: Any) -> str:
+    """Return a message without the credentials of the request, and without other API keys."""
+    for name, value in _headers(error).items():
         for piece in value.split() if _SECRET_HEADER.search(name) else ():
             if len(piece) >= _MIN_SECRET_CHARS:
                 message = message.replace(piece, "[secret]")
-    return message
+    return _SECRET.sub("[secret]", message)
 
 
 def _make_safe(message: str) -> str:

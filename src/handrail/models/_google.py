@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from handrail.messages import Model, Request
+from handrail.messages import Request, ToolChoice
+from handrail.models._body import NO_OPTIONS, Options, ServerTools, given, merge, once_per_toolset
 from handrail.models._failures import Errors, missing_key, missing_sdk
-from handrail.models._sdk_client import NO_OPTIONS, Body, Event, Options, SdkClient, connection
+from handrail.models._sdk_client import Body, Event, ProviderModel, SdkClient, clients_of
+from handrail.models._tool_choice import encode_tool_choice
 from handrail.providers import PROVIDERS
 from handrail.providers import gemini as provider
 
@@ -37,21 +39,29 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     base_url: str | None = None,
     key: str | None = None,
     max_tokens: int | None = None,
+    temperature: float | None = None,
+    stop: Sequence[str] | None = None,
+    effort: str | None = None,
+    server_tools: ServerTools = (),
     options: Options = NO_OPTIONS,
     stream: bool = True,
-) -> Model:
+) -> ProviderModel:
     """Return a model of Google, or of a server with a compatible generateContent API.
 
     Args:
         name: The name of the model.
         client: A client of the SDK, with its own key, retries and timeouts. You close it. By
-            default, each request uses a new client.
+            default, the model has its own client.
         base_url: The address of the server, without the version of the API.
         key: The API key. By default, the SDK reads it from the environment. With a base_url, no
             key from the environment is sent.
         max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
-        options: Additional fields of the request body, such as ``generationConfig`` or
-            ``toolConfig``. They override the others.
+        temperature: How much replies to the same request differ.
+        stop: Texts that end a reply.
+        effort: How much a model reasons, such as ``"low"`` or ``"high"``.
+        server_tools: Tools that the provider runs, as it documents them.
+        options: Additional fields of the request body, such as ``toolConfig``. They override the
+            others; objects such as ``generationConfig`` are merged.
         stream: Whether to stream replies.
     """
     try:
@@ -60,34 +70,52 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         from google.genai import errors
     except ImportError:
         raise missing_sdk(_API) from None
+    settings = given(
+        temperature=temperature,
+        stopSequences=None if stop is None else list(stop),
+        thinkingConfig=None if effort is None else {"thinkingLevel": effort},
+    )
+
+    encode_tools = once_per_toolset(provider.encode_tools)
 
     def body(request: Request) -> Body:
-        tools = provider.encode_tools(request.tools)
-        most = request.max_tokens or max_tokens
-        return {
-            **provider.encode_messages(request.messages, system=request.system),
-            **({"tools": [{"functionDeclarations": tools}]} if tools else {}),
-            **({"generationConfig": {"maxOutputTokens": most}} if most else {}),
-            **options,
-        }
+        history = provider.encode_messages(request.messages, system=request.system)
+        config = {**settings, **given(maxOutputTokens=request.max_tokens or max_tokens)}
+        tools = _tool_fields(encode_tools(request.tools), server_tools, request.tool_choice)
+        whole = {**history, **tools}
+        return merge({**whole, "generationConfig": config} if config else whole, options)
 
     def connect(at: str | None, with_key: str | None) -> AsyncClient:
-        if with_key is None and not any(name in os.environ for name in _VARIABLES):
-            raise missing_key(_API)
+        _check_key(with_key)
         http: Any = {"base_url": at, "retry_options": {"attempts": _MAX_TRIES}}
         return genai.Client(api_key=with_key, http_options=http).aio
 
-    return SdkClient(
-        name=name,
-        api=provider,
-        errors=Errors(_API, unreachable=(), reported=(errors.APIError, GoogleAuthError)),
-        connect=connection(connect, None if client is None else client.aio, base_url, key),
-        body=body,
-        start_stream=partial(_start_stream, name),
-        send=partial(_send, name),
-        to_dict=_to_dict,
-        is_last=_is_last,
-    ).model(stream=stream)
+    return ProviderModel(
+        SdkClient(
+            name=name,
+            api=provider,
+            errors=Errors(_API, unreachable=(), reported=(errors.APIError, GoogleAuthError)),
+            clients=clients_of(connect, None if client is None else client.aio, base_url, key),
+            body=body,
+            start_stream=partial(_start_stream, name),
+            send=partial(_send, name),
+            to_dict=_to_dict,
+            is_last=_is_last,
+        ),
+        stream=stream,
+    )
+
+
+def _check_key(key: str | None) -> None:
+    if key is None and not any(name in os.environ for name in _VARIABLES):
+        raise missing_key(_API)
+
+
+def _tool_fields(ours: list[Body], server_tools: ServerTools, choice: ToolChoice) -> Body:
+    tools = [*([{"functionDeclarations": ours}] if ours else []), *map(dict, server_tools)]
+    if not tools:
+        return {}
+    return {"tools": tools, **(encode_tool_choice(_API, choice) if ours else {})}
 
 
 _CONTENTS = "."

@@ -5,33 +5,32 @@ Many other servers have compatible APIs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handrail.messages import Model, Request
-from handrail.models._failures import Errors, missing_sdk, provider_error
+from handrail.messages import Request
+from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
+from handrail.models._failures import Errors, Reported, missing_sdk, provider_error
 from handrail.models._sdk_client import (
-    NO_OPTIONS,
     Body,
     Event,
-    Make,
-    Options,
+    ProviderModel,
     SdkClient,
-    base_body,
-    connection,
+    clients_of,
     without_headers,
 )
 from handrail.providers import openai_chat as chat
 from handrail.providers import openai_responses as responses
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream, BaseModel
-    from openai.types.chat import ChatCompletionChunk
-    from openai.types.responses import ResponseStreamEvent
+    from openai import AsyncOpenAI
 
 
 _API = "openai_chat"
 """The entry in ``PROVIDERS`` for error messages. The other API has the same SDK and keys."""
+_CHAT_PATH = "/chat/completions"
+_RESPONSES_PATH = "/responses"
 
 
 def openai_chat(  # noqa: PLR0913  each is an option with a default
@@ -41,45 +40,66 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     base_url: str | None = None,
     key: str | None = None,
     max_tokens: int | None = None,
+    temperature: float | None = None,
+    stop: Sequence[str] | None = None,
+    effort: str | None = None,
+    parallel: bool | None = None,
+    server_tools: ServerTools = (),
+    cache_key: str | None = None,
     options: Options = NO_OPTIONS,
     stream: bool = True,
-) -> Model:
+) -> ProviderModel:
     """Return a model of OpenAI, or of a server with a compatible Chat Completions API.
 
     Args:
         name: The name of the model.
         client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, each request uses a new client.
+            close it. By default, the model has its own client.
         base_url: The address of the server. It usually ends with ``/v1``.
         key: The API key. By default, the SDK reads it from the environment. With a base_url, no
             key from the environment is sent.
         max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
-        options: Additional fields of the request body. They override the others.
+        temperature: How much replies to the same request differ.
+        stop: Texts that end a reply.
+        effort: How much a model reasons, such as ``"low"`` or ``"high"``.
+        parallel: Whether a reply may have several calls.
+        server_tools: Tools that the provider runs, as it documents them.
+        cache_key: Requests with the same key and prefix share the provider's prompt cache.
+        options: Additional fields of the request body. They override the others; objects are
+            merged.
         stream: Whether to stream replies.
     """
-    make, errors = _load_sdk()
+    sdk = _load_sdk()
+    settings = given(
+        temperature=temperature,
+        stop=None if stop is None else list(stop),
+        reasoning_effort=effort,
+        prompt_cache_key=cache_key,
+        stream_options={"include_usage": True} if stream else None,
+    )
+    write = base_body(chat, chat.API, server_tools)
 
     def body(request: Request) -> Body:
-        most = request.max_tokens or max_tokens
-        return {
-            **base_body(chat, request),
-            **({"max_completion_tokens": most} if most else {}),
-            **({"stream_options": {"include_usage": True}} if stream else {}),
-            "model": name,
-            **options,
-        }
+        base = write(request)
+        if "tools" in base:
+            base |= given(parallel_tool_calls=parallel)
+        limits = given(max_completion_tokens=request.max_tokens or max_tokens)
+        return merge({**base, **limits, **settings, "model": name}, options)
 
-    return SdkClient(
-        name=name,
-        api=chat,
-        errors=errors,
-        connect=connection(make, client, base_url, key),
-        body=body,
-        start_stream=_start_chat_stream,
-        send=_send_chat,
-        to_dict=_to_dict,
-        is_last=_is_last_chunk,
-    ).model(stream=stream)
+    return ProviderModel(
+        SdkClient(
+            name=name,
+            api=chat,
+            errors=sdk.errors,
+            clients=clients_of(sdk.connect, client, base_url, key),
+            body=body,
+            start_stream=partial(sdk.start_stream, _CHAT_PATH),
+            send=partial(_send, _CHAT_PATH),
+            to_dict=_unchanged,
+            is_last=_is_last_chunk,
+        ),
+        stream=stream,
+    )
 
 
 def openai_responses(  # noqa: PLR0913  each is an option with a default
@@ -89,53 +109,85 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     base_url: str | None = None,
     key: str | None = None,
     max_tokens: int | None = None,
+    temperature: float | None = None,
+    effort: str | None = None,
+    parallel: bool | None = None,
+    server_tools: ServerTools = (),
+    cache_key: str | None = None,
+    store: bool = False,
     options: Options = NO_OPTIONS,
     stream: bool = True,
-) -> Model:
+) -> ProviderModel:
     """Return a model of OpenAI, or of a server with a compatible Responses API.
+
+    Requests ask for encrypted reasoning, so that later requests can send it back.
 
     Args:
         name: The name of the model.
         client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, each request uses a new client.
+            close it. By default, the model has its own client.
         base_url: The address of the server. It usually ends with ``/v1``.
         key: The API key. By default, the SDK reads it from the environment. With a base_url, no
             key from the environment is sent.
         max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
-        options: Additional fields of the request body. They override the others.
+        temperature: How much replies to the same request differ.
+        effort: How much a model reasons, such as ``"low"`` or ``"high"``.
+        parallel: Whether a reply may have several calls.
+        server_tools: Tools that the provider runs, as it documents them.
+        cache_key: Requests with the same key and prefix share the provider's prompt cache.
+        store: Whether the provider keeps the responses.
+        options: Additional fields of the request body. They override the others; objects are
+            merged.
         stream: Whether to stream replies.
     """
-    make, errors = _load_sdk()
+    sdk = _load_sdk()
+    settings = given(
+        temperature=temperature,
+        reasoning=None if effort is None else {"effort": effort},
+        prompt_cache_key=cache_key,
+        store=store,
+        include=["reasoning.encrypted_content"],
+    )
+    write = base_body(responses, responses.API, server_tools)
 
     def body(request: Request) -> Body:
-        most = request.max_tokens or max_tokens
-        return {
-            **base_body(responses, request),
-            **({"max_output_tokens": most} if most else {}),
-            "model": name,
-            **options,
-        }
+        base = write(request)
+        if "tools" in base:
+            base |= given(parallel_tool_calls=parallel)
+        limits = given(max_output_tokens=request.max_tokens or max_tokens)
+        return merge({**base, **limits, **settings, "model": name}, options)
 
-    return SdkClient(
-        name=name,
-        api=responses,
-        errors=errors,
-        connect=connection(make, client, base_url, key),
-        body=body,
-        start_stream=_start_response_stream,
-        send=_send_response,
-        to_dict=_to_dict,
-        is_last=_is_last_response_event(name),
-    ).model(stream=stream)
+    return ProviderModel(
+        SdkClient(
+            name=name,
+            api=responses,
+            errors=sdk.errors,
+            clients=clients_of(sdk.connect, client, base_url, key),
+            body=body,
+            start_stream=partial(sdk.start_stream, _RESPONSES_PATH),
+            send=partial(_send, _RESPONSES_PATH),
+            to_dict=_unchanged,
+            is_last=_is_last_response_event(name),
+        ),
+        stream=stream,
+    )
 
 
-def _load_sdk() -> tuple[Make[AsyncOpenAI], Errors]:
+class _Sdk(NamedTuple):
+    """The parts of the SDK that both APIs use."""
+
+    connect: Callable[[str | None, str | None], AsyncOpenAI]
+    start_stream: Callable[[str, AsyncOpenAI, Body], Any]
+    errors: Errors
+
+
+def _load_sdk() -> _Sdk:
     try:
         import openai as sdk
     except ImportError:
         raise missing_sdk(_API) from None
 
-    def make(base_url: str | None, key: str | None) -> AsyncOpenAI:
+    def connect(base_url: str | None, key: str | None) -> AsyncOpenAI:
         if base_url is None:
             return sdk.AsyncOpenAI(api_key=key)
         omit = sdk.Omit()
@@ -143,33 +195,22 @@ def _load_sdk() -> tuple[Make[AsyncOpenAI], Errors]:
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), omit)
         return sdk.AsyncOpenAI(base_url=base_url, api_key=key, default_headers=headers)
 
-    return make, Errors(_API, (sdk.APIConnectionError,), (sdk.OpenAIError,))
+    def start_stream(path: str, client: AsyncOpenAI, body: Body) -> Any:
+        streamed = {**body, "stream": True}
+        stream_cls = sdk.AsyncStream[object]
+        return client.post(path, cast_to=object, body=streamed, stream=True, stream_cls=stream_cls)
+
+    errors = Errors(_API, (sdk.APIConnectionError,), (sdk.OpenAIError,))
+    return _Sdk(connect, start_stream, errors)
 
 
-def _start_chat_stream(
-    client: AsyncOpenAI, body: Body
-) -> Awaitable[AsyncStream[ChatCompletionChunk]]:
-    return client.chat.completions.create(
-        model=body["model"], messages=[], stream=True, extra_body=body
-    )
+def _send(path: str, client: AsyncOpenAI, body: Body) -> Any:
+    return client.post(path, cast_to=object, body=body)
 
 
-def _send_chat(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
-    return client.chat.completions.create(model=body["model"], messages=[], extra_body=body)
-
-
-def _start_response_stream(
-    client: AsyncOpenAI, body: Body
-) -> Awaitable[AsyncStream[ResponseStreamEvent]]:
-    return client.responses.create(model=body["model"], stream=True, extra_body=body)
-
-
-def _send_response(client: AsyncOpenAI, body: Body) -> Awaitable[Any]:
-    return client.responses.create(model=body["model"], extra_body=body)
-
-
-def _to_dict(event: BaseModel) -> Event:
-    return event.to_dict(mode="json", warnings=False)
+def _unchanged(event: Event) -> Event:
+    """Return an event. The SDK parses the JSON, and handrail the rest."""
+    return event
 
 
 def _is_last_chunk(chunk: Event) -> bool:
@@ -183,7 +224,8 @@ def _is_last_response_event(name: str) -> Callable[[Event], bool]:
         if kind == "error" or response.get("status") == "failed":
             problem = response.get("error") or event
             code, message = str(problem.get("code") or ""), str(problem.get("message") or "")
-            raise provider_error(name, code=code, message=message)
+            codes = (code,) if code else ()
+            raise provider_error(name, Reported(codes=codes, message=message))
         return kind in ("response.completed", "response.incomplete")
 
     return is_last

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    nullcontext,
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
 )
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from handrail import Toolset
-from handrail.messages import Message, Model, Reply, Request, StreamItem
-from handrail.models._failures import Errors, as_model_errors, incomplete_reply
+from handrail import Call, Toolset
+from handrail.messages import Message, ModelError, Reply, Request, StreamItem
+from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
+from handrail.models._kept_clients import Clients, GivenClient, KeptClients
 
-Options: TypeAlias = Mapping[str, Any]
-"""Additional fields of a request body, as the provider documents them."""
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
 """One event or response of a provider, as plain data."""
-
-NO_OPTIONS: Options = MappingProxyType({})
 
 T = TypeVar("T")
 Make: TypeAlias = Callable[[str | None, str | None], AbstractAsyncContextManager[T]]
 """Creates a client from an address and a key. If these are None, the SDK uses its defaults."""
 
 
+class StreamDecoder(Protocol):
+    """Converts a stream, one event at a time."""
+
+    def feed(self, event: Event) -> Iterable[StreamItem]:
+        """Process one event, and return what is new."""
+        ...
+
+    def end(self) -> Reply:
+        """Return the reply after the last event."""
+        ...
+
+
 class ProviderModule(Protocol):
     """The functions of a module in ``handrail.providers`` that are used here."""
+
+    @property
+    def Stream(self) -> Callable[..., StreamDecoder]:  # noqa: N802  the name of a class
+        """Converts a streamed response."""
+        ...
 
     def encode_messages(self, messages: Sequence[Message], *, system: str = "") -> Body:
         """Convert a history."""
@@ -47,12 +64,6 @@ class ProviderModule(Protocol):
         """Convert a complete response."""
         ...
 
-    def decode_stream(
-        self, events: AsyncIterator[Event], *, names: Mapping[str, str]
-    ) -> AsyncIterator[StreamItem]:
-        """Convert a streamed response."""
-        ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkClient(Generic[T]):
@@ -61,7 +72,7 @@ class SdkClient(Generic[T]):
     name: str
     api: ProviderModule
     errors: Errors
-    connect: Callable[[], AbstractAsyncContextManager[T]]
+    clients: Clients[T]
     body: Callable[[Request], Body]
     start_stream: Callable[[T, Body], Awaitable[AbstractAsyncContextManager[AsyncIterator[Any]]]]
     """Sends a body and returns the response as a stream."""
@@ -71,86 +82,121 @@ class SdkClient(Generic[T]):
     """Converts an event or a response of the SDK to plain data."""
     is_last: Callable[[Event], bool]
     """Whether an event or a response completes the reply."""
+    must_stream: Callable[[Body], bool] = lambda _: False
+    """Whether the provider answers a request only as a stream."""
 
-    def model(self, *, stream: bool) -> Model:
-        """Return the model."""
-        return self._stream if stream else self._whole
-
-    async def _whole(self, request: Request) -> Reply:
+    async def whole(self, request: Request) -> Reply:
+        """Return a reply as a whole."""
         body = self.body(request)
+        if self.must_stream(body):
+            async with aclosing(self.stream(request)) as items:
+                replies = [item async for item in items if isinstance(item, Reply)]
+            return replies[-1]
         with as_model_errors(self.name, self.errors):
-            async with self.connect() as client:
-                response = self.to_dict(await self.send(client, body))
+            response = self.to_dict(await self.send(await self.clients.get(), body))
         self.is_last(response)
         return self.api.decode(response, names=request.tools.api_names)
 
-    async def _stream(self, request: Request) -> AsyncIterator[StreamItem]:
-        """Stream the items. The connection is closed before the reply is yielded.
+    async def stream(self, request: Request) -> AsyncGenerator[StreamItem]:
+        """Stream the items. The response is closed before the reply is yielded.
 
         Few callers continue the iteration after the reply.
         """
-        last: list[StreamItem] = []
-        async with self._pieces(request) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Reply):
-                    last.append(piece)
-                else:
-                    yield piece
-        for piece in last:
-            yield piece
+        decoder = self.api.Stream(names=request.tools.api_names)
+        early: set[str] = set()
+        try:
+            async with aclosing(self._events(self.body(request))) as events:
+                async for event in events:
+                    for item in decoder.feed(event):
+                        if isinstance(item, Call):
+                            early.add(item.id)
+                        yield item
+        except ModelError as error:
+            error.usage = decoder.end().usage
+            raise
+        reply = decoder.end()
+        for call in reply.calls:
+            if call.id not in early:
+                yield call
+        yield reply
 
-    @asynccontextmanager
-    async def _pieces(self, request: Request) -> AsyncGenerator[AsyncIterator[StreamItem]]:
-        """Open a stream. It is closed at the end in any case."""
-        body, names = self.body(request), request.tools.api_names
-        async with AsyncExitStack() as stack:
-            with as_model_errors(self.name, self.errors):
-                client = await stack.enter_async_context(self.connect())
-                response = await stack.enter_async_context(await self.start_stream(client, body))
-            events = await stack.enter_async_context(aclosing(self._read(response)))
-            pieces = self.api.decode_stream(events, names=names)
-            yield await stack.enter_async_context(
-                aclosing(cast("AsyncGenerator[StreamItem]", pieces))
-            )
-
-    async def _read(self, response: AsyncIterator[Any]) -> AsyncGenerator[Event]:
+    async def _events(self, body: Body) -> AsyncGenerator[Event]:
         complete = midway = False
-        while True:
-            with as_model_errors(self.name, self.errors, midway=midway):
-                chunk = await anext(response, None)
-                event = None if chunk is None else self.to_dict(chunk)
-            if event is None:
-                break
-            midway = True
-            complete = self.is_last(event) or complete
-            yield event
+        try:
+            client = await self.clients.get()
+            async with await self.start_stream(client, body) as response:
+                while (chunk := await _next(response)) is not None:
+                    event = self.to_dict(chunk)
+                    midway = True
+                    complete = self.is_last(event) or complete
+                    yield event
+        except Exception as error:
+            converted = to_model_error(error, self.name, self.errors, midway=midway)
+            if converted is error:
+                raise
+            raise converted from error
         if not complete:
             raise incomplete_reply(self.name)
 
 
-def base_body(api: ProviderModule, request: Request) -> Body:
-    """Return the fields that most bodies have: the history and, if there are any, the tools."""
-    tools = api.encode_tools(request.tools)
-    history = api.encode_messages(request.messages, system=request.system)
-    return {**history, "tools": tools} if tools else history
+async def _next(response: AsyncIterator[Any]) -> Any:
+    """Return the next chunk, or None after the last."""
+    try:
+        return await response.__anext__()
+    except StopAsyncIteration:
+        return None
 
 
-def connection(
-    make: Make[T],
-    client: T | None,
-    base_url: str | None,
-    key: str | None,
-) -> Callable[[], AbstractAsyncContextManager[T]]:
-    """Return a function that opens a client: the given one, or a new one for each request.
+class ProviderModel:
+    """A model of a provider, called through the provider's SDK.
+
+    Requests share one client for each event loop, which keeps its connections. It is closed when
+    the event loop ends, when the model is garbage-collected, by ``aclose``, and at the end of
+    ``async with``.
+    """
+
+    __slots__ = ("__weakref__", "_client", "_replies")
+
+    def __init__(self, client: SdkClient[Any], *, stream: bool) -> None:
+        self._client = client
+        self._replies = client.stream if stream else client.whole
+
+    def __call__(self, request: Request) -> AsyncIterator[StreamItem] | Awaitable[Reply]:
+        """Reply to a request."""
+        return self._replies(request)
+
+    def __repr__(self) -> str:
+        return f"<model {self._client.name!r}>"
+
+    async def aclose(self) -> None:
+        """Close the client of this event loop. The next request opens another one."""
+        await self._client.clients.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def clients_of(
+    make: Make[T], client: T | None, base_url: str | None, key: str | None
+) -> Clients[T]:
+    """Return the clients for requests: the given one, or one for each event loop.
 
     Keys and headers from the environment belong to the provider. Another server receives only the
     key that you pass, or a placeholder.
     """
     if client is None:
-        return lambda: make(base_url, key or (_NO_KEY if base_url else None))
+        return KeptClients(partial(make, base_url, key or (_NO_KEY if base_url else None)))
     if base_url is not None or key is not None:
         raise ValueError("Pass either a client, or base_url and key. A client has its own.")
-    return lambda: nullcontext(client)
+    return GivenClient(client)
 
 
 def without_headers(variable: str, key: str | None, omit: Any) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from typing import Any
 
-from handrail import Call, Exposure, File, Image, Result, Spec, Text, Tool, Toolset
-from handrail.messages import Delta, Message, Prompt, Reasoning, Reply, Stop, StreamItem, Usage
-from handrail.providers._formats.assemble import Assembler, CallDraft, TextDraft, stream_items
+from handrail import Exposure, File, Image, Result, Spec, Text, Tool, Toolset
+from handrail.messages import Message, Opaque, Prompt, Reasoning, Reply, StreamItem
+from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
     IMAGE_TYPES,
     PDF_TYPES,
@@ -19,7 +19,9 @@ from handrail.providers._formats.history import (
     call_name,
     find_losses,
     is_viewable,
+    kind_of,
     media_type_of,
+    parts_with_fields,
     place_messages,
     text_of,
 )
@@ -28,17 +30,15 @@ from handrail.providers._formats.tolerant import (
     NO_NAMES,
     Data,
     Names,
-    args_at,
-    count_at,
-    index_at,
     object_at,
-    objects_at,
     sendable,
     text_at,
 )
+from handrail.providers._readers.anthropic import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import ANTHROPIC
 from handrail.providers._schema.limits import Load
+from handrail.providers._streams.anthropic import API, REDACTED, Stream, decode
 from handrail.providers._tools import (
     CompiledTool,
     StrictBudget,
@@ -56,6 +56,7 @@ __all__ = [
     "UnsupportedTool",
     "compile",
     "decode",
+    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -63,18 +64,9 @@ __all__ = [
     "losses",
 ]
 
-API: Final = "anthropic"
-
-_STOPS: Mapping[str, Stop] = {
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "tool_use": "calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refused",
-}
-_REDACTED = "redacted:"
-"""The prefix of a signature whose reasoning is encrypted."""
+_EMPTY = {"type": "text", "text": "[This message is empty.]"}
+"""The block in place of a prompt that is empty or only whitespace, which the API rejects."""
+_THOUGHTS = frozenset(("thinking", "redacted_thinking"))
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
@@ -111,9 +103,12 @@ def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
 
 
 def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
-    """Return the ``messages`` of a request, and ``system`` if given."""
+    """Return the ``messages`` of a request, ``system`` if given, and ``container`` if one is used.
+
+    A container is where the provider runs code. Its id is in the latest reply that used one.
+    """
     written = _write_messages(messages, Losses(API))
-    return {"system": sendable(system), "messages": written} if system else {"messages": written}
+    return {"system": sendable(system), **written} if system else written
 
 
 def encode_result(result: Result) -> BodyPart:
@@ -126,24 +121,6 @@ def losses(messages: Sequence[Message]) -> tuple[str, ...]:
     return find_losses(_write_messages, messages, API)
 
 
-def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
-    """Convert a complete response.
-
-    If the output limit was reached, the input of the last call may be incomplete. That call
-    becomes a ``TruncatedCall``.
-    """
-    stream = Stream(names=names)
-    stream.feed({"type": "message_start", "message": {**response, "stop_reason": None}})
-    blocks = list(objects_at(response, "content"))
-    stop = response.get("stop_reason")
-    for at, block in enumerate(blocks):
-        stream.feed({"type": "content_block_start", "index": at, "content_block": block})
-        if at + 1 < len(blocks) or _stop(stop) in ("end", "calls"):
-            stream.feed({"type": "content_block_stop", "index": at})
-    stream.feed({"type": "message_delta", "delta": {"stop_reason": stop}})
-    return stream.end()
-
-
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
@@ -151,136 +128,82 @@ def decode_stream(
     return stream_items(Stream(names=names), events)
 
 
-class Stream:
-    """Converts a stream one event at a time."""
-
-    def __init__(self, *, names: Names = NO_NAMES) -> None:
-        self._draft = Assembler(API, names)
-        self._blocks: dict[object, CallDraft | TextDraft | None] = {}
-        self._streamed: set[CallDraft] = set()
-        self._stop: Stop = "other"
-
-    def feed(self, event: Data) -> Iterable[Delta | Call]:
-        """Process one event. Return new text to show, and calls that are now complete."""
-        match event.get("type"):
-            case "message_start":
-                message = object_at(event, "message")
-                self._draft.note_response(message)
-                self._draft.note_usage(_usage(message))
-            case "content_block_start":
-                return self._begin(index_at(event), object_at(event, "content_block"))
-            case "content_block_delta":
-                return self._continue_block(index_at(event), object_at(event, "delta"))
-            case "content_block_stop":
-                block = self._blocks.pop(index_at(event), None)
-                return self._draft.mark(block) if isinstance(block, CallDraft) else []
-            case "message_delta":
-                self._draft.note_usage(_usage(event))
-                if reason := object_at(event, "delta").get("stop_reason"):
-                    self._stop = _stop(reason)
-                    return self._draft.finish(self._stop)
-            case _:
-                pass
-        return []
-
-    def end(self) -> Reply:
-        """Return the reply after the last event."""
-        return self._draft.reply(self._stop)
-
-    def _begin(self, index: object, block: Data) -> list[Delta | Call]:
-        out = self._draft.settle_complete()
-        match block.get("type"):
-            case "text":
-                part = self._blocks[index] = self._draft.begin_text(thought=False)
-                return [*out, *self._draft.add_text(part, text_at(block, "text"))]
-            case "thinking":
-                signature = text_at(block, "signature")
-                part = self._blocks[index] = self._draft.begin_text(
-                    thought=True, signature=signature
-                )
-                return [*out, *self._draft.add_text(part, text_at(block, "thinking"))]
-            case "redacted_thinking":
-                self._draft.begin_text(thought=True, signature=_REDACTED + text_at(block, "data"))
-                self._blocks[index] = None
-            case "tool_use":
-                args = "" if block.get("input") == {} else args_at(block, "input")
-                self._blocks[index] = self._draft.begin(
-                    text_at(block, "name"), text_at(block, "id"), args
-                )
-            case _:
-                self._blocks[index] = None
-        return out
-
-    def _continue_block(self, index: object, delta: Data) -> list[Delta | Call]:
-        block = self._blocks.get(index)
-        if isinstance(block, TextDraft):
-            piece = text_at(delta, "thinking" if block.thought else "text")
-            block.signature += text_at(delta, "signature")
-            return self._draft.add_text(block, piece)
-        if isinstance(block, CallDraft):
-            if block not in self._streamed:
-                self._streamed.add(block)
-                block.args = ""
-            block.args += args_at(delta, "partial_json")
-        return []
-
-
-def _stop(reason: object) -> Stop:
-    return _STOPS.get(reason, "other") if isinstance(reason, str) else "other"
-
-
-def _usage(event: Data) -> Usage:
-    counts = object_at(event, "usage")
-    cached = count_at(counts, "cache_read_input_tokens")
-    return Usage(
-        input_tokens=count_at(counts, "input_tokens")
-        + count_at(counts, "cache_creation_input_tokens")
-        + cached,
-        output_tokens=count_at(counts, "output_tokens"),
-        cached_tokens=cached,
-    )
-
-
-def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
+def _write_messages(messages: Sequence[Message], lost: Losses) -> BodyPart:
     written: list[BodyPart] = []
+    container: BodyPart = {}
     for turn in place_messages(messages):
         lost.at = turn.at
         message = turn.message
         if isinstance(message, Prompt):
-            role, content = "user", _blocks(message.parts, lost)
+            role, content = "user", _prompt(message, lost)
         elif isinstance(message, Reply):
-            role, content = "assistant", _write_reply(message, turn, lost)
+            role, (content, fields) = "assistant", _write_reply(message, turn, lost)
+            container = fields or container
         else:
             role = "user"
             content = [_result(id_, result, lost) for _, id_, result in turn.pair_results(message)]
         if content:
             written.append({"role": role, "content": content})
-    return written
+    if not written and any(isinstance(message, Prompt) for message in messages):
+        written = [
+            {"role": "user", "content": [_EMPTY]}
+        ]  # without a message, a request is rejected
+    return {"messages": written, **container}
 
 
-def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
+def _prompt(prompt: Prompt, lost: Losses) -> list[BodyPart]:
+    is_blank = any(isinstance(part, Text) and part.text for part in prompt.parts)
+    content = _blocks(prompt.parts, lost)
+    return content or ([_EMPTY] if is_blank else [])
+
+
+def _write_reply(
+    reply: Reply, turn: PlacedMessage, lost: Losses
+) -> tuple[list[BodyPart], BodyPart]:
+    """Return the blocks of a reply, and the fields of a request that continue it."""
     content: list[BodyPart] = []
-    other_parts = [at for at, part in enumerate(reply.parts) if not isinstance(part, Reasoning)]
-    for at, part in enumerate(reply.parts):
+    container: BodyPart = {}
+    for part, fields in parts_with_fields(reply, lost):
         match part:
+            case None:
+                container = _container(lost.fields(fields, ("container",)))
             case Text():
-                content += _blocks((part,), lost)
+                content += [{**block, **fields} for block in _blocks((part,), lost)]
+            case Image():
+                content.append({"type": "text", "text": lost.placeholder(part)})
             case Reasoning():
-                content += _write_thought(part, lost, last=at > max(other_parts, default=-1))
+                content += _write_thought(part, lost)
+            case Opaque():
+                content += _write_opaque(lost.data(part), lost)
             case _:
                 use = {"type": "tool_use", "id": turn.ids[part.id], "name": call_name(part)}
-                content.append({**use, "input": lost.args(part)})
-    return content
+                content.append({**use, "input": lost.args(part), **fields})
+    while content and content[-1]["type"] in _THOUGHTS:
+        content.pop()
+        lost.add("incomplete reasoning is omitted")
+    return content, container
 
 
-def _write_thought(thought: Reasoning, lost: Losses, *, last: bool) -> list[BodyPart]:
+def _container(fields: BodyPart) -> BodyPart:
+    container = text_at(object_at(fields, "container"), "id")
+    return {"container": container} if container else {}
+
+
+def _write_opaque(block: BodyPart, lost: Losses) -> list[BodyPart]:
+    if isinstance(block.get("input"), str):
+        lost.add(f"the part {kind_of(block)!r} is incomplete and omitted")
+        return []
+    return [block] if block else []
+
+
+def _write_thought(thought: Reasoning, lost: Losses) -> list[BodyPart]:
     if lost.is_foreign(thought):
         return []
-    if last or not thought.signature:
+    if not thought.signature:
         lost.add("incomplete reasoning is omitted")
         return []
-    if thought.signature.startswith(_REDACTED):
-        return [{"type": "redacted_thinking", "data": thought.signature.removeprefix(_REDACTED)}]
+    if thought.signature.startswith(REDACTED):
+        return [{"type": "redacted_thinking", "data": thought.signature.removeprefix(REDACTED)}]
     text = lost.text(thought.text)
     return [{"type": "thinking", "thinking": text, "signature": thought.signature}]
 

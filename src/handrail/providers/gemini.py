@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
-from handrail import Call, File, Image, Result, Spec, Text, Tool, Toolset
+from handrail import File, Image, Result, Spec, Text, Tool, Toolset
 from handrail.messages import (
-    Delta,
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
-    Stop,
+    ReplyPart,
     StreamItem,
-    Usage,
     api_name,
 )
-from handrail.providers._formats.assemble import Assembler, CallDraft, stream_items
+from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
     PDF_TYPES,
     BodyPart,
@@ -30,23 +28,16 @@ from handrail.providers._formats.history import (
     find_losses,
     is_viewable,
     media_type_of,
+    parts_with_fields,
     place_messages,
     text_of,
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
-from handrail.providers._formats.partial_args import PartialArguments
-from handrail.providers._formats.tolerant import (
-    NO_NAMES,
-    Data,
-    Names,
-    count_at,
-    object_at,
-    objects_at,
-    sendable,
-    text_at,
-)
+from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, sendable
+from handrail.providers._readers.gemini import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import GOOGLE
+from handrail.providers._streams.gemini import API, UNSIGNED, Stream, decode
 from handrail.providers._tools import (
     CompiledTool,
     ToolFormat,
@@ -64,6 +55,7 @@ __all__ = [
     "UnsupportedTool",
     "compile",
     "decode",
+    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -71,15 +63,10 @@ __all__ = [
     "losses",
 ]
 
-API: Final = "gemini"
-
-UNSIGNED = "skip_thought_signature_validator"
-"""The placeholder that the API accepts as the signature of calls made by another model."""
-
 _IMAGE_TYPES = frozenset(f"image/{kind}" for kind in "heic heif jpeg png webp".split())
-_STOPS: Mapping[str, Stop] = {"STOP": "end", "MAX_TOKENS": "length", "CONTINUATION": "length"}
-_REFUSALS = re.compile("SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE")
-_HUMP = re.compile(r"_([a-z])")
+_RESULT_TYPES = _IMAGE_TYPES | PDF_TYPES
+"""What a result can contain. A prompt can also contain audio."""
+_AUDIO_TYPES = frozenset(f"audio/{kind}" for kind in "aac aiff flac mp3 mpeg ogg wav x-wav".split())
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
@@ -122,117 +109,11 @@ def losses(messages: Sequence[Message]) -> tuple[str, ...]:
     return find_losses(_write_messages, messages, API)
 
 
-def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
-    """Convert the first candidate of a complete response."""
-    stream = Stream(names=names)
-    stream.feed(response)
-    return stream.end()
-
-
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
     """Convert a stream of responses: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-class Stream:
-    """Converts a stream one response at a time. Keys can be in camel case or snake case."""
-
-    def __init__(self, *, names: Names = NO_NAMES) -> None:
-        self._draft = Assembler(API, names)
-        self._open: CallDraft | None = None
-        self._partial = PartialArguments()
-        self._stop: Stop = "other"
-
-    def feed(self, event: Data) -> Iterable[Delta | Call]:
-        """Process one response. Return new text to show, and calls that are now complete."""
-        event = _camel_case(event)
-        self._draft.note_response(
-            {"id": event.get("responseId"), "model": event.get("modelVersion")}
-        )
-        self._draft.note_usage(_usage(_camel_case(object_at(event, "usageMetadata"))))
-        if _camel_case(object_at(event, "promptFeedback")).get("blockReason"):
-            self._stop = "refused"
-        out: list[Delta | Call] = []
-        for candidate in map(_camel_case, objects_at(event, "candidates")):
-            if candidate.get("index") in (0, None):
-                for part in objects_at(object_at(candidate, "content"), "parts"):
-                    out += self._part(_camel_case(part))
-                if reason := candidate.get("finishReason"):
-                    self._stop = _stop(str(getattr(reason, "value", reason)))
-                    out += self._draft.finish(self._stop)
-        return out
-
-    def end(self) -> Reply:
-        """Return the reply after the last response."""
-        return self._draft.reply(self._stop)
-
-    def _part(self, part: Data) -> list[Delta | Call]:
-        text, signature = text_at(part, "text"), _signature(part)
-        if part.get("thought"):
-            if not signature:
-                return self._draft.continue_text(text, thought=True)
-            return self._draft.add_text(
-                self._draft.begin_text(thought=True, signature=signature), text
-            )
-        if signature:
-            self._draft.begin_text(thought=True, signature=signature)
-        if "functionCall" in part and part["functionCall"] is not None:
-            return self._call(_camel_case(object_at(part, "functionCall")))
-        return self._draft.continue_text(text)
-
-    def _call(self, event: Data) -> list[Delta | Call]:
-        name, more = text_at(event, "name"), bool(event.get("willContinue"))
-        if self._open is None or (name and not self._continues(self._open, event)):
-            if not (name or event.get("args") or more):
-                return []  # a second end of the same call
-            self._open = self._draft.begin(name, text_at(event, "id"))
-            self._partial = PartialArguments()
-        draft = self._open
-        self._draft.claim(draft, text_at(event, "id"))
-        self._partial.add(
-            object_at(event, "args"), map(_camel_case, objects_at(event, "partialArgs"))
-        )
-        draft.args = self._partial.text
-        if more:
-            draft.args = draft.args[:-1]  # unclosed JSON, so that the call cannot run yet
-            return []
-        self._open = None
-        return self._draft.settle(draft)
-
-    @staticmethod
-    def _continues(draft: CallDraft, event: Data) -> bool:
-        same = text_at(event, "id") in (draft.id, "")
-        return same and event["name"] == draft.name and bool(event.get("partialArgs"))
-
-
-def _camel_case(value: Data) -> Data:
-    """Return an object with camel case keys: ``functionCall``, not ``function_call``."""
-    return {_HUMP.sub(lambda letter: letter[1].upper(), key): item for key, item in value.items()}
-
-
-def _signature(part: Data) -> str:
-    signature = part.get("thoughtSignature")
-    return (
-        b64encode(signature).decode()
-        if isinstance(signature, bytes)
-        else text_at(part, "thoughtSignature")
-    )
-
-
-def _stop(reason: str) -> Stop:
-    return "refused" if _REFUSALS.search(reason) else _STOPS.get(reason, "other")
-
-
-def _usage(counts: Data) -> Usage:
-    return Usage(
-        input_tokens=count_at(counts, "promptTokenCount")
-        + count_at(counts, "toolUsePromptTokenCount"),
-        output_tokens=count_at(counts, "candidatesTokenCount")
-        + count_at(counts, "thoughtsTokenCount"),
-        cached_tokens=count_at(counts, "cachedContentTokenCount"),
-    )
 
 
 def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
@@ -242,7 +123,7 @@ def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]
         role = "user"
         match turn.message:
             case Prompt(parts):
-                content = _contents(parts, lost)
+                content = _contents(parts, lost, _RESULT_TYPES | _AUDIO_TYPES)
             case Reply() as reply:
                 role, content = "model", _write_reply(reply, turn, lost)
             case results:
@@ -259,27 +140,43 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
     """Write the parts of a reply. A signature without text is sent with the part after it."""
     parts: list[BodyPart] = []
     signature = ""
-    for part in reply.parts:
-        match part:
-            case Text() if not part.text:
+    for part, fields in parts_with_fields(reply, lost):
+        if isinstance(part, Reasoning) and not lost.is_foreign(part):
+            parts += _with_signature({"text": ""}, signature) if signature else []
+            signature = part.signature
+            if not part.text:
                 continue
-            case Text():
-                written: BodyPart = {"text": lost.text(part.text)}
-            case Reasoning():
-                if lost.is_foreign(part):
-                    continue
-                parts += _with_signature({"text": ""}, signature) if signature else []
-                signature = part.signature
-                written = {"text": lost.text(part.text), "thought": True}
-                if not part.text:
-                    continue
-            case _:
-                call = {"id": turn.ids[part.id], "name": call_name(part), "args": lost.args(part)}
-                written = {"functionCall": call}
-        parts += _with_signature(written, signature)
-        signature = ""
+            written: BodyPart = {"text": lost.text(part.text), "thought": True}
+        else:
+            written = _write_part(part, fields, turn, lost)
+        if isinstance(part, Opaque) and signature:  # the signature of an opaque part is in it
+            parts += _with_signature({"text": ""}, signature)
+            signature = ""
+        if written:
+            parts += _with_signature(written, signature)
+            signature = ""
     parts += _with_signature({"text": ""}, signature) if signature else []
     return _sign_calls(parts)
+
+
+def _write_part(
+    part: ReplyPart | None, fields: BodyPart, turn: PlacedMessage, lost: Losses
+) -> BodyPart:
+    """Write one part of a reply, or nothing if it cannot be sent."""
+    match part:
+        case None:
+            return lost.fields(fields)
+        case Text():
+            return {"text": lost.text(part.text), **fields} if part.text else {}
+        case Image():
+            return _content(part, lost)[0]
+        case Opaque():
+            return lost.data(part)
+        case Reasoning():
+            return {}
+        case _:
+            call = {"id": turn.ids[part.id], "name": call_name(part), "args": lost.args(part)}
+            return {"functionCall": call, **fields}
 
 
 def _with_signature(part: BodyPart, signature: str) -> list[BodyPart]:
@@ -309,15 +206,19 @@ def _result(name: str, call_id: str, result: Result, lost: Losses) -> BodyPart:
     return {"functionResponse": response}
 
 
-def _contents(parts: Iterable[Text | Image | File], lost: Losses) -> list[BodyPart]:
-    return [block for part in parts for block in _content(part, lost)]
+def _contents(
+    parts: Iterable[Text | Image | File], lost: Losses, media: AbstractSet[str] = _RESULT_TYPES
+) -> list[BodyPart]:
+    return [block for part in parts for block in _content(part, lost, media)]
 
 
-def _content(part: Text | Image | File, lost: Losses) -> list[BodyPart]:
+def _content(
+    part: Text | Image | File, lost: Losses, media: AbstractSet[str] = _RESULT_TYPES
+) -> list[BodyPart]:
     if isinstance(part, Text):
         return [{"text": lost.text(part.text)}] if part.text else []
     text = text_of(part) if isinstance(part, File) else None
-    if not is_viewable(part, _IMAGE_TYPES | PDF_TYPES) and text is None:
+    if not is_viewable(part, media) and text is None:
         return [{"text": lost.placeholder(part)}]
     kind = media_type_of(part) if text is None else "text/plain"
     blob = {"inlineData": {"mimeType": kind, "data": base64(part)}}

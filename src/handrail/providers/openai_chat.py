@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from handrail import Call, File, Image, Result, Spec, Text, Tool, Toolset
 from handrail.messages import (
-    Delta,
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
-    Stop,
     StreamItem,
     ToolResults,
     TruncatedCall,
-    Usage,
 )
-from handrail.providers._formats.assemble import Assembler, CallDraft, stream_items
+from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
     IMAGE_TYPES,
     PDF_TYPES,
@@ -29,6 +28,7 @@ from handrail.providers._formats.history import (
     data_url,
     find_losses,
     is_viewable,
+    parts_with_fields,
     place_messages,
     text_of,
 )
@@ -37,17 +37,15 @@ from handrail.providers._formats.tolerant import (
     NO_NAMES,
     Data,
     Names,
-    args_at,
-    count_at,
-    index_at,
-    is_complete,
     object_at,
-    objects_at,
     sendable,
     text_at,
 )
+from handrail.providers._readers.openai_chat import SHOWN_BELOW, decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import OPENAI
+from handrail.providers._streams.openai_chat import API as _API
+from handrail.providers._streams.openai_chat import Stream, decode
 from handrail.providers._tools import (
     CompiledTool,
     ToolFormat,
@@ -65,6 +63,7 @@ __all__ = [
     "UnsupportedTool",
     "compile",
     "decode",
+    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -72,18 +71,14 @@ __all__ = [
     "losses",
 ]
 
-API: Final = "openai_chat"
+API: Final = _API
 MAX_CALL_ID_CHARS = 40
 _MAX_DESCRIPTION_CHARS = 1024
 """The length that every server of this API accepts."""
 
-_STOPS: Mapping[str, Stop] = {
-    "stop": "end",
-    "tool_calls": "calls",
-    "function_call": "calls",
-    "length": "length",
-    "content_filter": "refused",
-}
+_CALL_FIELDS = frozenset(("extra_content", "provider_specific_fields"))
+"""Fields of a call that servers want back: a signature of Gemini is in them."""
+_MESSAGE_FIELDS = _CALL_FIELDS | {"audio", "reasoning_details", "thinking_blocks"}
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
@@ -140,122 +135,11 @@ def losses(messages: Sequence[Message]) -> tuple[str, ...]:
     return find_losses(_write_messages, messages, API)
 
 
-def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
-    """Convert the first choice of a complete response."""
-    stream = Stream(names=names)
-    for choice in objects_at(response, "choices"):
-        message = object_at(choice, "message")
-        calls = [{**call, "index": at} for at, call in enumerate(objects_at(message, "tool_calls"))]
-        delta = {**message, "tool_calls": calls}
-        stream.feed({**response, "choices": [{**choice, "delta": delta}]})
-    return stream.end()
-
-
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
     """Convert a stream of chunks: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-class Stream:
-    """Converts a stream one chunk at a time.
-
-    Servers identify calls by index, by id, by both, or by neither. A new index begins a call. At
-    a known index, a name begins a call if the id differs or the JSON before it is complete.
-    """
-
-    def __init__(self, *, names: Names = NO_NAMES) -> None:
-        self._draft = Assembler(API, names)
-        self._names = names
-        self._at: dict[object, CallDraft] = {}
-        self._by_id: dict[tuple[object, str], CallDraft] = {}
-        self._sent_ids: dict[CallDraft, str] = {}
-        self._last: CallDraft | None = None
-        self._stop: Stop = "other"
-
-    def feed(self, event: Data) -> Iterable[Delta | Call]:
-        """Process one chunk. Return new text to show, and calls that are now complete."""
-        self._draft.note_response(event)
-        self._draft.note_usage(_usage(event))
-        out: list[Delta | Call] = []
-        for choice in objects_at(event, "choices"):
-            if choice.get("index") in (0, None):
-                out += self._choice(choice)
-        return out
-
-    def end(self) -> Reply:
-        """Return the reply after the last chunk."""
-        return self._draft.reply(self._stop)
-
-    def _choice(self, choice: Data) -> list[Delta | Call]:
-        delta = object_at(choice, "delta")
-        out = self._draft.continue_text(_reasoning(delta), thought=True)
-        for piece in (*_content(delta), text_at(delta, "refusal")):
-            out += self._draft.continue_text(piece)
-        if text_at(delta, "refusal"):
-            self._stop = "refused"
-        for call in objects_at(delta, "tool_calls"):
-            if call.get("type") in ("function", None, ""):
-                out += self._call(index_at(call), text_at(call, "id"), object_at(call, "function"))
-        if delta.get("function_call"):
-            out += self._call("function_call", "", object_at(delta, "function_call"))
-        if reason := text_at(choice, "finish_reason"):
-            if self._stop != "refused":
-                self._stop = _STOPS.get(reason, "other")
-            out += self._draft.finish(self._stop)
-        return out
-
-    def _call(self, index: object, call_id: str, function: Data) -> list[Delta | Call]:
-        name, args = text_at(function, "name"), args_at(function, "arguments")
-        here = self._last if index is None else self._at.get(index)
-        draft = self._by_id.get((index, call_id), here) if call_id else here
-        out: list[Delta | Call] = []
-        if draft is None or self._begins(draft, name, call_id, args):
-            out += self._draft.settle_complete(marked=False)
-            draft = self._draft.begin()
-        elif draft.outcome is not None or (args == draft.args and is_complete(args)):
-            return []
-        if not draft.args and draft.name != name:
-            draft.name += name
-        draft.args += args
-        self._draft.claim(draft, call_id)
-        self._sent_ids.setdefault(draft, call_id)
-        self._last = self._at[index] = self._by_id[index, call_id] = draft
-        return out
-
-    def _begins(self, draft: CallDraft, name: str, call_id: str, args: str) -> bool:
-        """Whether a piece at the index of a call begins another call."""
-        before = self._sent_ids[draft]
-        if call_id and before and call_id != before:
-            return bool(name) or is_complete(draft.args)
-        if not name:
-            return False
-        if not draft.args:
-            known = name in self._names and draft.name in self._names
-            return known and not call_id and name != draft.name
-        if name != draft.name:
-            return True
-        return is_complete(draft.args) and not (call_id and args == draft.args)
-
-
-def _reasoning(delta: Data) -> str:
-    """Return the reasoning that servers other than OpenAI's send, under either of its names."""
-    return text_at(delta, "reasoning_content") or text_at(delta, "reasoning")
-
-
-def _content(delta: Data) -> Iterable[str]:
-    text = text_at(delta, "content")
-    return [text] if text else [text_at(part, "text") for part in objects_at(delta, "content")]
-
-
-def _usage(event: Data) -> Usage:
-    counts = object_at(event, "usage")
-    return Usage(
-        input_tokens=count_at(counts, "prompt_tokens"),
-        output_tokens=count_at(counts, "completion_tokens"),
-        cached_tokens=count_at(object_at(counts, "prompt_tokens_details"), "cached_tokens"),
-    )
 
 
 def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
@@ -279,28 +163,64 @@ def _plain(content: list[BodyPart]) -> str | list[BodyPart]:
     return content[0]["text"] if alone else content
 
 
+@dataclass(slots=True)
+class _Written:
+    """The parts of a reply, in the places that a message has for them."""
+
+    thoughts: list[Reasoning] = field(default_factory=list[Reasoning])
+    texts: list[str] = field(default_factory=list[str])
+    calls: list[BodyPart] = field(default_factory=list[BodyPart])
+    fields: BodyPart = field(default_factory=BodyPart)
+    order: list[int] = field(default_factory=list[int])
+
+
 def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
-    texts = [part for part in reply.parts if isinstance(part, Text) and part.text]
-    thoughts = [
-        part for part in reply.parts if isinstance(part, Reasoning) and not lost.is_foreign(part)
-    ]
-    order = [*thoughts, *texts, *turn.calls]
-    if [part for part in reply.parts if any(part is placed for placed in order)] != order:
+    written = _sort_parts(reply, turn, lost)
+    thoughts, texts = written.thoughts, written.texts
+    if written.order != sorted(written.order):
         lost.add("parts are reordered: reasoning first, then text, then calls")
     if any(thought.signature for thought in thoughts):
         lost.add("the signature of reasoning is omitted")
-    if not texts and not turn.calls:
-        if thoughts:
+    if not texts and not written.calls:
+        if thoughts or written.fields:
             lost.add("incomplete reasoning is omitted")
         return []
-    message: BodyPart = {"role": "assistant", "content": None}
-    if texts:
-        message["content"] = "".join(lost.text(part.text) for part in texts)
+    message: BodyPart = {"role": "assistant", "content": "".join(texts) if texts else None}
     if thoughts:
         message["reasoning_content"] = "".join(lost.text(part.text) for part in thoughts)
-    if turn.calls:
-        message["tool_calls"] = [_call(call, turn.ids[call.id], lost) for call in turn.calls]
-    return [message]
+    if written.calls:
+        message["tool_calls"] = written.calls
+    return [{**message, **written.fields}]
+
+
+def _sort_parts(reply: Reply, turn: PlacedMessage, lost: Losses) -> _Written:
+    written = _Written()
+    for part, fields in parts_with_fields(reply, lost):
+        match part:
+            case None:
+                written.fields = _message_fields(lost.fields(fields, _MESSAGE_FIELDS))
+            case Text() | Image():
+                text = lost.text(part.text) if isinstance(part, Text) else lost.placeholder(part)
+                written.texts += [text] if text else []
+                written.order += [1] if text else []
+            case Reasoning():
+                own = [] if lost.is_foreign(part) else [part]
+                written.thoughts += own
+                written.order += [0 for _ in own]
+            case Opaque():
+                lost.add_unsent(part)
+            case _:
+                call = _call(part, turn.ids[part.id], lost)
+                written.calls.append({**call, **lost.fields(fields, _CALL_FIELDS)})
+                written.order.append(2)
+    return written
+
+
+def _message_fields(fields: BodyPart) -> BodyPart:
+    """Return fields of a reply as they are sent back: audio only by its id."""
+    if "audio" in fields:
+        fields["audio"] = {"id": text_at(object_at(fields, "audio"), "id")}
+    return fields
 
 
 def _call(call: Call | TruncatedCall, call_id: str, lost: Losses) -> BodyPart:
@@ -320,7 +240,7 @@ def _results(results: ToolResults, turn: PlacedMessage, lost: Losses) -> list[Bo
         text = lost.text(result.text)
         if media:
             lost.add(f"images and files of {result.call_id!r} are sent in a separate message")
-            text += f"{_gap(text)}[Images and files follow in the next message.]"
+            text += f"{_gap(text)}{SHOWN_BELOW}"
             shown.append({"type": "text", "text": f"[Images and files of call {call_id}:]"})
             shown += _content_parts(media, lost)
         written.append(_result(call_id, result, text, lost))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Self, TypeAlias, TypeVar
 
 from handrail import Call, HandrailError, Text
-from handrail.messages import Reply, Request
+from handrail.messages import ArgsDelta, Delta, Reasoning, Reply, Request, StreamItem, Usage
 
-Step: TypeAlias = str | Call | Reply | Iterable[str | Call] | Callable[[Request], Reply]
-"""One turn of a model: text, a call, both, a whole reply, or a function that returns one."""
+Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call]
+"""One turn of a model: text, a call, both, a whole reply, or an exception that it raises."""
+Step: TypeAlias = Said | Callable[[Request], Said]
+"""A turn, or a function from the request to a turn."""
 
 
 _Part = TypeVar("_Part")
+_WORDS = re.compile(r"\s*\S+|\s+")
+_PIECES = re.compile(r".{1,16}", re.DOTALL)
 
 
 class OffScript(HandrailError, AssertionError):
@@ -24,21 +29,49 @@ class OffScript(HandrailError, AssertionError):
 class ScriptedModel:
     """Replies with the steps of a script, in order. As a context manager, checks that all are used.
 
-    Arguments of calls that you give as a mapping are sent as JSON text, as real models do.
+    Arguments of calls that you give as a mapping are sent as JSON text, as real models do. A step
+    that is an exception is raised; use ``ModelError`` for a model that fails.
+
+    Args:
+        steps: The turns of the model.
+        stream: Whether to stream each reply, as the models of providers do: text word by word, the
+            arguments of each call in pieces, the call, then the reply.
+        usage: The tokens of each reply that has none.
     """
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: Step, stream: bool = False, usage: Usage | None = None) -> None:
         self._steps = steps
+        self._stream = stream
+        self._usage = usage
         self.requests: list[Request] = []
         """The requests that it received, in order."""
 
-    async def __call__(self, request: Request) -> Reply:
-        """Return the next step of the script as a reply."""
+    def __call__(self, request: Request) -> Awaitable[Reply] | AsyncIterator[StreamItem]:
+        """Return the next step of the script, as a reply or as a stream."""
+        return self._pieces(request) if self._stream else self._whole(request)
+
+    async def _whole(self, request: Request) -> Reply:
+        return self._next(request)
+
+    async def _pieces(self, request: Request) -> AsyncIterator[StreamItem]:
+        reply = self._next(request)
+        for part in reply.parts:
+            if isinstance(part, Call):
+                for piece in _PIECES.findall(str(part.args)):  # JSON text: see _send
+                    yield ArgsDelta(part.id, part.name, piece)
+                yield part
+            elif isinstance(part, Text | Reasoning):
+                for word in _WORDS.findall(part.text):
+                    yield Delta(word, isinstance(part, Reasoning))
+        yield reply
+
+    def _next(self, request: Request) -> Reply:
         turn = len(self.requests)
         if turn >= len(self._steps):
             raise OffScript(f"The run needs step {turn + 1}, but the script has only {turn}.")
         self.requests.append(request)
-        return _reply(self._steps[turn], request)
+        reply = _reply(self._steps[turn], request)
+        return replace(reply, usage=self._usage) if self._usage and not reply.usage.total else reply
 
     def __enter__(self) -> Self:
         return self
@@ -55,10 +88,12 @@ class ScriptedModel:
 
 
 def _reply(step: Step, request: Request) -> Reply:
-    if isinstance(step, Reply) or callable(step):
-        reply = step if isinstance(step, Reply) else step(request)
-        return replace(reply, parts=tuple(_send(part) for part in reply.parts))
-    given = [step] if isinstance(step, str | Call) else list(step)
+    said = step(request) if callable(step) else step
+    if isinstance(said, Exception):
+        raise said
+    if isinstance(said, Reply):
+        return replace(said, parts=tuple(_send(part) for part in said.parts))
+    given = [said] if isinstance(said, str | Call) else list(said)
     parts = tuple(Text(part) if isinstance(part, str) else _send(part) for part in given)
     calls = any(isinstance(part, Call) for part in parts)
     return Reply(parts, "calls" if calls else "end")

@@ -8,7 +8,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from handrail import Call, FailureKind, File, Image, Result, Text
-from handrail.messages import Message, Prompt, Reasoning, Reply, ToolResults, TruncatedCall
+from handrail.messages import (
+    Message,
+    Opaque,
+    Prompt,
+    Reasoning,
+    Reply,
+    ToolResults,
+    TruncatedCall,
+)
 from providers.apis import APIS
 
 WORDS = st.text(
@@ -56,7 +64,7 @@ IDS = st.sampled_from(["c1", "call_2", "toolu_3", "a b", "é", "x" * 50, "id_x" 
 
 
 def thoughts(api: str) -> st.SearchStrategy[Reasoning]:
-    item = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
+    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
     return {
         "anthropic": st.sampled_from(
             [
@@ -72,11 +80,77 @@ def thoughts(api: str) -> st.SearchStrategy[Reasoning]:
         "openai_chat": st.just(Reasoning("hm", "", api)),
         "openai_responses": st.sampled_from(
             [
-                Reasoning("hm", json.dumps(item, separators=(",", ":")), api),
+                Reasoning("hm", compact({**item, "encrypted_content": "enc"}), api),
+                Reasoning("hm", compact({**item, "id": "rs_1"}), api),
                 Reasoning("hm", "", api),
             ]
         ),
     }[api]
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+PARTS: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "é"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+        {"type": "container_upload", "file_id": "f1"},
+    ],
+    "gemini": [
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}, "thoughtSignature": "AA"},
+    ],
+    "openai_chat": [],
+    "openai_responses": [
+        {
+            "type": "web_search_call",
+            "id": "ws_1",
+            "status": "completed",
+            "action": {"type": "search", "query": "é"},
+        },
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "enc"},
+    ],
+}
+"""Parts that handrail does not read."""
+CITATION = {
+    "type": "web_search_result_location",
+    "cited_text": "a",
+    "encrypted_index": "e",
+    "title": "b",
+    "url": "https://example.com",
+}
+FIELDS: dict[str, dict[type, dict[str, Any]]] = {
+    "anthropic": {
+        Text: {"citations": [CITATION]},
+        Call: {"caller": {"type": "code_execution_20250825", "tool_id": "s1"}},
+    },
+    "gemini": {Call: {"partMetadata": {"a": "b"}}, Reply: {"groundingMetadata": {"a": 1}}},
+    "openai_chat": {
+        Call: {"extra_content": {"google": {"thought_signature": "S"}}},
+        Reply: {"reasoning_details": [{"type": "reasoning.encrypted", "data": "D"}]},
+    },
+    "openai_responses": {Text: {"phase": "commentary"}, Call: {"namespace": "n"}},
+}
+"""Fields that handrail does not read: of text, of a call, or of the whole reply."""
+
+
+def opaques(api: str) -> st.SearchStrategy[Opaque]:
+    parts = [Opaque(compact(part), api) for part in PARTS[api]]
+    return st.sampled_from(parts) if parts else st.nothing()
+
+
+def with_fields(draw: st.DrawFn, parts: list[Any], api: str) -> list[Any]:
+    """Add fields of an API before some of the parts, and at the end."""
+    made: list[Any] = []
+    for part in parts:
+        if type(part) in FIELDS[api] and draw(st.booleans()):
+            made.append(Opaque(compact(FIELDS[api][type(part)]), api, "fields"))
+        made.append(part)
+    if Reply in FIELDS[api] and draw(st.booleans()):
+        made.append(Opaque(compact(FIELDS[api][Reply]), api, "fields"))
+    return made
 
 
 PROMPTS = st.builds(
@@ -86,7 +160,8 @@ PROMPTS = st.builds(
 
 @st.composite
 def replies(draw: st.DrawFn, apis: list[str]) -> Reply:
-    visible: Any = TEXTS | st.sampled_from(apis).flatmap(thoughts)
+    api = draw(st.sampled_from(apis))
+    visible: Any = TEXTS | IMAGES | thoughts(api) | opaques(api)
     parts = draw(st.lists(visible, max_size=3))
     ids = draw(st.lists(IDS, max_size=3, unique=True))
     for call_id in ids:
@@ -96,9 +171,9 @@ def replies(draw: st.DrawFn, apis: list[str]) -> Reply:
             else Call(draw(NAMES), draw(ARGS), call_id)
         )
         parts.insert(draw(st.integers(0, len(parts))), call)
-    if not any(not isinstance(part, Reasoning) for part in parts):
+    if not any(not isinstance(part, Reasoning | Opaque) for part in parts):
         parts.append(draw(TEXTS))
-    return Reply(tuple(parts), "calls" if ids else "end")
+    return Reply(tuple(with_fields(draw, parts, api)), "calls" if ids else "end")
 
 
 @st.composite

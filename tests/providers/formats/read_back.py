@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from handrail import Call, Failure, FailureKind, File, Image, Result, Text
-from handrail.messages import Message, Prompt, Reasoning, Reply, ToolResults
+from handrail.messages import Message, Opaque, Prompt, Reasoning, Reply, ToolResults
 
 Body = dict[str, Any]
 FAILED = "Failed: "
@@ -31,6 +31,15 @@ def result(call_id: str, parts: list[Text | Image | File], *, failed: bool) -> R
     return Result(call_id, text, tuple(parts) if media else (), failure=failure)
 
 
+def unread(value: Body, api: str, kind: Any = "part") -> Opaque:
+    return Opaque(json.dumps(value, separators=(",", ":"), ensure_ascii=False), api, kind)
+
+
+def fields(value: Body, api: str, *read: str) -> list[Any]:
+    more = {key: item for key, item in value.items() if key not in read}
+    return [unread(more, api, "fields")] if more else []
+
+
 def unwrapped(url: str) -> tuple[str, bytes]:
     head, data = url.removeprefix("data:").split(";base64,")
     return head, b64decode(data, validate=True)
@@ -44,7 +53,9 @@ def anthropic(body: Body) -> list[Message]:
     for message in body["messages"]:
         blocks = message["content"]
         if message["role"] == "assistant":
-            messages.append(Reply(tuple(map(anthropic_reply_part, blocks))))
+            messages.append(
+                Reply(tuple(one for block in blocks for one in anthropic_reply_part(block)))
+            )
         elif blocks[0]["type"] == "tool_result":
             messages.append(ToolResults(tuple(map(anthropic_result, blocks))))
         else:
@@ -52,16 +63,18 @@ def anthropic(body: Body) -> list[Message]:
     return messages
 
 
-def anthropic_reply_part(block: Body) -> Any:
+def anthropic_reply_part(block: Body) -> list[Any]:
     match block["type"]:
         case "text":
-            return Text(block["text"])
+            return [*fields(block, "anthropic", "type", "text"), Text(block["text"])]
         case "thinking":
-            return Reasoning(block["thinking"], block["signature"], "anthropic")
+            return [Reasoning(block["thinking"], block["signature"], "anthropic")]
         case "redacted_thinking":
-            return Reasoning("", f"redacted:{block['data']}", "anthropic")
+            return [Reasoning("", f"redacted:{block['data']}", "anthropic")]
         case "tool_use":
-            return Call(block["name"], json.dumps(block["input"]), block["id"])
+            call = Call(block["name"], json.dumps(block["input"]), block["id"])
+            return [*fields(block, "anthropic", "type", "id", "name", "input"), call]
+    return [unread(block, "anthropic")]
 
 
 def anthropic_result(block: Body) -> Result:
@@ -112,11 +125,11 @@ def chat_reply_part(message: Body) -> Reply:
         parts.append(Reasoning(message["reasoning_content"], "", "openai_chat"))
     if message["content"]:
         parts.append(Text(message["content"]))
-    parts += [
-        Call(call["function"]["name"], call["function"]["arguments"], call["id"])
-        for call in message.get("tool_calls", ())
-    ]
-    return Reply(tuple(parts))
+    for call in message.get("tool_calls", ()):
+        parts += fields(call, "openai_chat", "id", "type", "function")
+        parts.append(Call(call["function"]["name"], call["function"]["arguments"], call["id"]))
+    read = ("role", "content", "reasoning_content", "tool_calls")
+    return Reply((*parts, *fields(message, "openai_chat", *read)))
 
 
 def chat_result(message: Body) -> Result:
@@ -169,7 +182,9 @@ def openai_responses(body: Body) -> list[Message]:
             case "user":
                 messages += [Prompt(tuple(map(responses_part, one["content"]))) for one in items]
             case "model":
-                messages.append(Reply(tuple(map(responses_reply_part, items))))
+                messages.append(
+                    Reply(tuple(one for item in items for one in responses_reply_part(item)))
+                )
             case "tools":
                 messages.append(ToolResults(tuple(map(responses_result, items))))
     return messages
@@ -181,16 +196,18 @@ def responses_who(item: Body) -> str:
     return "user" if item.get("role") == "user" else "model"
 
 
-def responses_reply_part(item: Body) -> Any:
+def responses_reply_part(item: Body) -> list[Any]:
+    api = "openai_responses"
     match item:
         case {"role": "assistant", "content": text}:
-            return Text(text)
+            return [*fields(item, api, "type", "role", "content"), Text(text)]
         case {"type": "function_call"}:
-            return Call(item["name"], item["arguments"], item["call_id"])
+            call = Call(item["name"], item["arguments"], item["call_id"])
+            return [*fields(item, api, "type", "name", "arguments", "call_id"), call]
         case {"type": "reasoning"}:
             text = "\n\n".join(one["text"] for one in item["summary"])
-            signed = json.dumps(item, separators=(",", ":"), ensure_ascii=False)
-            return Reasoning(text, signed, "openai_responses")
+            return [Reasoning(text, unread(item, api).data, api)]
+    return [unread(item, api)]
 
 
 def responses_result(item: Body) -> Result:
@@ -233,14 +250,17 @@ def gemini(body: Body) -> list[Message]:
 
 
 def gemini_reply_part(part: Body) -> list[Any]:
+    if not part.keys() & {"text", "functionCall", "inlineData"}:
+        return [unread(part, "gemini")]
     signature = part.get("thoughtSignature", "")
     if part.get("thought"):
         return [Reasoning(part["text"], signature, "gemini")]
     signed = [Reasoning("", signature, "gemini")] if signature not in ("", UNSIGNED) else []
     if "functionCall" in part:
         call = part["functionCall"]
-        return [*signed, Call(call["name"], json.dumps(call["args"]), call["id"])]
-    return [*signed, Text(part["text"])]
+        more = fields(part, "gemini", "functionCall", "thoughtSignature")
+        return [*signed, *more, Call(call["name"], json.dumps(call["args"]), call["id"])]
+    return [*signed, gemini_part(part)]
 
 
 def gemini_result(response: Body) -> Result:

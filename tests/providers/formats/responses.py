@@ -6,12 +6,13 @@ Based on the providers' types. It shares no code with the decoders.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from handrail import Call, Text
-from handrail.messages import Reasoning, Reply, TruncatedCall, Usage
+from handrail import Call, Image, Text
+from handrail.messages import Opaque, Reasoning, Reply, ReplyPart, TruncatedCall, Usage
 
 Pieces = Callable[[str], list[str]]
 """Splits a text into pieces, some of which may be empty."""
@@ -57,7 +58,7 @@ def anthropic_whole(reply: Reply) -> dict[str, Any]:
     }
 
 
-def anthropic_block(part: Text | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
+def anthropic_block(part: ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"type": "text", "text": text}
@@ -66,6 +67,11 @@ def anthropic_block(part: Text | Reasoning | Call | TruncatedCall) -> dict[str, 
         case Call(name, args, call_id) | TruncatedCall(name, call_id, args):
             value = parsed(str(args)) if isinstance(part, Call) else {}
             return {"type": "tool_use", "id": call_id, "name": name, "input": value}
+        case Opaque(data):
+            block: dict[str, Any] = json.loads(data)
+            return block
+        case Image():
+            raise AssertionError("this api sends no images")
 
 
 def anthropic_stream(reply: Reply, pieces: Pieces) -> Events:
@@ -83,7 +89,7 @@ def anthropic_stream(reply: Reply, pieces: Pieces) -> Events:
     return [*events, {"type": "message_delta", "delta": last, "usage": whole["usage"]}]
 
 
-def anthropic_deltas(part: Text | Reasoning | Call | TruncatedCall, pieces: Pieces) -> Events:
+def anthropic_deltas(part: ReplyPart, pieces: Pieces) -> Events:
     match part:
         case Text(text):
             return [{"type": "text_delta", "text": one} for one in pieces(text)]
@@ -91,9 +97,14 @@ def anthropic_deltas(part: Text | Reasoning | Call | TruncatedCall, pieces: Piec
             deltas = [{"type": "thinking_delta", "thinking": one} for one in pieces(text)]
             return [*deltas, {"type": "signature_delta", "signature": signature}]
         case Call() | TruncatedCall():
-            return [
-                {"type": "input_json_delta", "partial_json": one} for one in pieces(str(part.args))
-            ]
+            return json_deltas(str(part.args), pieces)
+        case _:
+            block = anthropic_block(part)
+            return json_deltas(json.dumps(block["input"]), pieces) if "input" in block else []
+
+
+def json_deltas(text: str, pieces: Pieces) -> Events:
+    return [{"type": "input_json_delta", "partial_json": one} for one in pieces(text)]
 
 
 # ---------------------------------------------------------------- OpenAI Chat
@@ -158,7 +169,7 @@ def chat_stream(reply: Reply, pieces: Pieces) -> Events:
 # ---------------------------------------------------------------- OpenAI Responses
 
 
-def responses_item(at_: int, part: Text | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
+def responses_item(at_: int, part: ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
             content = [{"type": "output_text", "text": text, "annotations": []}]
@@ -167,10 +178,15 @@ def responses_item(at_: int, part: Text | Reasoning | Call | TruncatedCall) -> d
         case Reasoning():
             item: dict[str, Any] = json.loads(part.signature)
             return item
+        case Opaque():
+            other: dict[str, Any] = json.loads(part.data)
+            return other
         case Call() | TruncatedCall():
             status = "completed" if isinstance(part, Call) else "incomplete"
             head = {"type": "function_call", "id": f"fc_{at_}", "call_id": part.id}
             return {**head, "name": part.name, "arguments": part.args, "status": status}
+        case Image():
+            raise AssertionError("this api sends no images")
 
 
 def responses_whole(reply: Reply) -> dict[str, Any]:
@@ -205,8 +221,10 @@ def responses_stream(reply: Reply, pieces: Pieces) -> Events:
                 kind, where = "output_text", where | {"content_index": 0}
             case Reasoning(text):
                 kind, where = "reasoning_summary_text", where | {"summary_index": 0}
-            case _:
+            case Call() | TruncatedCall():
                 kind, text = "function_call_arguments", str(part.args)
+            case _:
+                kind, text = "web_search_call.searching", ""
         events += [
             {"type": f"response.{kind}.delta", **where, "delta": one} for one in pieces(text)
         ]
@@ -253,9 +271,21 @@ def gemini_parts(reply: Reply, pieces: Pieces) -> Events:
                 call = {"name": name, "args": parsed(str(args)), "id": call_id}
                 parts.append({"functionCall": call, **seal})
                 seal = {}
-            case TruncatedCall():
-                raise AssertionError("this api sends calls whole")
+            case _:
+                parts += gemini_other_part(part, seal)
+                seal = {}
     return parts + ([{"text": "", **seal}] if seal else [])
+
+
+def gemini_other_part(part: ReplyPart, seal: dict[str, Any]) -> Events:
+    """An image with its signature, or a part that has its own."""
+    match part:
+        case Opaque(data):
+            return [*([{"text": "", **seal}] if seal else []), parsed(data)]
+        case Image(data, kind):
+            blob = {"mimeType": kind, "data": b64encode(data).decode()}
+            return [{"inlineData": blob, **seal}]
+    raise AssertionError("this api sends calls whole")
 
 
 def gemini_whole(reply: Reply) -> dict[str, Any]:

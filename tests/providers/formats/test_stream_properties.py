@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail import Call, Text
-from handrail.messages import Delta, Reasoning, Reply, Stop, TruncatedCall, Usage
+from handrail import Call, Image, Text
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    Opaque,
+    Reasoning,
+    Reply,
+    ReplyPart,
+    Stop,
+    TruncatedCall,
+    Usage,
+)
 from providers.apis import APIS
+from providers.formats.histories import PARTS, compact
 from providers.formats.responses import STREAM, WHOLE, at
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12) | st.just('é😀\n"\\u00')
@@ -51,24 +62,31 @@ def sealed(api: str, text: str, seal: str) -> Reasoning:
     return Reasoning(text, "" if api == "openai_chat" else seal, api)
 
 
+def reply_parts(api: str, kind: str, call_id: str) -> st.SearchStrategy[ReplyPart]:
+    match kind:
+        case "w":
+            return st.builds(Text, WORDS)
+        case "t":
+            texts = WORDS if api == "openai_chat" else WORDS | st.just("")
+            return st.builds(sealed, st.just(api), texts, st.sampled_from(["AAAA", "BBBB"]))
+        case "o":
+            others = PARTS[api][:1] if api == "gemini" else PARTS[api]
+            unread = [Opaque(compact(part), api) for part in others]
+            image = [Image(b"x", "image/png")] if api == "gemini" else []
+            return st.sampled_from([*unread, *image])
+    return st.builds(Call, NAMES, ARGS, st.just(call_id))
+
+
 @st.composite
 def replies(draw: st.DrawFn, api: str) -> Reply:
     """A reply with parts in an order that this API can represent."""
-    kinds = draw(st.lists(st.sampled_from("wtc"), max_size=6))
+    kinds = draw(st.lists(st.sampled_from("wtco"), max_size=6))
     if api in {"openai_chat", "gemini"}:
         kinds = [one for one, after in pairwise([*kinds, ""]) if one != after or one == "c"]
     if api == "openai_chat":  # one text and one reasoning, before all calls
-        kinds = sorted(set(kinds) - {"c"}) + [kind for kind in kinds if kind == "c"]
-    parts: list[Text | Reasoning | Call | TruncatedCall] = []
-    for n, kind in enumerate(kinds):
-        match kind:
-            case "w":
-                parts.append(Text(draw(WORDS)))
-            case "t":
-                text = draw(WORDS if api == "openai_chat" else WORDS | st.just(""))
-                parts.append(sealed(api, text, draw(st.sampled_from(["AAAA", "BBBB"]))))
-            case _:
-                parts.append(Call(draw(NAMES), draw(ARGS), f"c{n}"))
+        kinds = sorted(set(kinds) - {"c", "o"}) + [kind for kind in kinds if kind == "c"]
+    parts: list[ReplyPart] = []
+    parts += [draw(reply_parts(api, kind, f"c{n}")) for n, kind in enumerate(kinds)]
     stop: Stop = "calls" if "c" in kinds else "end"
     if api != "gemini" and draw(st.booleans()):
         stop = "length"
@@ -79,6 +97,20 @@ def replies(draw: st.DrawFn, api: str) -> Reply:
     return Reply(tuple(parts), stop, draw(USAGES), "m-1")
 
 
+def check_arguments(api: str, reply: Reply, deltas: list[ArgsDelta]) -> None:
+    """Check that the pieces of each call make up its arguments. Gemini sends them as a whole."""
+    shown: dict[str, str] = {}
+    for piece in deltas:
+        assert piece.text.encode()
+        shown[piece.call_id] = shown.get(piece.call_id, "") + piece.text
+    parts = [part for part in reply.parts if isinstance(part, Call | TruncatedCall)]
+    expected = {part.id: str(part.args) for part in parts if part.args and api != "gemini"}
+    assert shown == expected
+    assert {(piece.call_id, piece.name) for piece in deltas} == {
+        (part.id, part.name) for part in parts if part.id in expected
+    }
+
+
 def decoded(api: str, events: list[dict[str, Any]]) -> tuple[Reply, list[Call], str, str]:
     stream = APIS[api].Stream()
     pieces = [piece for event in events for piece in stream.feed(event)]
@@ -86,6 +118,7 @@ def decoded(api: str, events: list[dict[str, Any]]) -> tuple[Reply, list[Call], 
     calls = [piece for piece in pieces if isinstance(piece, Call)]
     deltas = [piece for piece in pieces if isinstance(piece, Delta)]
     assert all(piece.text.encode() for piece in deltas)
+    check_arguments(api, reply, [piece for piece in pieces if isinstance(piece, ArgsDelta)])
     text = "".join(piece.text for piece in deltas if not piece.thought)
     return reply, calls, text, "".join(piece.text for piece in deltas if piece.thought)
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from handrail import Call, Text
-from handrail.messages import Delta, Reasoning, Reply, StreamItem, TruncatedCall, Usage
+from handrail import Call, Image, Text
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    Opaque,
+    Reasoning,
+    Reply,
+    ReplyPart,
+    StreamItem,
+    TruncatedCall,
+    Usage,
+)
 from handrail.providers import openai_responses
 from providers.apis import APIS, corpus
 
@@ -19,9 +31,14 @@ CASES = [
 
 
 def reply_of(api: str, expected: dict[str, Any]) -> Reply:
-    parts: list[Text | Reasoning | Call | TruncatedCall] = []
+    parts: list[ReplyPart] = []
     for part in expected["parts"]:
         match part:
+            case {"opaque": data, "kind": kind}:
+                text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+                parts.append(Opaque(text, api, kind))
+            case {"image": data, "type": kind}:
+                parts.append(Image(b64decode(data), kind))
             case {"text": text}:
                 parts.append(Text(text))
             case {"thought": text, "sealed": sealed}:
@@ -30,9 +47,10 @@ def reply_of(api: str, expected: dict[str, Any]) -> Reply:
                 parts.append(Call(name, args, call_id))
             case {"cut": name, "args": args, "id": call_id}:
                 parts.append(TruncatedCall(name, call_id, args))
-    sent, received, cached = expected["usage"]
-    usage = Usage(input_tokens=sent, output_tokens=received, cached_tokens=cached)
-    return Reply(tuple(parts), expected["stop"], usage, expected["model"])
+    names = [field.name for field in fields(Usage)]
+    usage = Usage(**dict(zip(names, expected["usage"], strict=False)))
+    detail = expected.get("stop_detail", "")
+    return Reply(tuple(parts), expected["stop"], usage, expected["model"], detail)
 
 
 def decoded(api: str, case: dict[str, Any]) -> tuple[Reply, list[Any]]:
@@ -67,12 +85,24 @@ async def test_an_async_stream_yields_every_call_and_then_the_reply(
 
     assert [piece for piece in pieces if isinstance(piece, Reply)] == [expected]
     assert pieces[-1] == expected
-    calls = [piece for piece in pieces if isinstance(piece, Call)]
-    assert sorted(calls, key=str) == sorted(expected.calls, key=str)
+    assert tuple(piece for piece in pieces if isinstance(piece, Call)) == expected.calls
+    check_shown_arguments(pieces)
     streamed = "".join(
         piece.text for piece in pieces if isinstance(piece, Delta) and not piece.thought
     )
     assert streamed == expected.text
+
+
+def check_shown_arguments(pieces: list[StreamItem]) -> None:
+    """Arguments come before their call, under its id and its name, and none come after it."""
+    shown: dict[str, set[str]] = {}
+    for piece in pieces:
+        if isinstance(piece, ArgsDelta):
+            assert piece.text
+            shown.setdefault(piece.call_id, set()).add(piece.name)
+    assert isinstance(pieces[-1], Reply)
+    parts = [part for part in pieces[-1].parts if isinstance(part, Call | TruncatedCall)]
+    assert shown.items() <= {part.id: {part.name} for part in parts}.items()
 
 
 @pytest.mark.parametrize(("api", "case"), CASES)

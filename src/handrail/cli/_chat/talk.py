@@ -171,6 +171,8 @@ def _describe_end(done: RunResult[Any] | None) -> str:
         return f"{waiting} waiting for approval; press Enter to answer"
     if done.stop_reason == "limit":
         return f"reached the limit on {done.limit} for one prompt; press Enter to continue"
+    if done.stop_reason != "answer":
+        return safe(f"no answer: {done.stop_detail}").replace("\n", " ")
     return ""
 
 

@@ -25,7 +25,7 @@ from handrail.events import (
     Started,
     Yielded,
 )
-from handrail.messages import Delta, Reply, TruncatedCall
+from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
 
 Changed: TypeAlias = Callable[[str, int], Iterable[RenderedLine]]
 """Takes a call's id and a width, and returns the change that the call made as lines, if any."""
@@ -86,7 +86,7 @@ class Watcher:
             self._show_delta(event)
         elif isinstance(event, Reply):
             self._show_reply(event)
-        else:
+        elif isinstance(event, ToolResults):
             for result in event.results:
                 self._show_result(result, self._clock())
             self._settle()

@@ -16,9 +16,10 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, find_credentials, model_of
+from handrail.cli._project.models import BY_PREFIX, KEY, address_of, model_of
 from handrail.cli._rules.files import why_unusable
 from handrail.cli._rules.mode import describe_mode
+from handrail.models import find_credentials
 from handrail.policy import RulePaths, RuleProblem, Trust, load
 
 CONNECT_SECONDS = 3.0

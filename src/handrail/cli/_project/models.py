@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Generator,
-    Mapping,
 )
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -20,21 +19,16 @@ from urllib.parse import urlsplit
 
 from handrail import HandrailError, models
 from handrail.cli._base.exits import Halt, unwrap_group
-from handrail.cli._base.settings import Settings, closest_name, home
+from handrail.cli._base.settings import Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem
+from handrail.models import find_credentials, suggest_name
 from handrail.providers import PROVIDERS, Provider
 
-BY_PREFIX: Mapping[str, Provider] = {provider.prefix: provider for provider in PROVIDERS.values()}
+BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
 """Providers by the first part of a model's name."""
 KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
-_FAMILIES = {
-    "anthropic": re.compile("claude"),
-    "gemini": re.compile("gemini|gemma"),
-    "openai": re.compile(r"gpt|chatgpt|o\d"),
-}
-"""How the names of well-known models begin, by provider."""
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = f"use PROVIDER:NAME with one of {_NAMES}; or FILE.py:NAME, or MODULE:NAME"
 _Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
@@ -73,14 +67,12 @@ def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> 
 
 def _unknown_model(named: str) -> Halt:
     """Return an error for a name that means no model, with the name that was probably meant."""
-    provider, colon, name = named.partition(":")
-    families = (known for known, begins in _FAMILIES.items() if begins.match(named))
+    provider, colon, _ = named.partition(":")
+    meant = suggest_name(named)
     if provider.endswith(".py"):
         hint = f"add the name of the model in that file: `{provider}:NAME`"
-    elif colon and (near := closest_name(provider, BY_PREFIX)):
-        hint = f"did you mean `{near}:{name}`?"
-    elif not colon and (family := next(families, "")):
-        hint = f"did you mean `{family}:{named}`? Use PROVIDER:NAME"
+    elif meant:
+        hint = f"did you mean `{meant}`?" + ("" if colon else " Use PROVIDER:NAME")
     else:
         hint = _FORMS
     return Halt(f"unknown model {named!r}", code="no_model", hint=hint)
@@ -98,25 +90,6 @@ def _provider_model(provider: Provider, name: str, base_url: str | None) -> Mode
             hint=f"run `pip install 'handrail[{provider.extra}]'`",
         ) from None
     return _wrap_model(model, _in_cli_style)
-
-
-def find_credentials(provider: Provider) -> str | None:
-    """Return the variable or the folder with the credentials for a provider.
-
-    SDKs accept more than API keys: any variable of the provider counts, and its folder in
-    ~/.config. Whether they work is left to the SDK.
-    """
-    families = {key.partition("_")[0] for key in provider.keys}
-    variables = [
-        name for name, value in os.environ.items() if value and name.partition("_")[0] in families
-    ]
-    folders = [home() / ".config" / family.lower() for family in families]
-    found = [
-        *(key for key in provider.keys if key in variables),
-        *sorted(variables),
-        *(str(folder) for folder in folders if folder.exists()),
-    ]
-    return found[0] if found else None
 
 
 def _check_key(provider: Provider) -> None:
@@ -178,7 +151,9 @@ def _in_cli_style() -> Generator[None]:
     try:
         yield
     except ModelError as error:
-        styled = ModelError(_in_lower_case(error.reason), error.kind)
+        styled = copy(error)
+        styled.reason = _in_lower_case(error.reason)
+        styled.args = (styled.reason,)
         styled.hint = _in_lower_case(error.hint)  # shown by itself, not as part of the message
         raise styled from error
 

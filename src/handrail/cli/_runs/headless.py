@@ -30,6 +30,10 @@ _STOPS: Mapping[str, Exit] = {
     "limit": Exit.LIMIT,
     "interrupted": Exit.INTERRUPTED,
     "stopped": Exit.FAILED,
+    "truncated": Exit.FAILED,
+    "refused": Exit.FAILED,
+    "empty": Exit.FAILED,
+    "invalid": Exit.FAILED,
 }
 _LIMIT_OPTIONS: Mapping[str, str] = {
     "turns": "--max-turns",
@@ -178,7 +182,7 @@ class _HeadlessRun:
         self._say_denials()
         if self.signals.exits is not None:
             return self.signals.exits
-        away = error.kind in {"unreachable", "refused"}
+        away = error.kind in {"network", "auth"}
         resume = f"resume with `handrail runs resume {self._saved.id}`"
         raise Halt(
             error.reason,

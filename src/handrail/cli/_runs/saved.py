@@ -38,7 +38,17 @@ _OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TEXTS = ("id", "workspace", "prompt", "began", "why")
 
 Ending: TypeAlias = Literal[
-    "running", "answer", "pending", "limit", "interrupted", "stopped", "failed"
+    "running",
+    "answer",
+    "pending",
+    "limit",
+    "interrupted",
+    "stopped",
+    "truncated",
+    "refused",
+    "empty",
+    "invalid",
+    "failed",
 ]
 """The state of a run: the stop reason of an agent's run, running, or failed."""
 

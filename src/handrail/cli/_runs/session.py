@@ -29,7 +29,6 @@ from handrail.agent import (
     RunEvent,
     RunResult,
     RunState,
-    find_skills,
     read_instructions,
 )
 from handrail.approvals import FileLedger
@@ -44,7 +43,6 @@ from handrail.cli._runs.saved import SavedRun
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Pending
-from handrail.policy import user_home
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
@@ -103,11 +101,13 @@ class Session:
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
             self.saved.keep(self.state)
             self.saved.note([prompt_line(time.time(), message)])
+        if per_prompt:
+            self.state = self.state.count_anew()
         agent: Agent[Any] = Agent(
             self.model,
             self.executor,
             system=self.system,
-            limits=_limits(self.kit.app.settings, self.state if per_prompt else RunState()),
+            limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
         )
@@ -296,17 +296,11 @@ def flag_settings(settings: Settings) -> list[str]:
     return [name for name, origin in settings.origins.items() if origin.level == "flag"]
 
 
-def _limits(settings: Settings, used: RunState) -> Limits:
-    """Return the limits, on top of what was used before."""
-
-    def most(name: str, before: int) -> int | None:
-        value: int | None = settings[name]
-        return None if value is None else value + before
-
+def _limits(settings: Settings) -> Limits:
     return Limits(
-        turns=most("max_turns", used.turns),
-        calls=most("max_calls", used.calls),
-        tokens=most("max_total_tokens", used.usage.input_tokens + used.usage.output_tokens),
+        turns=settings["max_turns"],
+        calls=settings["max_calls"],
+        tokens=settings["max_total_tokens"],
         seconds=settings["max_seconds"],
     )
 
@@ -314,9 +308,8 @@ def _limits(settings: Settings, used: RunState) -> Limits:
 def _system_and_tools(kit: Kit) -> tuple[str, Toolset]:
     """Return the system prompt and all tools, with the instructions and skills that are trusted."""
     workspace = kit.app.workspace
-    trusted = make_trust_check(workspace)
-    instructions = read_instructions(workspace, trusted=trusted)
-    skills = find_skills(workspace, trusted=trusted, user=[user_home() / ".agents" / "skills"])
+    instructions = read_instructions(workspace, trusted=make_trust_check(workspace))
+    skills = kit.skills
     for notice in (*instructions.notices, *skills.notices):
         kit.app.say(_format_notice(notice))
     own = kit.app.settings["system"] or SYSTEM

@@ -50,7 +50,7 @@ class RunPrinter:
                 self._print_text(event.text)
         elif isinstance(event, Reply):
             self._show_reply(event)
-        else:
+        elif isinstance(event, ToolResults):
             self._show_results(event)
 
     def end(self, document: dict[str, Any]) -> None:

@@ -2,70 +2,33 @@
 
 A call is complete when the API reports it as complete and its JSON is closed. Otherwise it waits
 until another part begins, or until the API sends the stop reason. A call that an output limit may
-have cut off becomes a ``TruncatedCall``, which is never run.
+have cut off becomes a ``TruncatedCall``, which is never run. Calls are returned in the order of the
+reply: a complete call waits for the calls before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable
+from typing import Protocol, TypeAlias, TypeVar
 
-from handrail import Call, Text
-from handrail.messages import Delta, Reasoning, Reply, Stop, StreamItem, TruncatedCall, Usage
-from handrail.providers._formats.ids import make_id
-from handrail.providers._formats.tolerant import (
-    Data,
-    Names,
-    is_complete,
-    join_surrogates,
-    larger_usage,
+from handrail import Call, Image
+from handrail.messages import ArgsDelta, Delta, Reply, Stop, StreamItem, TruncatedCall, Usage
+from handrail.providers._formats.drafts import (
+    CallDraft,
+    Fields,
+    ImageDraft,
+    OpaqueDraft,
+    TextDraft,
+    opaque,
 )
+from handrail.providers._formats.ids import make_id
+from handrail.providers._formats.tolerant import Data, Names, is_complete, larger_usage
 
+Piece: TypeAlias = Delta | ArgsDelta | Call
+"""What a stream returns before its reply."""
+Draft: TypeAlias = TextDraft | CallDraft | OpaqueDraft | ImageDraft
 
-class CallDraft:
-    """A call that is being received."""
-
-    __slots__ = ("args", "id", "marked", "name", "outcome")
-
-    def __init__(self, name: str = "", args: str = "") -> None:
-        self.name = name
-        self.args = args
-        self.id = ""
-        self.marked = False
-        """Whether the API has reported the call as complete."""
-        self.outcome: Call | TruncatedCall | None = None
-
-
-class TextDraft:
-    """Text or reasoning that is being received."""
-
-    __slots__ = ("_held", "_pieces", "api", "signature", "thought")
-
-    def __init__(self, api: str, *, thought: bool, signature: str = "") -> None:
-        self.api = api
-        self.thought = thought
-        self.signature = signature
-        self._pieces: list[str] = []
-        self._held = ""
-
-    def add(self, piece: str) -> str:
-        """Append a piece and return the text to show now. Half a surrogate pair is held back."""
-        self._pieces.append(piece)
-        ready = self._held + piece
-        self._held = ready[-1:] if "\ud800" <= ready[-1:] <= "\udbff" else ""
-        return join_surrogates(ready[: len(ready) - len(self._held)])
-
-    def replace_text(self, text: str) -> None:
-        """Replace everything received so far with this text."""
-        self._pieces = [text]
-
-    @property
-    def part(self) -> Text | Reasoning | None:
-        """The part of the reply, or None if it is empty."""
-        text = join_surrogates("".join(self._pieces))
-        if not self.thought:
-            return Text(text) if text else None
-        return Reasoning(text, self.signature, self.api) if text or self.signature else None
+_D = TypeVar("_D", TextDraft, CallDraft, OpaqueDraft, ImageDraft)
 
 
 class Assembler:
@@ -75,11 +38,17 @@ class Assembler:
         self.seed = ""
         """The id of the response. It makes generated call ids differ between replies."""
         self.model = ""
+        self.stop_detail = ""
+        """What the provider says about a refusal or an invalid call."""
         self.usage = Usage()
+        self.fields: Fields = {}
+        """More fields of the whole reply."""
         self._api = api
         self._names = names
-        self._parts: list[TextDraft | CallDraft] = []
+        self._parts: list[Draft] = []
+        self._at: int | None = None
         self._drafts: list[CallDraft] = []
+        self._returned = 0
         self._ids: set[str] = set()
 
     def note_response(self, event: Data, key: str = "id") -> None:
@@ -93,30 +62,51 @@ class Assembler:
         """Record the tokens used so far."""
         self.usage = larger_usage(self.usage, usage)
 
-    def begin_text(self, *, thought: bool, signature: str = "") -> TextDraft:
-        """Begin a new part of text or reasoning."""
-        part = TextDraft(self._api, thought=thought, signature=signature)
-        self._parts.append(part)
+    def insert_after(self, parts: Collection[Draft] | None) -> None:
+        """Insert the next parts after the last of these. None means at the end again."""
+        if parts is None:
+            self._at = None
+        else:
+            known = [at for at, part in enumerate(self._parts) if part in parts]
+            self._at = max([self._at or 0, *(at + 1 for at in known)])
+
+    def _place(self, part: _D) -> _D:
+        if self._at is None or isinstance(part, CallDraft):
+            self._parts.append(part)
+        else:
+            self._parts.insert(self._at, part)
+            self._at += 1
         return part
 
-    def continue_text(self, piece: str, *, thought: bool = False) -> list[Delta | Call]:
+    def begin_text(self, *, thought: bool, signature: str = "") -> TextDraft:
+        """Begin a new part of text or reasoning."""
+        return self._place(TextDraft(thought=thought, signature=signature))
+
+    def begin_opaque(self, value: Data) -> OpaqueDraft:
+        """Begin a part that goes back unchanged."""
+        return self._place(OpaqueDraft(dict(value)))
+
+    def add_image(self, image: Image) -> None:
+        """Add an image."""
+        self._place(ImageDraft(image))
+
+    def continue_text(self, piece: str, *, thought: bool = False) -> list[Piece]:
         """Continue the last part if it is of the same kind; otherwise begin a new one."""
         if not piece:
             return []
         last = self._parts[-1] if self._parts else None
-        if not isinstance(last, TextDraft) or last.thought is not thought or last.signature:
+        if not isinstance(last, TextDraft) or last.thought is not thought or last.is_sealed:
             last = self.begin_text(thought=thought)
         return self.add_text(last, piece)
 
-    def add_text(self, part: TextDraft, piece: str) -> list[Delta | Call]:
+    def add_text(self, part: TextDraft, piece: str) -> list[Piece]:
         """Add a piece to a part, and return what to show."""
-        shown = part.add(piece)
+        shown = part.content.add(piece)
         return [Delta(shown, part.thought)] if shown else []
 
     def begin(self, name: str = "", call_id: str = "", args: str = "") -> CallDraft:
         """Begin a call."""
-        draft = CallDraft(name, args)
-        self._parts.append(draft)
+        draft = self._place(CallDraft(name, args))
         self._drafts.append(draft)
         self.claim(draft, call_id)
         return draft
@@ -127,27 +117,58 @@ class Assembler:
             draft.id = call_id
             self._ids.add(call_id)
 
-    def mark(self, draft: CallDraft) -> list[Delta | Call]:
-        """Record that the API reports a call as complete. The call waits if its JSON is not."""
-        draft.marked = True
-        return self.settle(draft) if is_complete(draft.args) else []
+    def add_args(self, draft: CallDraft, piece: str) -> list[Piece]:
+        """Add a piece to the arguments of a call, and return what to show."""
+        return self.show_args(draft, draft.args.add(piece))
 
-    def settle(self, draft: CallDraft, *, cut: bool = False) -> list[Delta | Call]:
-        """Turn a draft into a Call or a TruncatedCall, once."""
-        if draft.outcome is not None:
+    def show_args(self, draft: CallDraft, text: str) -> list[Piece]:
+        """Return a piece of arguments to show, with the id that the call will have."""
+        if not text:
             return []
-        name, args = self._names.get(draft.name, draft.name), join_surrogates(draft.args)
+        draft.unshown.append(text)
+        if not draft.id and not (self.seed and draft.name):
+            return []
+        call_id = self._identify(draft)
+        shown, draft.unshown = "".join(draft.unshown), []
+        return [ArgsDelta(call_id, self._names.get(draft.name, draft.name), shown)]
+
+    def _identify(self, draft: CallDraft) -> str:
+        """Return the id of a call. If it has none, generate one."""
         if not draft.id:
+            args = "" if self.seed else draft.args.text
             at = self._drafts.index(draft)
             draft.id = make_id(self.seed, at, (draft.name, args), self._ids)
             self._ids.add(draft.id)
-        if cut:
-            draft.outcome = TruncatedCall(name, draft.id, args)
-            return []
-        draft.outcome = Call(name, args if args.strip() else "{}", draft.id)
-        return [draft.outcome]
+        return draft.id
 
-    def settle_complete(self, *, marked: bool = True) -> list[Delta | Call]:
+    def mark(self, draft: CallDraft) -> list[Piece]:
+        """Record that the API reports a call as complete. The call waits if its JSON is not."""
+        draft.marked = True
+        return self.settle(draft) if is_complete(draft.args.text) else []
+
+    def settle(self, draft: CallDraft, *, cut: bool = False) -> list[Piece]:
+        """Turn a draft into a Call or a TruncatedCall, once. Return the calls whose turn it is."""
+        if draft.outcome is None:
+            name, args = self._names.get(draft.name, draft.name), draft.args.text
+            call_id = self._identify(draft)
+            if cut:
+                draft.outcome = TruncatedCall(name, call_id, args)
+            else:
+                draft.outcome = Call(name, args if args.strip() else "{}", call_id)
+        return self._release()
+
+    def _release(self) -> list[Piece]:
+        """Return the next calls in the order of the reply, up to one that is not settled."""
+        calls: list[Piece] = []
+        for draft in self._drafts[self._returned :]:
+            if draft.outcome is None:
+                break
+            self._returned += 1
+            if isinstance(draft.outcome, Call):
+                calls.append(draft.outcome)
+        return calls
+
+    def settle_complete(self, *, marked: bool = True) -> list[Piece]:
         """Settle complete calls when another part begins: no limit can have cut them off.
 
         Use ``marked=False`` for an API that does not report calls as complete. Then a call is
@@ -155,35 +176,35 @@ class Assembler:
         """
         return [
             call
-            for draft in self._drafts
-            if draft.outcome is None and (draft.marked if marked else is_complete(draft.args))
+            for draft in self._drafts[self._returned :]
+            if draft.outcome is None and (draft.marked if marked else is_complete(draft.args.text))
             for call in self.settle(draft)
         ]
 
-    def finish(self, stop: Stop) -> list[Delta | Call]:
+    def finish(self, stop: Stop) -> list[Piece]:
         """Settle all waiting calls when the model has stopped: as complete, or as truncated."""
-        settled: list[Delta | Call] = []
-        for draft in self._drafts:
-            natural = stop in ("end", "calls") or (stop == "other" and is_complete(draft.args))
+        settled: list[Piece] = []
+        for draft in self._drafts[self._returned :]:
+            complete = stop in ("other", "paused") and is_complete(draft.args.text)
+            natural = complete or stop in ("end", "calls")
             settled += self.settle(draft, cut=not natural)
         return settled
 
     def reply(self, stop: Stop) -> Reply:
         """Return the whole reply."""
         self.finish(stop)
-        outcomes = (
-            draft.part if isinstance(draft, TextDraft) else draft.outcome for draft in self._parts
-        )
-        parts = tuple(part for part in outcomes if part is not None)
+        parts = [part for draft in self._parts for part in draft.parts(self._api)]
+        if self.fields:
+            parts.append(opaque(self.fields, self._api, "fields"))
         if stop in ("end", "calls"):
             stop = "calls" if any(isinstance(part, Call) for part in parts) else "end"
-        return Reply(parts, stop, self.usage, self.model)
+        return Reply(tuple(parts), stop, self.usage, self.model, self.stop_detail)
 
 
 class StreamDecoder(Protocol):
-    """Decodes the stream of one API: takes events, returns deltas and calls, then the reply."""
+    """Decodes the stream of one API: takes events, returns pieces and calls, then the reply."""
 
-    def feed(self, event: Data) -> Iterable[Delta | Call]:
+    def feed(self, event: Data) -> Iterable[Piece]:
         """Process one event."""
         ...
 
@@ -195,7 +216,7 @@ class StreamDecoder(Protocol):
 async def stream_items(
     stream: StreamDecoder, events: AsyncIterable[Data]
 ) -> AsyncIterator[StreamItem]:
-    """Yield deltas, each call when it is complete, and the reply at the end."""
+    """Yield pieces, each call when it is complete, and the reply at the end."""
     sent: set[str] = set()
     async for event in events:
         for piece in stream.feed(event):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from handrail import Call, File, Image, Result
 from handrail.messages import (
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
+    ReplyPart,
     ToolResults,
     TruncatedCall,
     api_name,
@@ -83,6 +86,31 @@ class Losses:
             self.add(f"reasoning from {thought.api or 'another API'} is omitted")
         return thought.api != self.api
 
+    def data(self, part: Opaque) -> BodyPart:
+        """Return what a provider sent, or an empty object if it came from another API."""
+        value = parse_object(part.data)
+        if part.api == self.api and value:
+            return value
+        source = part.api or "another API"
+        if part.kind == "fields" and value:
+            for name in value:
+                self.add(f"the field {name!r} from {source} is omitted")
+        else:
+            self.add(f"the part {kind_of(value)!r} from {source} is omitted")
+        return {}
+
+    def add_unsent(self, part: Opaque) -> None:
+        """Record a part that no API of this format accepts in a request."""
+        if data := self.data(part):
+            self.add(f"the part {kind_of(data)!r} is omitted")
+
+    def fields(self, fields: BodyPart, sent: Collection[str] = ()) -> BodyPart:
+        """Return the fields that an API accepts in a request."""
+        for name in fields:
+            if name not in sent:
+                self.add(f"the field {name!r} is omitted")
+        return {name: value for name, value in fields.items() if name in sent}
+
     def failure_prefix(self, result: Result) -> str:
         """Return the text before a failed result, for APIs that have no flag for it."""
         if result.failure:
@@ -99,6 +127,32 @@ class Losses:
         return (
             f"[{name[0].upper()}{name[1:]} ({kind}, {size:,} bytes) omitted: not supported here.]"
         )
+
+
+def parse_object(data: str) -> BodyPart:
+    """Return a JSON object from its text. It is empty if the text is something else."""
+    try:
+        value: Any = json.loads(sendable(data))
+    except (ValueError, RecursionError):
+        return {}
+    return cast("BodyPart", value) if isinstance(value, dict) else {}
+
+
+def kind_of(part: BodyPart) -> str:
+    """Return the type of a part that handrail does not read."""
+    return str(part.get("type") or next(iter(part), "unknown"))
+
+
+def parts_with_fields(reply: Reply, lost: Losses) -> Iterator[tuple[ReplyPart | None, BodyPart]]:
+    """Yield each part with the other fields that belong to it; at the end None with the reply's."""
+    fields: BodyPart = {}
+    for part in reply.parts:
+        if isinstance(part, Opaque) and part.kind == "fields":
+            fields |= lost.data(part)
+        else:
+            yield part, fields
+            fields = {}
+    yield None, fields
 
 
 def find_losses(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 from handrail.messages import Usage
 
@@ -19,6 +21,7 @@ Data: TypeAlias = Mapping[str, Any]
 NO_NAMES: Names = MappingProxyType({})
 NOTHING: Data = MappingProxyType({})
 
+_URL_SAFE = str.maketrans("-_", "+/")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -53,6 +56,11 @@ def objects_at(value: Data, key: str) -> Iterator[Data]:
         yield from (item for item in cast("list[Any]", content) if isinstance(item, Mapping))
 
 
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a value is a JSON array."""
+    return isinstance(value, list)
+
+
 def args_at(value: Data, key: str) -> str:
     """Return the arguments at a key as JSON text. Text is returned unchanged."""
     content = value.get(key)
@@ -63,16 +71,47 @@ def args_at(value: Data, key: str) -> str:
 
 def larger_usage(usage: Usage, other: Usage) -> Usage:
     """Return the larger of each count. Counts grow while a reply is received."""
-    return Usage(
-        input_tokens=max(usage.input_tokens, other.input_tokens),
-        output_tokens=max(usage.output_tokens, other.output_tokens),
-        cached_tokens=max(usage.cached_tokens, other.cached_tokens),
-    )
+    names = [field.name for field in fields(Usage)]
+    return Usage(**{name: max(getattr(usage, name), getattr(other, name)) for name in names})
 
 
 def dump(value: object) -> str:
     """Return a value as compact JSON text."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def dump_opaque(value: object) -> str:
+    """Return data from a provider or its SDK as JSON text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """Return a value of an SDK as JSON has it: bytes as base64, an enum as its value."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return dict(cast("Data", value)) if isinstance(value, Mapping) else getattr(value, "value", "")
+
+
+def read_bytes(data: object) -> bytes | None:
+    """Return bytes, also from base64 in either alphabet, or None if it is neither."""
+    if not isinstance(data, str):
+        return data if isinstance(data, bytes) else None
+    text = data.translate(_URL_SAFE)
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        return None
+
+
+def more_fields(value: Data, known: Collection[str]) -> dict[str, Any]:
+    """Return the fields of an object that are not known and not empty."""
+    return {key: item for key, item in value.items() if key not in known and _has_content(item)}
+
+
+def _has_content(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_content, cast("Data", value).values()))
+    return value not in (None, False, "", [])
 
 
 def is_complete(text: str) -> bool:

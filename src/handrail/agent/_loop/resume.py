@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from handrail import Executor, Result, Turn
-from handrail.permissions import Answer, Pending
+from handrail.agent._loop.settings import RunOptions
+from handrail.permissions import Pending
 
 
 class Resumption:
     """The turn of the pending calls, and the calls that can run now."""
 
-    def __init__(
-        self, executor: Executor, waiting: Sequence[Result], answers: Mapping[str, Answer]
-    ) -> None:
+    def __init__(self, executor: Executor, waiting: Sequence[Result], options: RunOptions) -> None:
+        answers = options.answers
         open_ = [result.pending for result in waiting if result.pending is not None]
         open_.sort(key=attrgetter("position"))
         self._executor = executor
@@ -25,7 +26,8 @@ class Resumption:
         self._ready = [
             pending for pending in open_ if pending.id in answers or not pending.question
         ]
-        self.turn: Turn[None] = executor.turn(open_[0].turn_id, run=open_[0].run_id)
+        first = open_[0]
+        self.turn: Turn[Any] = executor.turn(first.turn_id, run=first.run_id, **options.for_turn)
         self.turn.adopt(*[pending for pending in open_ if pending not in self._ready])
 
     async def results(self) -> tuple[Result, ...]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import astuple, fields
 from typing import Any, TypeVar, assert_never, cast, get_args
 
 from handrail import Call, File, HandrailError, Image, Result, Text
-from handrail.agent._state import RunState
+from handrail.agent._history.compaction import Shortened
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
+    Opaque,
     Prompt,
     Reasoning,
     Reply,
+    ReplyPart,
     Stop,
     ToolResults,
     TruncatedCall,
     Usage,
 )
 
-VERSION = 1
+VERSION = 2
 
 
 class InvalidState(HandrailError):
@@ -29,7 +33,14 @@ class InvalidState(HandrailError):
 
 def dump_state(state: RunState) -> str:
     """Return a state as JSON text. Raises ValueError for values that JSON cannot represent."""
-    plain = {
+    try:
+        return json.dumps(_encode_state(state), allow_nan=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
+
+
+def _encode_state(state: RunState) -> dict[str, Any]:
+    return {
         "handrail": VERSION,
         "messages": [_encode_message(message) for message in state.messages],
         "waiting": [_encode_result(result) for result in state.waiting],
@@ -38,35 +49,45 @@ def dump_state(state: RunState) -> str:
         "turns": state.turns,
         "calls": state.calls,
         "run_id": state.run_id,
+        "before": _encode_spent(state.before),
+        "discarded": [
+            [_encode_part(call), _encode_result(result)] for call, result in state.discarded
+        ],
+        "inner": [[key, _encode_state(inner)] for key, inner in state.inner],
+        "shortened": list(state.shortened),
     }
-    try:
-        return json.dumps(plain, allow_nan=False)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
 
 
 def load_state(text: str) -> RunState:
     """Return the state that ``dump_state`` saved. Raises InvalidState for any other text."""
     try:
-        plain = _as_object(json.loads(text))
-        if _expect(int, plain["handrail"]) != VERSION:
-            raise InvalidState(
-                f"Unsupported version {plain['handrail']!r} of a saved run state. "
-                f"This version of handrail reads version {VERSION}."
-            )
-        return RunState(
-            messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
-            waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
-            inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
-            usage=_decode_usage(plain["usage"]),
-            turns=_as_count(plain["turns"]),
-            calls=_as_count(plain["calls"]),
-            run_id=_expect(str, plain.get("run_id", "")),
-        )
+        return _decode_state(json.loads(text))
     except KeyError as error:
         raise InvalidState(f"Not a saved run state: key {error} is missing.") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise InvalidState(f"Not a saved run state: {str(error).rstrip('.')}.") from None
+
+
+def _decode_state(value: object) -> RunState:
+    plain = _as_object(value)
+    if _expect(int, plain["handrail"]) != VERSION:
+        raise InvalidState(
+            f"Unsupported version {plain['handrail']!r} of a saved run state. "
+            f"This version of handrail reads version {VERSION}."
+        )
+    return RunState(
+        messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
+        waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
+        inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
+        usage=_decode_usage(plain["usage"]),
+        turns=_as_count(plain["turns"]),
+        calls=_as_count(plain["calls"]),
+        run_id=_expect(str, plain["run_id"]),
+        before=_decode_spent(plain["before"]),
+        discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
+        inner=tuple(_decode_inner(item) for item in _as_list(plain["inner"])),
+        shortened=_decode_shortened(plain["shortened"]),
+    )
 
 
 _T = TypeVar("_T")
@@ -94,7 +115,33 @@ def _as_count(value: object) -> int:
 
 
 def _encode_usage(usage: Usage) -> list[int]:
-    return [usage.input_tokens, usage.output_tokens, usage.cached_tokens]
+    return list(astuple(usage))
+
+
+def _encode_spent(spent: Spent) -> dict[str, Any]:
+    return {"turns": spent.turns, "calls": spent.calls, "usage": _encode_usage(spent.usage)}
+
+
+def _decode_spent(value: object) -> Spent:
+    plain = _as_object(value)
+    return Spent(
+        _as_count(plain["turns"]), _as_count(plain["calls"]), _decode_usage(plain["usage"])
+    )
+
+
+def _decode_early(value: object) -> EarlyCall:
+    call, result = _as_list(value)
+    return EarlyCall(_expect(Call, _decode_part(call)), _decode_result(result))
+
+
+def _decode_inner(value: object) -> InnerRun:
+    key, state = _as_list(value)
+    return InnerRun(_expect(str, key), _decode_state(state))
+
+
+def _decode_shortened(value: object) -> Shortened:
+    start, summary, results_before = _as_list(value)
+    return Shortened(_as_count(start), _expect(str, summary), _as_count(results_before))
 
 
 def _encode_message(message: Message) -> dict[str, Any]:
@@ -103,9 +150,10 @@ def _encode_message(message: Message) -> dict[str, Any]:
             return {"prompt": [_encode_part(part) for part in parts]}
         case ToolResults(results):
             return {"results": [_encode_result(result) for result in results]}
-        case Reply(parts, stop, usage, model):
-            encoded = [_encode_part(part) for part in parts]
-            return {"reply": encoded, "stop": stop, "usage": _encode_usage(usage), "model": model}
+        case Reply(parts, stop, usage, model, detail):
+            encoded = {"reply": [_encode_part(part) for part in parts], "stop": stop}
+            used = {"usage": _encode_usage(usage), "model": model}
+            return {**encoded, **used, **({"stop_detail": detail} if detail else {})}
         case _:
             assert_never(message)
 
@@ -122,6 +170,7 @@ def _decode_message(value: object) -> Message:
         _decode_stop(plain["stop"]),
         _decode_usage(plain["usage"]),
         _expect(str, plain["model"]),
+        _expect(str, plain.get("stop_detail", "")),
     )
 
 
@@ -137,7 +186,7 @@ def _decode_stop(value: object) -> Stop:
     raise ValueError(f"unknown stop reason {value!r}")
 
 
-def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, Any]:
+def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"text": text}
@@ -145,8 +194,8 @@ def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, 
             return {"image": base64.b64encode(data).decode(), "type": media_type}
         case File(data, media_type, name):
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
-        case Reasoning(text, signature, api):
-            return {"reasoning": text, "signature": signature, "api": api}
+        case Reasoning() | Opaque():
+            return _encode_unread(part)
         case Call(name, args, id_):
             return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
         case TruncatedCall(name, id_, args):
@@ -155,25 +204,46 @@ def _encode_part(part: Content | Reasoning | Call | TruncatedCall) -> dict[str, 
             assert_never(part)
 
 
+def _encode_unread(part: Reasoning | Opaque) -> dict[str, Any]:
+    if isinstance(part, Reasoning):
+        return {"reasoning": part.text, "signature": part.signature, "api": part.api}
+    return {"opaque": part.data, "api": part.api, "kind": part.kind}
+
+
 def _decode_content(value: object) -> Content:
     plain = _as_object(value)
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
     if "image" in plain:
-        return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+        return _decode_image(plain)
     return File(
         _decode_bytes(plain["file"]), _expect(str, plain["type"]), _expect(str, plain["name"])
     )
+
+
+def _decode_image(plain: dict[str, Any]) -> Image:
+    return Image(_decode_bytes(plain["image"]), _expect(str, plain["type"]))
+
+
+def _decode_opaque(plain: dict[str, Any]) -> Opaque:
+    kind = plain["kind"]
+    if kind not in ("part", "fields"):
+        raise ValueError(f"unknown kind of data {kind!r}")
+    return Opaque(_expect(str, plain["opaque"]), _expect(str, plain["api"]), kind)
 
 
 def _decode_bytes(value: object) -> bytes:
     return base64.b64decode(_expect(str, value), validate=True)
 
 
-def _decode_part(value: object) -> Text | Reasoning | Call | TruncatedCall:
+def _decode_part(value: object) -> ReplyPart:
     plain = _as_object(value)
     if "text" in plain:
         return Text(_expect(str, plain["text"]))
+    if "image" in plain:
+        return _decode_image(plain)
+    if "opaque" in plain:
+        return _decode_opaque(plain)
     if "reasoning" in plain:
         return Reasoning(*(_expect(str, plain[key]) for key in ("reasoning", "signature", "api")))
     if "call" in plain:
@@ -192,5 +262,6 @@ def _decode_result(value: object) -> Result:
 
 
 def _decode_usage(value: object) -> Usage:
-    input_, output, cached = (_as_count(item) for item in _as_list(value))
-    return Usage(input_tokens=input_, output_tokens=output, cached_tokens=cached)
+    counts = [_as_count(item) for item in _as_list(value)]
+    names = [field.name for field in fields(Usage)]
+    return Usage(**dict(zip(names, counts, strict=True)))

@@ -5,11 +5,44 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from handrail import READ, Call, FailureKind, Result, Tool
-from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults, TruncatedCall, Usage
+from handrail.agent._history.compaction import Shortened
+from handrail.messages import (
+    NO_USAGE,
+    Content,
+    Message,
+    Prompt,
+    Reply,
+    ToolResults,
+    TruncatedCall,
+    Usage,
+)
 from handrail.permissions import Pending
 
 AnyCall: TypeAlias = Call | TruncatedCall
 """A call of a reply, complete or not."""
+
+
+class Spent(NamedTuple):
+    """Turns, calls and tokens that a run has used."""
+
+    turns: int = 0
+    calls: int = 0
+    usage: Usage = NO_USAGE
+
+
+class EarlyCall(NamedTuple):
+    """A call that a stream sent and the reply does not have, and its result."""
+
+    call: Call
+    result: Result
+
+
+class InnerRun(NamedTuple):
+    """A sub-agent that waits for approval."""
+
+    key: str
+    """The key of the call that it works for."""
+    state: RunState
 
 
 class RunState(NamedTuple):
@@ -28,11 +61,30 @@ class RunState(NamedTuple):
     calls: int = 0
     run_id: str = ""
     """The prefix of all call keys, in any process. A run without an id creates one."""
+    before: Spent = Spent()
+    """What was used before the last prompt. Limits count from there."""
+    discarded: tuple[EarlyCall, ...] = ()
+    """Calls that started while a reply was streamed, and that the reply does not have. They only
+    read. A model that fails in the middle of a stream leaves them behind."""
+    inner: tuple[InnerRun, ...] = ()
+    """Sub-agents that wait for approval."""
+    shortened: Shortened = Shortened()
+    """What is left out of the messages when they are sent."""
+
+    def add_prompt(self, *parts: str | Content) -> RunState:
+        """Return the state with another prompt for the next turn. Limits count from here."""
+        return self.count_anew()._replace(inbox=(*self.inbox, Prompt.of(*parts)))
+
+    def count_anew(self) -> RunState:
+        """Return the state with limits that count from here."""
+        return self._replace(before=Spent(self.turns, self.calls, self.usage))
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that are waiting for approval."""
-        return tuple(result.pending for result in self.waiting if result.pending is not None)
+        """The calls that are waiting for approval, including those of sub-agents."""
+        own = [result.pending for result in self.waiting if result.pending is not None]
+        inner = [pending for run in self.inner for pending in run.state.pending]
+        return (*own, *inner)
 
     @property
     def open(self) -> tuple[AnyCall, ...]:
@@ -80,7 +132,7 @@ def not_started_result(call: Call) -> Result:
     return Result.fail(call.id, FailureKind.CANCELLED, _NOT_STARTED)
 
 
-_OVER_LIMIT = "Not run: the limit on tool calls is reached. Answer with what you have."
+_OVER_LIMIT = "Not run: a limit of the run is reached. Answer with what you have."
 _NOT_STARTED = "Not run: the run was interrupted before this call started."
 _TRUNCATED = (
     "Not run: the reply was too long, and the arguments were truncated. "

@@ -22,7 +22,9 @@ class FinalAnswer(Generic[T]):
         final_tool = described(cast("Callable[..., None]", final_answer))
         self._tool: Tool[..., None] = final_tool
         self.name = _NAME
+        self.type: type[Any] = type_
         self.reminder = f"Call {_NAME} with your answer. Only that ends the run."
+        self.missing = f"the model did not call {_NAME}"
 
     def add_to(self, tools: Toolset) -> Toolset:
         """Return the tools with the final answer tool added."""

@@ -1,0 +1,152 @@
+"""Shorten what is sent of a long history. The transcript itself stays whole.
+
+First, old tool results are left out: the model can read them again. If that is not enough, the
+model summarizes the older part, and denials and touched files are added as facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from handrail import Access, Call, FailureKind, Result, Text
+from handrail.messages import Message, Prompt, Reply, ToolResults, Usage
+
+_CHARS_PER_TOKEN = 3.5
+"""A cautious guess: text has more characters per token, JSON and code have fewer."""
+_MIN_LEFT_OUT_CHARS = 400
+_MAX_FACTS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """When to shorten what is sent of a history."""
+
+    window: int
+    """Tokens that the model's context window holds, with the reply."""
+    threshold: float = 0.75
+    """The part of the window at which the history is shortened."""
+    keep_turns: int = 3
+    """The last turns, which are sent unchanged."""
+
+
+class Shortened(NamedTuple):
+    """The parts of a history that are not sent."""
+
+    start: int = 0
+    """The index of the first message that is sent. The summary replaces those before it."""
+    summary: str = ""
+    results_before: int = 0
+    """The index of the first message whose results are sent in full."""
+
+
+def shorten(messages: Sequence[Message], shortened: Shortened) -> tuple[Message, ...]:
+    """Return the messages to send."""
+    start, summary, results_before = shortened
+    sent = [
+        _leave_out(message, at) if at < results_before else message
+        for at, message in enumerate(messages[start:], start)
+    ]
+    return (Prompt.of(summary), *sent) if summary else tuple(sent)
+
+
+def _leave_out(message: Message, at: int) -> Message:
+    """Return a message with references in place of its long results."""
+    if not isinstance(message, ToolResults):
+        return message
+    return ToolResults(
+        tuple([_refer_to(result, f"{at}.{n}") for n, result in enumerate(message.results)])
+    )
+
+
+def _refer_to(result: Result, name: str) -> Result:
+    if len(result.text) < _MIN_LEFT_OUT_CHARS and not result.parts:
+        return result
+    text = (
+        f"[Left out: {len(result.text):,} characters. "
+        f'To read them again: read_earlier(result="{name}").]'
+    )
+    return Result(result.call_id, text, failure=result.failure)
+
+
+class TokenCount:
+    """Estimates the tokens of the next request from what the last reply reported."""
+
+    def __init__(self) -> None:
+        self._known = 0
+        self._chars = 0
+
+    def learn(self, sent: Sequence[Message], usage: Usage) -> None:
+        """Learn the real number of tokens of a request."""
+        self._known, self._chars = usage.input_tokens, count_chars(sent)
+
+    def estimate(self, messages: Sequence[Message], system: str) -> int:
+        """Return about how many tokens these messages are."""
+        chars = count_chars(messages)
+        if self._known:
+            return self._known + round((chars - self._chars) / _CHARS_PER_TOKEN)
+        return round((chars + len(system)) / _CHARS_PER_TOKEN)
+
+
+def count_chars(messages: Iterable[Message]) -> int:
+    """Return the number of characters of messages, with a guess for images and files."""
+    return sum(map(_chars, messages))
+
+
+def _chars(message: Message) -> int:
+    if isinstance(message, ToolResults):
+        return sum(
+            len(result.text) + _MEDIA_CHARS * len(result.parts) for result in message.results
+        )
+    if isinstance(message, Prompt):
+        return sum(
+            len(part.text) if isinstance(part, Text) else _MEDIA_CHARS for part in message.parts
+        )
+    calls = sum(len(str(call.args)) + len(call.name) for call in message.calls)
+    return calls + len(message.text)
+
+
+_MEDIA_CHARS = 5_000
+
+
+def next_start(messages: Sequence[Message], keep_turns: int) -> int:
+    """Return the index of the first message of the last turns. Turns are never divided."""
+    replies = [at for at, message in enumerate(messages) if isinstance(message, Reply)]
+    return replies[-keep_turns] if len(replies) > keep_turns else 0
+
+
+def facts(messages: Sequence[Message], touched: Callable[[Call], Iterable[Access]]) -> str:
+    """Return what must not be lost in a summary: denials, and what calls have changed."""
+    denied, changed = list[str](), dict[str, None]()
+    for call, result in _pairs(messages):
+        if result.failure is not None and result.failure.kind is FailureKind.DENIED:
+            denied.append(f"- {call.name}({call.args}): {result.failure.message}")
+        elif result.failure is None:
+            changed |= {f"- {access}": None for access in touched(call)}
+    parts = [("Denied, do not try again:", denied), ("Touched so far:", [*changed])]
+    return "\n\n".join("\n".join([title, *lines[-_MAX_FACTS:]]) for title, lines in parts if lines)
+
+
+def _pairs(messages: Sequence[Message]) -> Iterator[tuple[Call, Result]]:
+    for reply, results in pairwise(messages):
+        if isinstance(reply, Reply) and isinstance(results, ToolResults):
+            by_id = {result.call_id: result for result in results.results}
+            yield from ((call, by_id[call.id]) for call in reply.calls if call.id in by_id)
+
+
+def write_summary(summary: str, facts_: str) -> str:
+    """Return the message in place of the older part of a history."""
+    parts = [_BEGINS, summary.strip(), facts_, _ENDS]
+    return "\n\n".join(part for part in parts if part)
+
+
+SUMMARIZE = (
+    "The conversation becomes too long. Write a summary of it that lets you continue without the "
+    "messages above: the task, decisions and their reasons, what was found, what was changed, what "
+    "failed, and the next steps. Keep names, paths, numbers and quotes exact. Answer with the "
+    "summary only."
+)
+_BEGINS = "This is a summary of the conversation so far."
+_ENDS = 'Earlier results can be searched with read_earlier(search="text"). Continue.'

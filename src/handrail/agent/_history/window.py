@@ -1,0 +1,86 @@
+"""Keep what is sent to a model within its context window."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from handrail import WRITE, Access, Call, Executor, Result, Toolset
+from handrail.agent._history.compaction import (
+    SUMMARIZE,
+    Compaction,
+    Shortened,
+    TokenCount,
+    facts,
+    next_start,
+    shorten,
+    write_summary,
+)
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._history.earlier_results import EarlierResults
+from handrail.messages import Message, Prompt, Usage
+
+Summarize: TypeAlias = Callable[[tuple[Message, ...]], Awaitable[str]]
+"""Asks the model to summarize these messages. Returns an empty text if it does not."""
+
+
+class Window:
+    """Shortens the history of one run when it comes near the size of the window."""
+
+    def __init__(self, settings: Compaction, talk: Conversation, executor: Executor) -> None:
+        self._settings = settings
+        self._talk = talk
+        self._executor = executor
+        self._tokens = TokenCount()
+        self._earlier = EarlierResults(talk.messages)
+        self._is_full = False
+
+    def add_tools(self, tools: Toolset) -> Toolset:
+        """Return the tools with the one that reads earlier results."""
+        return self._earlier.add_to(tools)
+
+    def answer(self, call: Call) -> Result | None:
+        """Return the result of a call that reads earlier results, or None for any other."""
+        return self._earlier.answer(call)
+
+    def learn(self, sent: Sequence[Message], usage: Usage) -> None:
+        """Learn the real size of a request from the usage of its reply."""
+        if usage.input_tokens:
+            self._tokens.learn(sent, usage)
+
+    def overflow(self) -> None:
+        """Note that a request was too long: the history is shortened before the next one."""
+        self._is_full = True
+
+    async def fit(self, system: str, summarize: Summarize) -> tuple[Message, ...]:
+        """Return the messages to send, shortened if that is necessary."""
+        talk, keep = self._talk, 1 if self._is_full else self._settings.keep_turns
+        sent = shorten(talk.messages, talk.shortened)
+        if not self._exceeds(sent, system):
+            return sent
+        recent = next_start(talk.messages, keep)
+        if recent > talk.shortened.results_before:
+            talk.shortened = talk.shortened._replace(results_before=recent)
+            sent = shorten(talk.messages, talk.shortened)
+        if self._exceeds(sent, system) and recent > talk.shortened.start:
+            await self._summarize(recent, summarize)
+            sent = shorten(talk.messages, talk.shortened)
+        self._is_full = False
+        return sent
+
+    def _exceeds(self, sent: Sequence[Message], system: str) -> bool:
+        most = self._settings.window * self._settings.threshold
+        return self._is_full or self._tokens.estimate(sent, system) > most
+
+    async def _summarize(self, recent: int, summarize: Summarize) -> None:
+        talk = self._talk
+        older = shorten(talk.messages[:recent], talk.shortened)
+        summary = await summarize((*older, Prompt.of(SUMMARIZE)))
+        if summary:
+            known = facts(talk.messages[:recent], self._touched)
+            talk.shortened = Shortened(recent, write_summary(summary, known), recent)
+
+    def _touched(self, call: Call) -> Iterable[Access]:
+        """Return what a call has changed, as its tool declares it."""
+        accesses = self._executor.explain(call).accesses
+        return [access for access in accesses if access.verb >= WRITE]

@@ -1,0 +1,364 @@
+"""The loop of a run: a model calls tools until it answers, needs approval or reaches a limit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
+
+from handrail import Call, Executor, Result, Toolset, Turn
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._history.state import (
+    AnyCall,
+    RunState,
+    is_repeatable,
+    not_started_result,
+    over_limit_result,
+    requests,
+    unknown_result,
+)
+from handrail.agent._history.window import Window
+from handrail.agent._loop.events import RunEvent
+from handrail.agent._loop.limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._loop.live_runs import live
+from handrail.agent._loop.model_stream import ask, await_any, expect_reply
+from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
+from handrail.agent._loop.resume import Resumption
+from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
+from handrail.agent._loop.stream_turn import StreamTurn
+from handrail.agent._loop.streamed_reply import StreamedReply
+from handrail.messages import (
+    Message,
+    ModelError,
+    Prompt,
+    Reply,
+    Request,
+    RequiredTool,
+    ToolChoice,
+    ToolResults,
+    TruncatedCall,
+    collect,
+)
+from handrail.permissions import Answer, Approver
+
+T = TypeVar("T")
+
+
+class Loop(Generic[T]):
+    """Asks the model, runs the calls of its reply, and asks again."""
+
+    def __init__(
+        self, settings: RunSettings[T], options: RunOptions, executor: Executor, state: RunState
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._executor = executor
+        self.talk = Conversation(state)
+        self.stopped_by: StoppedBy | None = None
+        self._system = settings.system if isinstance(settings.system, str) else None
+        self._cancel_model: Callable[[], None] | None = None
+        self._turn: Turn[Any] | None = None
+        self._limit: LimitName | None = None
+        self._output: tuple[T] | None = None
+        self._attempts = Attempts(settings.retries)
+        self._must_answer = False
+        self._unanswered: Sequence[AnyCall] = ()
+        self._budget = CallBudget(settings.limits, 0)
+        compaction = settings.compaction
+        self._window = None if compaction is None else Window(compaction, self.talk, executor)
+
+    def stop(self, by: StoppedBy) -> None:
+        """Stop the model and the running calls."""
+        self.stopped_by = self.stopped_by or by
+        if self._cancel_model is not None:
+            self._cancel_model()
+        if self._turn is not None:
+            self._turn.cancel()
+
+    async def run(self) -> RunResult[T]:
+        """Run until the run ends. A ModelError has the state of the run."""
+        with live(self.talk.run_id, self):
+            return await self._run_turns()
+
+    async def _run_turns(self) -> RunResult[T]:
+        if self._system is None:
+            self._system = await self._find_system()
+        last = self.talk.last
+        try:
+            if self.talk.waiting:
+                await self._resume_waiting()
+            elif type(last) is not Prompt:
+                await self._resume_reply(last)
+            while self._should_continue():
+                await self._take_turn()
+        except ModelError as error:
+            error.state = self.talk.state
+            raise
+        return self._make_done()
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers that the run was resumed with."""
+        return self._options.answers
+
+    @property
+    def approver(self) -> Approver | None:
+        """The function that answers the questions of this run, if there is one."""
+        return self._options.for_turn.get("approver") or self._executor.approver
+
+    async def _find_system(self) -> str:
+        """Return the system prompt. It stays the same for the whole run, so it can be cached."""
+        system = cast("SystemPrompt", self._settings.system)(self.talk.state)
+        return await system if inspect.isawaitable(system) else system
+
+    def _should_continue(self) -> bool:
+        """Whether to send another request to the model."""
+        talk = self.talk
+        over = self._output is not None or self.stopped_by or self._limit or self._attempts.ended
+        if talk.waiting or over or self._stop_reason or self._is_at_rest():
+            return False
+        limits = self._settings.limits
+        self._limit = limits.over(talk.spent, talk.before)
+        return not self._limit or (limits.last_word and type(talk.last) is ToolResults)
+
+    def _is_at_rest(self) -> bool:
+        """Whether the last message is the model's, and nothing more is to be asked."""
+        talk = self.talk
+        if talk.has_prompts:
+            talk.take_prompts()
+            self._attempts.reset()
+        if not talk.messages:
+            raise ValueError("The run has no messages. Pass a prompt.")
+        last, final = talk.messages[-1], self._settings.final
+        if type(last) is not Reply or last.stop == "paused":
+            return False
+        step = find_next_step(last)
+        if step.problem is None:
+            if final is None:
+                return True
+            step = NextStep("invalid", final.reminder, final.missing)
+        prompt = self._attempts.prompt_after(step)
+        if prompt is None:
+            return True
+        self._must_answer = final is not None
+        talk.messages.append(Prompt.of(prompt))
+        return False
+
+    @property
+    def _stop_reason(self) -> str | None:
+        """Why a hook ended the run, or None."""
+        return None if self._turn is None else self._turn.stop_reason
+
+    def _make_done(self) -> RunResult[T]:
+        state, output = self.talk.state, None if self._output is None else self._output[0]
+        if self._stop_reason is not None:
+            return RunResult("stopped", state, output, self._stop_reason)
+        if state.waiting:
+            return RunResult("pending", state)
+        if self.stopped_by == "interrupted" and self._output is None:
+            return RunResult("interrupted", state)
+        limit = self._limit or (None if self._output else self.stopped_by)
+        if limit is not None:
+            why = self._settings.limits.describe(cast("LimitName", limit))
+            return RunResult("limit", state, output, why, cast("LimitName", limit))
+        if (ended := self._attempts.ended) is not None and ended.problem is not None:
+            return RunResult(ended.problem, state, stop_detail=ended.detail)
+        if self._settings.final is None:
+            output = cast("T", answer_text(state.messages))
+        return RunResult("answer", state, output)
+
+    async def _take_turn(self) -> None:
+        """Send one request to the model, and run the calls in its reply."""
+        settings, talk = self._settings, self.talk
+        self._turn = turn = self._make_turn(str(talk.turns + 1))
+        self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
+        request = await self._make_request()
+        try:
+            ran = await self._send(request, turn)
+        except ModelError as error:
+            if self._window is None or error.kind != "too_long":
+                raise
+            self._window.overflow()
+            request = await self._make_request()
+            ran = await self._send(request, turn)
+        if ran is not None and self._window is not None:
+            self._window.learn(request.messages, cast("Reply", talk.last).usage)
+        if ran is not None and self._unanswered:
+            await self._finish_turn(ran)
+
+    async def _make_request(self) -> Request:
+        settings, system = self._settings, self._system or ""
+        tools = self._executor.refresh_tools()
+        if settings.final is not None:
+            tools = settings.final.add_to(tools)
+        messages = tuple(self.talk.messages)
+        if self._window is not None:
+            tools = self._window.add_tools(tools)
+            messages = await self._window.fit(system, partial(self._summarize, tools))
+        choice = self._choose_tools()
+        request = Request(messages, tools, system, settings.max_tokens, choice)
+        if settings.prepare is not None:
+            prepared = settings.prepare(request)
+            request = await prepared if inspect.isawaitable(prepared) else prepared
+        return request
+
+    async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
+        """Ask the model to summarize messages. The tools stay, so that its cache is used."""
+        request = Request(messages, tools, self._system or "", None, "none")
+        reply = await ask(self._settings.model, request, self.wait_for_model)
+        if reply is None:
+            return ""
+        self.talk.usage += reply.usage
+        return reply.text
+
+    async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
+        """Return the results of the calls that ran, or None if there is no reply."""
+        answer = self._settings.model(request)
+        if isinstance(answer, AsyncIterator):
+            return await StreamTurn(self, self._executor, turn).take(answer)
+        return await self._take_whole_reply(answer, turn)
+
+    def _make_turn(self, number: str) -> Turn[Any]:
+        return self._executor.turn(number, run=self.talk.run_id, **self._options.for_turn)
+
+    def _choose_tools(self) -> ToolChoice:
+        final, must = self._settings.final, self._must_answer
+        self._must_answer = False
+        if final is not None and (must or self._limit):
+            return RequiredTool(final.name)
+        return "none" if self._limit else "auto"
+
+    async def _take_whole_reply(
+        self, answer: Awaitable[Reply], turn: Turn[Any]
+    ) -> Sequence[Result] | None:
+        """Return the results of the calls that ran, or None if there is no reply."""
+        collected = await collect(await_any(answer), self.wait_for_model)
+        reply = expect_reply(collected, cancelled=bool(self.stopped_by))
+        if reply is None:
+            return None
+        calls = self.add_reply(StreamedReply().match(reply)[0])
+        await self.save()
+        started = [call for call in calls if self.can_run(call)]
+        return await self._executor.run_all(started, turn=turn) if started else []
+
+    def wait_for_model(self, cancel: Callable[[], None]) -> None:
+        """Record how to cancel the model while the run waits for it."""
+        self._cancel_model = cancel
+        if self.stopped_by:  # the model itself has interrupted the run
+            cancel()
+
+    def add_reply(self, reply: Reply) -> Sequence[Call]:
+        """Add a reply to the run, and return its complete calls."""
+        self._unanswered = all_calls = requests(reply)
+        calls = [call for call in all_calls if type(call) is Call]
+        if self._limit and not all_calls and reply.stop == "end":
+            reply = replace(reply, stop="other")  # the last word, and not the end of the work
+        self.talk.add_reply(reply, len(calls))
+        self.emit(reply)
+        return calls
+
+    def emit(self, event: RunEvent) -> None:
+        """Tell the listener of an event."""
+        if self._options.on_event is not None:
+            self._options.on_event(event)
+
+    def can_run(self, call: Call) -> bool:
+        """Whether to pass a call to the executor."""
+        if self.stopped_by or self._is_own(call):
+            return False
+        return self._budget.take(call.id, nothing_left=bool(self._limit))
+
+    def _is_own(self, call: Call) -> bool:
+        """Whether the loop itself answers a call."""
+        return self._answer_own(call) is not None
+
+    def _answer_own(self, call: Call) -> Result | None:
+        """Return the result of a final answer, or of a call that reads earlier results."""
+        if (final := self._settings.final) is not None and call.name == final.name:
+            return final.accept(call)[1]
+        return None if self._window is None else self._window.answer(call)
+
+    async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
+        """Add a result for each call of the last reply: from the executor, or our own."""
+        results = {result.call_id: result for result in ran}
+        complete = [
+            results.get(call.id) or self._result_without_run(call, again=again)
+            for call in self._unanswered
+        ]
+        self._add_results(tuple(complete))
+        await self.save()
+
+    def _result_without_run(self, call: AnyCall, *, again: bool) -> Result:
+        """Return the result of a call that was not passed to the executor."""
+        if isinstance(call, TruncatedCall):
+            return unknown_result(call)
+        if (own := self._answer_own(call)) is not None:
+            return own
+        if call.id in self._budget.refused:
+            return over_limit_result(call)
+        return unknown_result(call) if again else not_started_result(call)
+
+    async def save(self) -> None:
+        """Save the state, if there is a function for that."""
+        if self._settings.save is not None:
+            await self._settings.save(self.talk.state)
+
+    def _add_results(self, results: tuple[Result, ...]) -> None:
+        """Add results. The run waits if some are pending."""
+        self._unanswered = ()
+        pending = any(map(_PENDING, results))
+        message = self.talk.add_results(results, pending=pending)
+        if not pending:
+            self._look_for_answer()
+        self.emit(message)
+
+    def _look_for_answer(self) -> None:
+        """Take the output from the last reply if it has a valid final answer."""
+        final, last = self._settings.final, self.talk.messages[-2:]
+        if [type(message) for message in last] != [Reply, ToolResults]:
+            return
+        reply = cast("Reply", last[0])
+        if final is not None:
+            answers = [call for call in reply.calls if call.name == final.name]
+            for call in answers:
+                self._output = self._output or final.accept(call)[0]
+        if self._output is None:
+            self._attempts.count_calls(reply, None if final is None else final.name)
+
+    async def _resume_waiting(self) -> None:
+        """Resume the pending calls that have an answer."""
+        if not self.stopped_by and any(map(_PENDING, self.talk.waiting)):
+            resumed = Resumption(self._executor, self.talk.waiting, self._options)
+            self._turn = resumed.turn
+            self._add_results(await resumed.results())
+            await self.save()
+
+    async def _resume_reply(self, last: Message | None) -> None:
+        """Add results to a reply without any. Calls run again only if that is safe."""
+        calls_left = requests(last) if isinstance(last, Reply) else ()
+        if not isinstance(last, Reply) or not calls_left:
+            self._resume_idle(last)
+            return
+        self._unanswered = calls_left
+        find = self._executor.refresh_tools().find
+        spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
+        self._budget = CallBudget(self._settings.limits, spent_before)
+        allowed = [call for call in last.calls if self.can_run(call)]
+        calls = [call for call in allowed if is_repeatable(find(call.name))]
+        self._turn = turn = self._make_turn(str(self.talk.turns))  # the same turn, again
+        await self._finish_turn(await self._executor.run_all(calls, turn=turn), again=True)
+
+    def _resume_idle(self, last: Message | None) -> None:
+        """Resume a run without open calls."""
+        if self.talk.has_prompts:
+            return
+        if isinstance(last, Reply) and last.stop == "other":  # the reply is incomplete
+            self.talk.messages.append(Prompt.of(_CONTINUE))
+        self._look_for_answer()
+
+
+_PENDING = attrgetter("pending")
+_CONTINUE = "You were interrupted. Continue."

@@ -1,0 +1,77 @@
+"""Wait for a model: check what it returns, close its stream, and stop it in time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+
+from handrail.messages import Model, ModelError, Reply, Request, collect
+
+T = TypeVar("T")
+Waits: TypeAlias = Callable[[Callable[[], None]], None]
+"""Gets a function that cancels the model, when the model has to wait."""
+
+
+async def await_any(answer: Awaitable[T]) -> T:
+    """Await a model's return value. Raises ModelError if it cannot be awaited."""
+    if not hasattr(answer, "__await__"):  # a custom model may return anything
+        raise ModelError(
+            f"The model returned {type(answer).__name__}. "
+            "A model must return an awaitable Reply or an async iterator."
+        )
+    return await answer
+
+
+def expect_reply(answer: object, *, cancelled: bool) -> Reply | None:
+    """Return a model's reply, or None if the model was cancelled before it replied."""
+    if isinstance(answer, Reply):
+        return answer
+    if answer is None and cancelled:
+        return None
+    raise ModelError(f"The model returned {type(answer).__name__} instead of a Reply.")
+
+
+async def close_stream(pieces: AsyncIterator[Any]) -> None:
+    """Close a stream, even if it was not read to its end: it may hold a connection open."""
+    if isinstance(pieces, AsyncGenerator):
+        await pieces.aclose()
+
+
+async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
+    """Return the reply to a request, or None if the model was cancelled."""
+    answer = model(request)
+    if not isinstance(answer, AsyncIterator):
+        return expect_reply(await collect(await_any(answer), wait), cancelled=True)
+    try:
+        while (piece := await collect(await_any(anext(answer, None)), wait)) is not None:
+            if isinstance(piece, Reply):
+                return piece
+    finally:
+        with anyio.CancelScope(shield=True):
+            await close_stream(answer)
+    return None
+
+
+async def run_within(
+    seconds: float, work: Callable[[], Awaitable[T]], stop: Callable[[], None]
+) -> T:
+    """Run work, and stop it when the time is over. Its exceptions are raised unchanged."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    async def stop_later() -> None:
+        await anyio.sleep(seconds)
+        stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(stop_later)
+        try:
+            done.append(await work())
+        except Exception as error:  # noqa: BLE001  raised below, outside of the group
+            failed.append(error)
+        group.cancel_scope.cancel()
+    if failed:
+        raise failed[0]
+    return done[0]

@@ -1,0 +1,85 @@
+"""The settings and the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
+
+from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import OnEvent
+from handrail.agent._loop.limits import LimitName, Limits
+from handrail.agent._loop.next_step import NoAnswer, answer_text
+from handrail.agent._loop.typed_answer import FinalAnswer
+from handrail.messages import Model, Request
+from handrail.permissions import Answer
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose default all checkers know
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"] | NoAnswer
+"""Why a run ended: answered, pending approval, at a limit, interrupted, or stopped by a hook; or
+without an answer: ``truncated`` at the output limit, ``refused``, ``empty``, or ``invalid`` (no
+answer of the output type)."""
+Save: TypeAlias = Callable[[RunState], Awaitable[None]]
+"""Saves a state. The run awaits it before it continues."""
+
+
+SystemPrompt: TypeAlias = Callable[[RunState], str | Awaitable[str]]
+"""Returns the system prompt at the start of a run."""
+Prepare: TypeAlias = Callable[[Request], Request | Awaitable[Request]]
+"""Returns the request to send instead of the given one, before each turn."""
+
+NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of one run."""
+
+    answers: Mapping[str, Answer]
+    on_event: OnEvent | None
+    for_turn: Mapping[str, Any]
+    """Options of each turn: who the calls are for, what tools can use, who approves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(Generic[T]):
+    """The settings that all runs of an agent share."""
+
+    model: Model
+    system: str | SystemPrompt
+    limits: Limits
+    final: FinalAnswer[T] | None
+    save: Save | None
+    max_tokens: int | None
+    retries: int
+    prepare: Prepare | None
+    compaction: Compaction | None
+
+
+class RunResult(NamedTuple, Generic[T]):
+    """The outcome of a run. Pass ``state`` to ``Agent.resume`` to continue it."""
+
+    stop_reason: StopReason
+    state: RunState
+    output: T | None = None
+    """The answer: of the agent's ``output`` type, or the text."""
+    stop_detail: str = ""
+    """More about the stop reason: the limit that was reached, the reason of the hook that stopped
+    the run, or what the provider says about a refusal."""
+    limit: LimitName | None = None
+    """The name of the limit that was reached."""
+
+    @property
+    def text(self) -> str:
+        """The text of the model's last reply since the prompt, with the parts that it continues."""
+        said = self.state.turns > self.state.before.turns
+        return answer_text(self.state.messages) if said else ""

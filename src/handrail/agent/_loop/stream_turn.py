@@ -1,0 +1,125 @@
+"""Take a turn with a model that streams: calls start while the reply still arrives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Any, Protocol
+
+import anyio
+
+from handrail import READ, Call, Executor, Result, Turn
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.events import RunEvent
+from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
+from handrail.agent._loop.streamed_reply import StreamedReply
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    ModelError,
+    Reply,
+    Restart,
+    StreamItem,
+    collect,
+)
+
+
+class StreamLoop(Protocol):
+    """The part of the loop that a streamed turn uses."""
+
+    talk: Conversation
+    stopped_by: Any
+
+    def wait_for_model(self, cancel: Callable[[], None]) -> None:
+        """Record how to cancel the model."""
+        ...
+
+    def can_run(self, call: Call) -> bool:
+        """Whether to pass a call to the executor."""
+        ...
+
+    def add_reply(self, reply: Reply) -> Sequence[Call]:
+        """Add a reply, and return its complete calls."""
+        ...
+
+    def emit(self, event: RunEvent) -> None:
+        """Tell the listener of an event."""
+        ...
+
+    async def save(self) -> None:
+        """Save the state."""
+        ...
+
+
+class StreamTurn:
+    """One turn with a streaming model."""
+
+    def __init__(self, loop: StreamLoop, executor: Executor, turn: Turn[Any]) -> None:
+        self._loop = loop
+        self._executor = executor
+        self._turn = turn
+        self._streamed = StreamedReply()
+
+    async def take(self, pieces: AsyncIterator[StreamItem]) -> Sequence[Result] | None:
+        """Return the results of the calls that ran, or None if there is no reply."""
+        before = self._loop.talk.turns
+        try:
+            ran = await self._executor.run_all(self._calls_in(pieces), turn=self._turn)
+        except Exception:  # the stream failed
+            self._discard(await self._turn.results())
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await close_stream(pieces)
+        if self._loop.talk.turns == before:
+            return None
+        self._discard(ran)
+        return ran
+
+    async def _calls_in(self, pieces: AsyncIterator[StreamItem]) -> AsyncGenerator[Call]:
+        """Yield each call of a reply when it is complete. Calls that only read start immediately.
+
+        The reply is added and saved before the other calls start.
+        """
+        loop, streamed = self._loop, self._streamed
+        early: set[str] = set()
+        reply: Reply | None = None
+        while reply is None and not loop.stopped_by:
+            piece = await collect(await_any(anext(pieces, None)), loop.wait_for_model)
+            if isinstance(piece, Call):
+                call = streamed.add(piece)
+                early.add(call.id)
+                if loop.can_run(call):
+                    yield call
+            else:
+                reply = self._receive(piece)
+        reply = reply or streamed.partial()
+        for call in () if reply is None else await self._take_reply(reply):
+            if call.id not in early and loop.can_run(call):
+                yield call
+
+    def _receive(self, piece: object) -> Reply | None:
+        """Receive a piece of text, or the reply that ends the stream."""
+        if isinstance(piece, Delta | ArgsDelta | Restart):
+            self._streamed.add_piece(piece)
+            self._loop.emit(piece)
+            return None
+        if piece is None and not self._loop.stopped_by:
+            raise ModelError("The model's stream ended without a Reply.")
+        return expect_reply(piece, cancelled=bool(self._loop.stopped_by))
+
+    async def _take_reply(self, reply: Reply) -> Sequence[Call]:
+        """Add and save the reply. Early calls that it does not have are cancelled."""
+        reply, unmatched = self._streamed.match(reply)
+        if unmatched:
+            self._turn.cancel(*[call.id for call in unmatched])
+        calls = self._loop.add_reply(reply)
+        await self._loop.save()
+        return calls
+
+    def _discard(self, ran: Sequence[Result]) -> None:
+        """Record the early calls that are in no reply. Only calls that read can have started."""
+        if early := self._streamed.early:
+            find, results = self._executor.tools.find, {result.call_id: result for result in ran}
+            found = [(call, find(call.name)) for call in early if call.id in results]
+            read = [call for call, tool in found if tool and tool.spec.effect == READ]
+            self._loop.talk.discard((call, results[call.id]) for call in read)

@@ -1,0 +1,99 @@
+"""Match the calls that a stream sends early with the calls of its reply, by their ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from handrail import Call, Text
+from handrail.messages import ArgsDelta, Delta, Reply, Restart, TruncatedCall
+
+_AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
+
+
+class StreamedReply:
+    """The text and the calls of a stream. Each call gets a separate id.
+
+    A stream may send calls in another order than its reply, or leave some out. It may also send
+    calls that the reply does not have: those of a model that failed and was replaced by another.
+    """
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._early: list[tuple[str, Call]] = []
+        self._texts: list[str] = []
+
+    def add_piece(self, piece: Delta | ArgsDelta | Restart) -> None:
+        """Add a piece of text from the stream. If the reply starts again, its text does too."""
+        if isinstance(piece, Restart):
+            self._texts = []
+        elif isinstance(piece, Delta) and not piece.thought:
+            self._texts.append(piece.text)
+
+    def add(self, call: Call) -> Call:
+        """Add a call from the stream, and return it with a separate id."""
+        own = self._with_own_id(call)
+        self._early.append((call.id, own))
+        return own
+
+    @property
+    def early(self) -> tuple[Call, ...]:
+        """The calls from the stream."""
+        return tuple([call for _, call in self._early])
+
+    def partial(self) -> Reply | None:
+        """Return what was received of a reply that was interrupted, or None if it is nothing."""
+        text = [Text("".join(self._texts))] if self._texts else []
+        return Reply((*text, *self.early), "other") if text or self._early else None
+
+    def match(self, reply: Reply) -> tuple[Reply, tuple[Call, ...]]:
+        """Return the reply with the early calls in it, and the early calls that it does not have.
+
+        After that, only those are early calls. If a call of the reply differs from the early call
+        with the same id, the early call stays: it may have started.
+        """
+        if not self._early and _has_own_ids(reply):
+            return reply, ()
+        early = self._find_early(reply)
+        parts = [
+            (early.get(at) or self._with_own_id(part))
+            if isinstance(part, Call | TruncatedCall)
+            else part
+            for at, part in enumerate(reply.parts)
+        ]
+        return replace(reply, parts=tuple(parts)), self.early
+
+    def _find_early(self, reply: Reply) -> dict[int, Call]:
+        """Take the early calls of a reply, by their positions in it.
+
+        If several calls have the same id, those with the same arguments belong together.
+        """
+        found: dict[int, Call] = {}
+        for is_same in (_is_equal, _has_same_id):
+            for at, part in enumerate(reply.parts):
+                same = [pair for pair in self._early if at not in found and is_same(part, *pair)]
+                for pair in same[:1]:
+                    found[at] = pair[1]
+                    self._early.remove(pair)
+        return found
+
+    def _with_own_id(self, call: _AnyCall) -> _AnyCall:
+        own, number = call.id or "call", 1
+        while own in self._ids:
+            number += 1
+            own = f"{call.id or 'call'}-{number}"
+        self._ids.add(own)
+        return call if own == call.id else replace(call, id=own)
+
+
+def _is_equal(part: object, early_id: str, early: Call) -> bool:
+    return part == replace(early, id=early_id)
+
+
+def _has_same_id(part: object, early_id: str, _early: Call) -> bool:
+    return isinstance(part, Call | TruncatedCall) and part.id == early_id
+
+
+def _has_own_ids(reply: Reply) -> bool:
+    ids = [part.id for part in reply.parts if type(part) is Call or type(part) is TruncatedCall]
+    return len(set(ids)) == len(ids) and "" not in ids

@@ -1,0 +1,67 @@
+"""Run an agent for a call of another agent's run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from handrail import Context, Executor, ToolFailed, Transient
+from handrail.agent._event_stream import EventStream
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import InnerEvent, OnEvent
+from handrail.agent._loop.live_runs import LiveRun, find_run
+from handrail.agent._loop.settings import NO_ANSWERS, RunResult
+from handrail.agent._run import Run
+from handrail.messages import ModelError
+from handrail.permissions import Answer, Approver, Suspended
+
+MakeRun: TypeAlias = Callable[[RunState, OnEvent, Approver | None, Mapping[str, Answer]], Run[Any]]
+"""Makes the run of a sub-agent: from its state, a listener, an approver, and answers."""
+NO_TIMEOUT = math.inf
+"""A sub-agent runs until its own limits or its parent's are reached."""
+
+
+async def run_inside(
+    task: str, context: Context[Any], executor: Executor, make_run: MakeRun
+) -> RunResult[Any]:
+    """Run a sub-agent for a call, and return its result once it has an answer.
+
+    Its questions are answered where the parent's are, its tokens and events count for the parent.
+    Raises Suspended if a question is left for later: the parent's state has the sub-agent's.
+    """
+    parent = find_run(context.run_id)
+    key = context.idempotency_key
+    before = None if parent is None else parent.talk.take_inner(key)
+    state = before or RunState(run_id=key).add_prompt(task)
+    approver, answers = (parent.approver, parent.answers) if parent else (None, NO_ANSWERS)
+
+    def make(on_event: OnEvent, _asks_here: Approver | None) -> Run[Any]:
+        return make_run(state, on_event, approver, answers)
+
+    try:
+        result = await _watch(executor, make, context.call_id, parent)
+    except ModelError as error:
+        if error.kind in ("rate_limited", "overloaded", "network"):
+            raise Transient(str(error)) from error
+        raise ToolFailed(str(error)) from error
+    if parent is not None:
+        parent.talk.usage += result.state.usage - state.usage
+    if result.stop_reason == "pending" and parent is not None:
+        parent.talk.put_inner(key, result.state)
+        raise Suspended("A sub-agent waits for approval.")
+    return result
+
+
+async def _watch(
+    executor: Executor,
+    make: Callable[[OnEvent, Approver | None], Run[Any]],
+    call_id: str,
+    parent: LiveRun | None,
+) -> RunResult[Any]:
+    """Run a sub-agent, and pass its events to the parent."""
+    async with EventStream(executor, make) as events:
+        async for event in events:
+            if parent is not None and not isinstance(event, RunResult):
+                parent.emit(InnerEvent(call_id, event))
+    return events.result

@@ -1,0 +1,57 @@
+"""Prompt caching of Anthropic: which blocks of a request end a prefix that is cached.
+
+The API caches the request up to each marked block, in the order tools, system, messages, and reads
+the longest prefix that it has. It looks back only twenty blocks from a mark. So the end of the
+previous request is marked too: whatever a turn adds, the next request finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from handrail.models._sdk_client import Body
+
+_Block: TypeAlias = Mapping[str, Any]
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_UNMARKABLE = frozenset(("thinking", "redacted_thinking"))
+
+
+def mark_prefixes(body: Body) -> Body:
+    """Return a body with at most four marks: tools, system, and the last two requests' ends."""
+    marked = dict(body)
+    if "tools" in body:
+        marked["tools"] = _mark_tools(body["tools"])
+    if "system" in body:
+        marked["system"] = [{"type": "text", "text": body["system"], **_MARK}]
+    messages = list(body["messages"])
+    for at in _ends(messages):
+        messages[at] = {**messages[at], "content": _mark_last(messages[at]["content"])}
+    return {**marked, "messages": messages}
+
+
+def _mark_tools(tools: Sequence[_Block]) -> list[_Block]:
+    """Mark the last tool that is part of the prefix. A caller's own mark is enough."""
+    if any("cache_control" in tool for tool in tools):
+        return list(tools)
+    places = [at for at, tool in enumerate(tools) if not tool.get("defer_loading")]
+    return _mark(tools, places)
+
+
+def _mark_last(content: Sequence[_Block]) -> list[_Block]:
+    places = [at for at, block in enumerate(content) if block.get("type") not in _UNMARKABLE]
+    return _mark(content, places)
+
+
+def _mark(blocks: Sequence[_Block], places: Sequence[int]) -> list[_Block]:
+    """Mark the last of these places, if there is one."""
+    return [{**block, **_MARK} if at in places[-1:] else block for at, block in enumerate(blocks)]
+
+
+def _ends(messages: Sequence[_Block]) -> list[int]:
+    """Return the places of the last message, and of the one that ended the previous request."""
+    places = [at for at, message in enumerate(messages) if message["role"] == "user"]
+    last = len(messages) - 1
+    replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    earlier = [at for at in places if replies and at < replies[-1]]
+    return [*earlier[-1:], *([last] if last >= 0 else [])]

@@ -1,0 +1,159 @@
+"""Models that survive the failures of others: they retry, or ask another model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeAlias
+
+import anyio
+
+from handrail import Call
+from handrail.messages import (
+    NO_USAGE,
+    Model,
+    ModelError,
+    ModelErrorKind,
+    Reply,
+    Request,
+    Restart,
+    StreamItem,
+    Usage,
+)
+
+_Kinds: TypeAlias = Collection[ModelErrorKind]
+TEMPORARY: _Kinds = frozenset(("rate_limited", "overloaded", "network"))
+"""Errors that may be over soon."""
+REPLACEABLE: _Kinds = frozenset((*TEMPORARY, "too_long", "auth", "not_found"))
+"""Errors that another model may not have."""
+_JITTER = 0.25
+"""Part of a wait that is added at random, so that many clients do not retry at the same time."""
+
+
+def retrying(
+    model: Model,
+    *,
+    tries: int = 3,
+    wait: float = 1.0,
+    max_wait: float = 60.0,
+    kinds: _Kinds = TEMPORARY,
+) -> Model:
+    """Return a model that retries requests, also if a reply fails in the middle.
+
+    Text is passed on as it arrives. If a reply fails after some text, a ``Restart`` follows. Calls
+    are passed on when the reply is complete. The reply's usage includes failed tries.
+
+    Args:
+        model: The model to ask.
+        tries: Maximum number of requests.
+        wait: Seconds before the second try. Each further wait is twice as long. If the provider
+            says how long to wait, that is used instead.
+        max_wait: Maximum seconds to wait. If the provider requires more, the error is raised.
+        kinds: Kinds of errors to retry.
+    """
+    if tries < 1:
+        raise ValueError(f"tries must be at least 1, got {tries}")
+
+    async def replies(request: Request) -> AsyncIterator[StreamItem]:
+        attempts, number = _Attempts(), 1
+        while True:
+            async with aclosing(attempts.ask(model, request)) as items:
+                async for item in items:
+                    yield item
+            error = attempts.error
+            if error is None:
+                return
+            seconds = _seconds(error, min(wait * 2 ** (number - 1), max_wait))
+            if number == tries or error.kind not in kinds or seconds > max_wait * (1 + _JITTER):
+                raise error
+            await anyio.sleep(seconds)
+            number += 1
+
+    return replies
+
+
+def fallback(*models: Model, kinds: _Kinds = REPLACEABLE) -> Model:
+    """Return a model that asks the first model, and if it fails the next one, and so on.
+
+    Text is passed on as it arrives. If a reply fails after some text, a ``Restart`` follows. Calls
+    are passed on when the reply is complete. The reply's usage includes failed models.
+
+    Args:
+        *models: The models, in order.
+        kinds: Kinds of errors after which the next model is asked.
+    """
+    if not models:
+        raise ValueError("fallback needs at least one model")
+
+    async def replies(request: Request) -> AsyncIterator[StreamItem]:
+        attempts, left = _Attempts(), list(models)
+        while True:
+            async with aclosing(attempts.ask(left.pop(0), request)) as items:
+                async for item in items:
+                    yield item
+            error = attempts.error
+            if error is None:
+                return
+            if not left or error.kind not in kinds:
+                raise error
+
+    return replies
+
+
+class _Attempts:
+    """Attempts to get one reply."""
+
+    def __init__(self) -> None:
+        self.error: ModelError | None = None
+        """Why the last attempt failed."""
+        self._used = NO_USAGE
+        self._has_sent = False
+
+    async def ask(self, model: Model, request: Request) -> AsyncGenerator[StreamItem]:
+        """Yield the items of one attempt: text at once, calls and the reply when it is complete."""
+        error, self.error = self.error, None
+        if error is not None and self._has_sent:
+            self._has_sent = False
+            yield Restart(error.reason)
+        calls: list[Call] = []
+        try:
+            async with aclosing(ask(model, request)) as items:
+                async for item in items:
+                    if isinstance(item, Reply):
+                        for call in calls:
+                            yield call
+                        yield _add_usage(item, self._used)
+                    elif isinstance(item, Call):
+                        calls.append(item)
+                    else:
+                        self._has_sent = True
+                        yield item
+        except ModelError as failed:
+            self.error = failed
+            self._used += failed.usage
+
+
+async def ask(model: Model, request: Request) -> AsyncGenerator[StreamItem]:
+    """Yield the items of a model's stream, or its reply. Closes the stream at the end."""
+    answer = model(request)
+    if not isinstance(answer, AsyncIterator):
+        yield await answer
+        return
+    try:
+        async for item in answer:
+            yield item
+    finally:
+        if isinstance(answer, AsyncGenerator):
+            await answer.aclose()
+
+
+def _add_usage(reply: Reply, used: Usage) -> Reply:
+    return replace(reply, usage=reply.usage + used) if used != NO_USAGE else reply
+
+
+def _seconds(error: ModelError, wait: float) -> float:
+    """Return how long to wait. The provider's own statement is never shortened."""
+    least = wait if error.retry_after is None else error.retry_after
+    return least * random.uniform(1, 1 + _JITTER)  # noqa: S311  no secret

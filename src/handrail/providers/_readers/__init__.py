@@ -1,0 +1,1 @@
+"""Readers of stored conversations, one module for each API."""

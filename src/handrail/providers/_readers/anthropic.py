@@ -1,0 +1,84 @@
+"""Read stored messages of Anthropic Messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from handrail import File, Text
+from handrail.messages import Content, Message
+from handrail.providers._formats.stored import (
+    OnLoss,
+    StoredConversation,
+    ignore_loss,
+    read_media,
+)
+from handrail.providers._formats.tolerant import (
+    NO_NAMES,
+    Data,
+    Names,
+    object_at,
+    objects_at,
+    text_at,
+)
+from handrail.providers._streams.anthropic import decode
+
+
+def decode_messages(
+    messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
+) -> tuple[Message, ...]:
+    """Convert the ``messages`` of a request, such as those of a stored conversation.
+
+    Args:
+        messages: The messages of a request body.
+        names: The names of your tools, by their names in the messages.
+        on_loss: Receives one line for everything that is not converted.
+    """
+    stored = StoredConversation(names, on_loss)
+    for message in stored.read(messages):
+        blocks = _blocks(message)
+        role = text_at(message, "role")
+        if role == "assistant":
+            calls = any(block.get("type") == "tool_use" for block in blocks)
+            stop = "tool_use" if calls else "end_turn"
+            stored.add_reply(decode({"content": blocks, "stop_reason": stop}, names=names))
+        elif role == "user":
+            _read_user(blocks, stored)
+        else:
+            stored.lose(f"the message with the role {role!r} is omitted")
+    return tuple(stored.messages)
+
+
+def _blocks(message: Data) -> list[Data]:
+    text = message.get("content")
+    if isinstance(text, str):
+        return [{"type": "text", "text": text}]
+    return list(objects_at(message, "content"))
+
+
+def _read_user(blocks: list[Data], stored: StoredConversation) -> None:
+    """Read a message of a user: results come before everything else."""
+    parts: list[Content] = []
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            content = [part for one in _blocks(block) for part in _part(one, stored)]
+            failed = bool(block.get("is_error"))
+            stored.add_result(text_at(block, "tool_use_id"), "", content, failed=failed)
+        else:
+            parts += _part(block, stored)
+    stored.add_prompt(parts)
+
+
+def _part(block: Data, stored: StoredConversation) -> list[Content]:
+    source, kind = object_at(block, "source"), block.get("type")
+    if kind == "text":
+        return [Text(text_at(block, "text"))]
+    if kind not in ("image", "document"):
+        return stored.omit(block)
+    title, media = text_at(block, "title"), text_at(source, "media_type")
+    if source.get("type") == "text":
+        data = text_at(source, "data").encode(errors="replace")
+        return [File(data, text_at(block, "context") or "text/plain", title)]
+    if address := text_at(source, "url") or text_at(source, "file_id"):
+        return stored.refer(str(kind), address)
+    part = read_media(source.get("data"), media or "image/png", title)
+    return [part] if part else stored.omit(block)

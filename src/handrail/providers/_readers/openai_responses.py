@@ -1,0 +1,82 @@
+"""Read stored input items of OpenAI Responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from handrail import Text
+from handrail.messages import Content, Message
+from handrail.providers._formats.stored import (
+    OnLoss,
+    StoredConversation,
+    ignore_loss,
+    read_data_url,
+    read_failure,
+)
+from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, objects_at, text_at
+from handrail.providers._streams.openai_responses import decode
+
+
+def decode_messages(
+    messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
+) -> tuple[Message, ...]:
+    """Convert the ``input`` of a request, such as the items of a stored conversation.
+
+    Consecutive items of the model become one reply.
+
+    Args:
+        messages: The items of a request body. System and developer messages are omitted: pass
+            yours as ``system`` to ``encode_messages``.
+        names: The names of your tools, by their names in the items.
+        on_loss: Receives one line for everything that is not converted.
+    """
+    stored = StoredConversation(names, on_loss)
+    output: list[Data] = []
+    for item in stored.read(messages):
+        kind, role = text_at(item, "type") or "message", text_at(item, "role")
+        if kind == "item_reference":
+            stored.omit(item)
+        elif kind not in ("message", "function_call_output") or role == "assistant":
+            output.append(_output(item) if kind == "message" else item)
+        else:
+            stored.add_reply(decode({"output": output}, names=names))
+            output = []
+            _read_input(item, role, stored)
+    stored.add_reply(decode({"output": output}, names=names))
+    return tuple(stored.messages)
+
+
+def _output(item: Data) -> Data:
+    """Return a message of the model as the API sends it: its text in a list."""
+    text = item.get("content")
+    content = [{"type": "output_text", "text": text}] if isinstance(text, str) else text
+    return {**item, "type": "message", "content": content}
+
+
+def _read_input(item: Data, role: str, stored: StoredConversation) -> None:
+    if role == "user":
+        stored.add_prompt(_parts(item, "content", stored))
+    elif role:
+        stored.lose(f"the message with the role {role!r} is omitted")
+    else:
+        parts, failed = read_failure(_parts(item, "output", stored))
+        stored.add_result(text_at(item, "call_id"), "", parts, failed=failed)
+
+
+def _parts(item: Data, key: str, stored: StoredConversation) -> list[Content]:
+    text = item.get(key)
+    if isinstance(text, str):
+        return [Text(text)] if text else []
+    return [part for one in objects_at(item, key) for part in _part(one, stored)]
+
+
+def _part(part: Data, stored: StoredConversation) -> list[Content]:
+    kind = text_at(part, "type")
+    if kind in ("input_text", "output_text", "text"):
+        return [Text(text_at(part, "text"))]
+    url = text_at(part, "image_url") or text_at(part, "file_data")
+    content = read_data_url(url, text_at(part, "filename"))
+    address = url or text_at(part, "file_url") or text_at(part, "file_id")
+    if content is None and address:
+        return stored.refer("image" if kind == "input_image" else "file", address)
+    return [content] if content else stored.omit(part)

@@ -1,0 +1,1 @@
+"""Decoders of streams and responses, one module for each API."""

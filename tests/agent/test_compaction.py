@@ -1,0 +1,221 @@
+"""Long histories: what is sent stays within the window, and the transcript stays whole."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from agent.stage import kinds, owed, says
+from handrail import (
+    READ,
+    Access,
+    Allow,
+    Call,
+    CheckedCall,
+    Decision,
+    Deny,
+    Executor,
+    Toolset,
+    tool,
+    writes_file,
+)
+from handrail.agent import Agent, Compaction, Limits, RunState, dump_state, load_state
+from handrail.messages import Message, ModelError, Prompt, Reply, Request, ToolResults, Usage
+
+CHARS_PER_TOKEN = 4
+
+
+def size(request: Request) -> int:
+    """The tokens of a request, as a server counts them."""
+    return sum(len(repr(message)) for message in request.messages) // CHARS_PER_TOKEN
+
+
+class Server:
+    """A model with a small window. It refuses longer requests, as real servers do."""
+
+    def __init__(self, window: int, turns: int, *, reports: bool = True) -> None:
+        self.window = window
+        self.turns = turns
+        self.reports = reports
+        self.requests: list[Request] = []
+        self.summaries = 0
+        self.refused = 0
+
+    async def __call__(self, request: Request) -> Reply:
+        tokens = size(request)
+        if tokens > self.window:
+            self.refused += 1
+            raise ModelError("The prompt is too long.", "too_long")
+        used = Usage(input_tokens=tokens, output_tokens=10) if self.reports else Usage()
+        if request.tool_choice == "none" and "summary" in repr(request.messages[-1]):
+            self.summaries += 1
+            return Reply((says(f"Summary {self.summaries}.").parts[0],), "end", used)
+        self.requests.append(request)
+        number = len(self.requests)
+        if number > self.turns:
+            return Reply(says("done").parts, "end", used)
+        return Reply((Call("fetch", {"page": str(number)}, "call_0"),), "calls", used)
+
+
+def pages(chars: int) -> Toolset:
+    @tool(effect=READ)
+    async def fetch(page: str) -> str:
+        """Fetch a page."""
+        noise = random.Random(page).choices("abcdefgh \n", k=chars)  # noqa: S311
+        return f"page {page} has the secret word word{page}word. {''.join(noise)}"
+
+    return Toolset(fetch)
+
+
+@pytest.mark.parametrize("reports", [True, False], ids=["usage", "no usage"])
+async def test_four_hundred_turns_fit_a_small_window(*, reports: bool) -> None:
+    server = Server(32_000, 400, reports=reports)
+    agent = Agent(
+        server, pages(5_000), compaction=Compaction(window=32_000), limits=Limits(turns=None)
+    )
+
+    done = await agent.run("Read all pages.")
+
+    assert (done.stop_reason, len(server.requests)) == ("answer", 401)
+    assert server.refused <= (0 if reports else 5), "without usage, tokens are a guess"
+    assert server.summaries > 0
+    assert sum(len(text) for text in kinds(done.state.messages)) > 2_000_000
+    owed(done.state.transcript())
+    for page in ("1", "40", "120", "250", "399"):
+        again = Call("read_earlier", {"search": f"word{page}word"}, "r")
+        state = done.state
+        result = await read_again(again, state)
+        assert f"page {page} has the secret word" in result, "it can be read again"
+
+
+async def read_again(call: Call, state: RunState) -> str:
+    async def model(request: Request) -> Reply:
+        last = request.messages[-1]
+        if isinstance(last, ToolResults):
+            return says(last.results[0].text)
+        return Reply((call,), "calls")
+
+    agent = Agent(model, pages(1), compaction=Compaction(window=32_000))
+    return (await agent.run("Where was it?", history=load_state(dump_state(state)))).text
+
+
+async def test_what_is_sent_grows_only_at_its_end_between_two_cuts() -> None:
+    server = Server(32_000, 60)
+    agent = Agent(server, pages(3_000), compaction=Compaction(window=32_000))
+
+    await agent.run("Read all pages.", limits=Limits(turns=None))
+
+    changed = sum(
+        later.messages[: len(earlier.messages)] != earlier.messages
+        for earlier, later in zip(server.requests, server.requests[1:], strict=False)
+    )
+    assert changed < 10
+    assert len({request.tools for request in server.requests}) == 1
+
+
+async def test_a_request_that_is_too_long_is_shortened_and_sent_again() -> None:
+    server = Server(6_000, 5)
+    agent = Agent(server, pages(8_000), compaction=Compaction(window=100_000))
+
+    done = await agent.run("Read all pages.")
+
+    assert (done.stop_reason, server.refused > 0) == ("answer", True)
+
+
+async def test_without_compaction_a_request_that_is_too_long_fails() -> None:
+    with pytest.raises(ModelError, match="too long"):
+        await Agent(Server(6_000, 5), pages(8_000)).run("Read all pages.")
+
+
+async def test_a_summary_has_denials_and_changed_files_as_facts() -> None:
+    @tool(touches=writes_file)
+    async def put(path: str) -> str:
+        """Put something somewhere."""
+        return f"put {path} " + "x" * 3_000
+
+    def policy(call: CheckedCall) -> Decision:
+        return (
+            Deny("not this one") if call.accesses == (Access("write", "file:secret"),) else Allow()
+        )
+
+    steps = ["a", "secret", *[f"f{n}" for n in range(6)]]
+    seen: list[tuple[Message, ...]] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return says("We put things.")
+        seen.append(request.messages)
+        if len(seen) > len(steps):
+            return says("done")
+        args: dict[str, Any] = {"path": steps[len(seen) - 1]}
+        return Reply((Call("put", json.dumps(args), "1"),), "calls")
+
+    compaction = Compaction(window=1_000, keep_turns=1)
+    async with Executor(Toolset(put), policy=policy) as executor:
+        done = await Agent(model, executor, compaction=compaction).run("go")
+
+    first = seen[-1][0]
+    assert isinstance(first, Prompt)
+    assert first.parts[0].text == snapshot("""\
+This is a summary of the conversation so far.
+
+We put things.
+
+Denied, do not try again:
+- put({"path": "secret"}): not this one
+
+Touched so far:
+- write file:a
+- write file:f0
+- write file:f1
+- write file:f2
+- write file:f3
+- write file:f4
+
+Earlier results can be searched with read_earlier(search="text"). Continue.\
+""")  # type: ignore[union-attr]
+    assert done.state.messages[0] == Prompt.of("go"), "the transcript stays whole"
+
+
+async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
+    texts: list[str] = []
+    calls = [
+        Call("fetch", {"page": "1"}, "1"),
+        Call("read_earlier", {"result": "2.0"}, "2"),
+        Call("read_earlier", {"result": "2.0", "start": 15_000}, "3"),
+        Call("read_earlier", {"result": "9.9"}, "4"),
+        Call("read_earlier", {"search": "WORD1word"}, "5"),
+        Call("read_earlier", {"search": "nowhere"}, "6"),
+        Call("read_earlier", {"results": 1}, "7"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        last = request.messages[-1]
+        if isinstance(last, ToolResults):
+            texts.append(last.results[0].text)
+        return Reply((calls[len(texts)],), "calls") if len(texts) < len(calls) else says("done")
+
+    await Agent(model, pages(20_000), compaction=Compaction(window=100_000)).run("go")
+
+    whole = texts[0]
+    assert texts[1].removeprefix(whole[:15_000]) == snapshot("""\
+
+[Characters 0 to 15,000 of 20,117. Next: start=15000.]\
+""")
+    assert texts[2] == whole[15_000:]
+    assert texts[3] == snapshot("[There is no result '9.9'. Pass search to find one.]")
+    assert texts[4].startswith('result="2.0", at 27: page 1 has the secret word word1word.')
+    assert texts[5:] == snapshot(
+        [
+            "[No earlier result has 'nowhere'.]",
+            """\
+Not run: invalid arguments.
+- results: unknown field; did you mean result?
+Fix these and call again.\
+""",
+        ]
+    )

@@ -1,0 +1,176 @@
+"""Calls of a stream and of its reply are matched by their ids, whatever the stream does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+import anyio.lowlevel
+import pytest
+
+from agent.stage import World, by_turn, calls, kinds, look, owed, put, says, streamed
+from handrail import Call, Executor, Result, Toolset, tool
+from handrail.agent import Agent, EarlyCall, Limits, RunState, dump_state, load_state
+from handrail.messages import Model, ModelError, Reply, Request, StreamItem, ToolResults
+
+WAYS = pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
+
+
+def pieces_then_done(*pieces: StreamItem) -> Model:
+    """A model that streams exactly these pieces in its first turn."""
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        if len(request.messages) > 1:
+            yield says("done")
+            return
+        for piece in pieces:
+            yield piece
+
+    return model
+
+
+def fallback(first: Callable[[Request], AsyncGenerator[StreamItem]], second: Model) -> Model:
+    """As a user may write it: what the first model sent stays sent."""
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        try:
+            async with aclosing(first(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelError:
+            reply = await cast("Awaitable[Reply]", second(request))
+            for call in reply.calls:
+                yield call
+            yield reply
+
+    return model
+
+
+async def test_calls_of_a_model_that_failed_are_not_run() -> None:
+    world = World()
+
+    async def first(request: Request) -> AsyncGenerator[StreamItem]:
+        if len(request.messages) == 1:
+            yield look("roof", "a0")
+            yield put("ann", "a1")
+            while not world.did:
+                await anyio.lowlevel.checkpoint()
+        raise ModelError("reset", "network")
+
+    either = fallback(first, by_turn(calls(put("bob", "b1")), says("done")))
+    done = await Agent(either, world.tools).run("go")
+
+    assert sorted(world.did) == ["look roof", "put bob"]
+    assert done.state.messages[1:3] == (
+        calls(put("bob", "b1")),
+        ToolResults((Result("b1", "put bob"),)),
+    )
+    assert done.state.discarded == (EarlyCall(look("roof", "a0"), Result("a0", "seen roof")),)
+    assert load_state(dump_state(done.state)) == done.state
+    owed(done.state.transcript())
+
+
+async def test_a_stream_may_leave_out_calls_of_its_reply() -> None:
+    world = World()
+    ann, bob = put("ann", "1"), put("bob", "2")
+
+    done = await Agent(pieces_then_done(bob, calls(ann, bob)), world.tools).run("go")
+
+    assert sorted(world.did) == ["put ann", "put bob"]
+    assert kinds(done.state.messages) == ["put ann", "put bob"]
+    owed(done.state.transcript())
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(calls=9)])
+@pytest.mark.parametrize("output", [str, int])
+async def test_a_stream_may_have_another_order_than_its_reply(
+    limits: Limits, output: type[Any]
+) -> None:
+    world = World()
+    ann, bob, final = put("ann", "1"), put("bob", "2"), Call("final_answer", '{"answer":1}', "3")
+    reply = calls(ann, bob, final) if output is int else calls(ann, bob)
+    agent: Agent[Any] = Agent(
+        pieces_then_done(bob, ann, reply), world.tools, output=output, limits=limits
+    )
+
+    done = await agent.run("go")
+
+    assert sorted(world.did) == ["put ann", "put bob"]
+    assert kinds(done.state.messages)[:2] == ["put ann", "put bob"]
+    owed(done.state.transcript())
+
+
+async def test_the_history_has_what_ran_if_a_reply_changes_a_call() -> None:
+    world = World()
+
+    done = await Agent(
+        pieces_then_done(look("early", "1"), calls(look("late", "1"))), world.tools
+    ).run("go")
+
+    assert world.did == ["look early"]
+    assert done.state.messages[1] == calls(look("early", "1"))
+
+
+@WAYS
+async def test_each_call_gets_an_id_of_its_own(wrap: Callable[[Model], Model]) -> None:
+    world = World()
+    model = by_turn(
+        calls(put("a", "x"), put("b", "x"), put("c", "x-2"), put("d", ""), put("e", "")),
+        says("done"),
+    )
+
+    done = await Agent(wrap(model), world.tools).run("go")
+
+    assert sorted(world.did) == [f"put {name}" for name in "abcde"]
+    reply = done.state.messages[1]
+    assert isinstance(reply, Reply)
+    assert [call.id for call in reply.calls] == ["x", "x-2", "x-2-2", "call", "call-2"]
+    assert kinds(done.state.messages) == [f"put {name}" for name in "abcde"]
+    owed(done.state.transcript())
+
+
+async def test_a_failed_stream_leaves_only_reads_behind() -> None:
+    world, runs = World(), list[Any]()
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        if runs[1:]:
+            yield says("done")
+            return
+        yield look("roof", "1")
+        yield put("ann", "2")
+        raise ModelError("reset", "network")
+
+    agent = Agent(model, world.tools)
+    runs.append(agent.run("go"))
+    with pytest.raises(ModelError):
+        await runs[0]
+
+    state = runs[0].state
+    assert [early.call for early in state.discarded] == [look("roof", "1")]
+    assert state._replace(discarded=()) == RunState(
+        messages=state.messages[:1], run_id=state.run_id
+    )
+    runs.append(agent.resume(state))
+    done = await runs[1]
+    assert (done.stop_reason, "put ann" in world.did) == ("answer", False)
+
+
+async def test_interrupting_one_run_stops_no_call_of_another() -> None:
+    began: dict[str, Any] = {}
+
+    @tool
+    async def slow(run: str) -> str:
+        """Wait until the other run is interrupted."""
+        if run == "one":
+            began["one"].interrupt()
+        return f"{run} ended"
+
+    async with Executor(Toolset(slow)) as executor:
+        for name in ("one", "two"):
+            model = by_turn(calls(Call("slow", {"run": name}, "call_0")), says("done"))
+            began[name] = Agent(model, executor).run("go")
+        done = [await began[name] for name in ("one", "two")]
+
+    assert [one.stop_reason for one in done] == ["interrupted", "answer"]
+    assert kinds(done[1].state.messages) == ["two ended"]
