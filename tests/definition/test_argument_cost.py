@@ -656,7 +656,7 @@ def test_ordinary_values_of_recursive_types_pass(value: Any) -> None:
 # ---------------------------------------------------------------- random types and values
 
 FEWER = settings(
-    max_examples=max(8, settings.default.max_examples // 3),  # type: ignore[union-attr]
+    max_examples=max(5, settings.default.max_examples // 8),  # type: ignore[union-attr]
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # nothing that is timed gets simpler
 )
 

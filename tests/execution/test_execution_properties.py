@@ -45,7 +45,7 @@ from handrail import (
 from handrail.permissions import Pending
 from virtual_time import BACKENDS, run
 
-MANY = settings(max_examples=2 * settings().max_examples, report_multiple_bugs=False)
+FIRST_BUG = settings(report_multiple_bugs=False)
 QUICKLY = settings(database=None, phases=[Phase.generate])
 FOREVER = 100_000.0
 
@@ -496,7 +496,7 @@ def test_the_oracle_and_the_library_agree_on_what_conflicts() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(batch=batches(), gaps=st.one_of(st.none(), st.lists(st.integers(0, 2), min_size=9)))
 def test_a_batch_does_what_serial_execution_does_in_the_time_of_its_critical_path(
     backend: str, batch: tuple[Plan, ...], gaps: list[int] | None
@@ -505,7 +505,7 @@ def test_a_batch_does_what_serial_execution_does_in_the_time_of_its_critical_pat
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(story=stories(sharp=True))
 @example(
     Story(
@@ -522,7 +522,7 @@ def test_calls_that_are_stopped_one_by_one_hold_nobody_back(backend: str, story:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(story=stories(sharp=False))
 def test_calls_may_be_stopped_at_any_await(backend: str, story: Story) -> None:
     check(backend, story, times=False)
@@ -544,7 +544,7 @@ def test_calls_may_be_stopped_at_each_await_in_turn(backend: str, turns: int) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(
     batch=batches(answers=False),
     max_running=st.integers(1, 4),
@@ -559,7 +559,7 @@ def test_no_more_run_at_a_time_than_allowed_and_no_fewer(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(
     story=stories(sharp=False),
     max_running=st.integers(1, 3),
@@ -690,7 +690,7 @@ def check_nothing_followed(story: Interrupted) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@MANY
+@FIRST_BUG
 @given(told=interruptions)
 @example(
     Interruption(

@@ -1010,6 +1010,6 @@ async def test_many_questions_cost_about_as_many_times_one() -> None:
 
     async with Executor(TOOLS, policy=Careful(), approvals=yes) as executor:
         with anyio.fail_after(20):
-            results = await executor.run_all([put(f"f{n}", f"{n}") for n in range(1_000)])
+            results = await executor.run_all([put(f"f{n}", f"{n}") for n in range(300)])
 
-    assert len([one for one in results if one.failure is None]) == 1_000
+    assert len([one for one in results if one.failure is None]) == 300

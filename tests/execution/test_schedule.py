@@ -188,21 +188,19 @@ class BoundedMachine(ScheduleMachine):
         super().__init__(most=3, most_of={"t": 1, "u": 2})
 
 
-MORE = settings(
-    max_examples=2 * settings().max_examples, stateful_step_count=40, report_multiple_bugs=False
-)
+LONGER = settings(stateful_step_count=40, report_multiple_bugs=False)
 
 
 class TestWithoutLimits(ScheduleMachine.TestCase):
-    settings = MORE
+    settings = LONGER
 
 
 class TestWithLimits(BoundedMachine.TestCase):
-    settings = MORE
+    settings = LONGER
 
 
 class TestWhilePruning(ScheduleMachine.TestCase):
-    settings = MORE
+    settings = LONGER
 
     def runTest(self) -> None:  # noqa: N802  unittest's name
         with tuned(_MAX_STALE_ACCESSES=5):
@@ -210,7 +208,7 @@ class TestWhilePruning(ScheduleMachine.TestCase):
 
 
 class TestWithGroups(ScheduleMachine.TestCase):
-    settings = MORE
+    settings = LONGER
 
     def runTest(self) -> None:  # noqa: N802  unittest's name
         with tuned(_MIN_GROUP_ENTRIES=2, _MAX_STALE_ACCESSES=30):

@@ -114,7 +114,7 @@ def _host_is_killed(_vector: dict[str, Any], root: Path, run: Run) -> bool:
     until(lambda: (root / "begun").exists() and bool(alive(tag)))
     host.kill()
     host.wait()
-    gone = until(lambda: not alive(tag))
+    gone = until(lambda: not alive(tag), 3 if run is naive else 15)
     for one in alive(tag):
         os.kill(one, signal.SIGKILL)
     return gone
