@@ -99,6 +99,7 @@ class Kit:
             return Sandbox(
                 self.app.workspace,
                 network=settings["allowed_hosts"],
+                opened=_LazyRules(self).find_hosts,
                 masked=[str(self._own.state)],
                 read_only=self._own.make_for_sandbox(),
                 restricted=_LazyRules(self).find_restricted,
@@ -246,6 +247,10 @@ class _LazyRules:
 
     def __call__(self, call: CheckedCall) -> Decision:
         return self.kit.rules(call)
+
+    def find_hosts(self) -> Sequence[str]:
+        """Return the hosts that rules open to commands."""
+        return self.kit.rules.find_hosts()
 
     def find_asked(self, folder: str) -> Collection[str]:
         """Return the files in a folder that rules ask about."""
