@@ -288,11 +288,9 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
 
     has = {"background": jobs is not None, "hosts": runner.facts.opens_hosts}
     _drop_parameters(bash, {name for name, is_there in has.items() if not is_there})
-    hosts = CommandHosts(runner.sandbox)
     made = tool(
         description=describe_bash(runner.facts),
         effect=DESTROY,
-        touches=hosts.touches if runner.facts.opens_hosts else None,
         preview=runner.undo.preview,
         headline=_headline,
         timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
@@ -302,7 +300,7 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
         synonyms=BASH_SYNONYMS_WITHOUT_JOBS if jobs is None else BASH_SYNONYMS,
         instead_of=BASH_INSTEAD_OF,
     )(bash)
-    return hosts.check(made) if runner.facts.opens_hosts else made
+    return CommandHosts(runner.sandbox).declare(made) if runner.facts.opens_hosts else made
 
 
 def _drop_parameters(fn: Callable[..., Any], names: Collection[str]) -> None:

@@ -52,9 +52,9 @@ class CommandHosts:
         except (Refused, ToolFailed):  # one of them cannot be opened
             return []
 
-    def check(self, bash: Tool[..., Any]) -> Tool[..., Any]:
-        """Return a tool that refuses hosts which cannot be opened."""
-        return replace(bash, parse=self._checked(bash.parse))
+    def declare(self, bash: Tool[..., Any]) -> Tool[..., Any]:
+        """Return a tool that declares hosts, and refuses those that cannot be opened."""
+        return replace(bash, parse=self._checked(bash.parse), touches=self.touches)
 
     def _checked(
         self, parse: Callable[[Mapping[str, Any] | str], Args | Failure]
