@@ -106,10 +106,14 @@ async def test_a_host_that_the_command_names_is_part_of_its_own_question(stage: 
     assert await stage.run(CURL) == OPEN
     stage.answer = Deny.by_user()
     assert (await stage.run(CURL)).startswith("Not run: the user denied this call.")
-    assert stage.questions == [
-        f"Allow this command, and let it reach pub.test? `{CURL}` (it reaches another machine, or "
-        f"installs code from one: `{CURL}`)"
-    ] * 2
+    assert (
+        stage.questions
+        == [
+            f"Allow this command, and let it reach pub.test? `{CURL}` (it reaches another machine, or "
+            f"installs code from one: `{CURL}`)"
+        ]
+        * 2
+    )
     assert [line.text for line in render_request(stage.asked[0]).lines][:4] == [
         f"│ {CURL}",
         "bash wants to run (destroy; call c1)",
@@ -208,7 +212,7 @@ async def test_look_alike_letters_are_shown_in_the_form_that_is_reached(stage: S
         "question: Allow this command, and let it reach xn--ub-kmc.test? `true` (no rule lets "
         "commands reach xn--ub-kmc.test)",
     ]
-    assert shown[-1] == "words with mixed scripts or look-alike letters: \u0440ub"
+    assert shown[-1] == "words with mixed scripts or look-alike letters: \\u{440}ub"
 
 
 async def test_a_call_can_ask_for_a_few_hosts(stage: Stage) -> None:
@@ -246,7 +250,8 @@ GUESSES = {
     "wget -q --referer=https://third.test/ https://pub.test/x": ["third.test", "pub.test"],
     "curl https://pub.test@other.test/": [],
     "curl https://pub.test\\@other.test/": [],
-    "curl http://localhost:8000/ http://127.0.0.1/": [],
+    "curl http://localhost:8000/ http://127.0.0.1/ http://pub.test/": ["pub.test"],
+    "curl https://[2606:4700::6810:84e5]/": ["[2606:4700::6810:84e5]"],
     "curl $URL": [],
     "echo https://pub.test/ > note": [],
     "git commit -m https://pub.test/": [],
@@ -265,17 +270,15 @@ GUESSES = {
 
 
 @pytest.mark.parametrize("command", GUESSES)
-async def test_the_hosts_of_known_programs_are_part_of_the_request(
-    stage: Stage, command: str
-) -> None:
+def test_the_hosts_of_known_programs_are_part_of_the_request(stage: Stage, command: str) -> None:
     (stage.root / ".git").mkdir()
     (stage.root / ".git/config").write_text(
         '[remote "origin"]\n\turl = https://remote.test/a.git\n'
         '[remote "ssh"]\n\turl = git@ssh.test:a.git\n',
         encoding="utf-8",
     )
-    async with Executor(stage.tools, policy=stage.book) as executor:
-        explained = await executor.explain(Call("bash", {"command": command}, "c1"))
+    executor = Executor(stage.tools, policy=stage.book)
+    explained = executor.explain(Call("bash", {"command": command}, "c1"))
 
     assert [str(access) for access in explained.accesses] == [
         "destroy *",
@@ -283,9 +286,8 @@ async def test_the_hosts_of_known_programs_are_part_of_the_request(
     ]
 
 
-async def test_a_command_without_a_repository_has_no_remotes(stage: Stage) -> None:
-    async with Executor(stage.tools) as executor:
-        explained = await executor.explain(Call("bash", {"command": "git fetch"}, "c1"))
+def test_a_command_without_a_repository_has_no_remotes(stage: Stage) -> None:
+    explained = Executor(stage.tools).explain(Call("bash", {"command": "git fetch"}, "c1"))
 
     assert [str(access) for access in explained.accesses] == ["destroy *"]
 
@@ -319,9 +321,12 @@ async def test_a_result_names_the_hosts_that_are_closed(
     assert result.text.splitlines()[1].startswith(says) or result.text.splitlines()[-2] == says
 
 
-async def test_a_sandbox_that_opens_no_hosts_has_no_argument_for_them(tmp_path: Path) -> None:
+def test_a_sandbox_that_opens_no_hosts_has_no_argument_for_them(tmp_path: Path) -> None:
     opens = bash(Sandbox(tmp_path, opened=list)).spec
-    others = [bash(Sandbox(tmp_path)).spec, bash(Sandbox(tmp_path, tier="landlock", opened=list)).spec]
+    others = [
+        bash(Sandbox(tmp_path)).spec,
+        bash(Sandbox(tmp_path, tier="landlock", opened=list)).spec,
+    ]
 
     assert opens.input_schema["properties"].keys() == {"command", "restart", "timeout_ms", "hosts"}
     assert opens.input_schema["properties"]["hosts"] == {

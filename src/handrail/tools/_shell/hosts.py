@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,16 +42,15 @@ class CommandHosts:
         guessed from the command is read from: it is opened only if a person approves the call.
         """
         asked = self.sandbox.find_closed(hosts)
-        guessed = self._guess(command)
+        guessed = (host for host in self._guess(command) if host not in asked)
         accesses = [Access(WRITE, _resource_of(host)) for host in asked]
-        accesses += [Access(READ, _resource_of(host)) for host in guessed if host not in asked]
+        accesses += [Access(READ, _resource_of(host)) for host in guessed]
         return [_EVERYTHING, *accesses]
 
-    def _guess(self, command: str) -> list[str]:
-        try:
-            return self.sandbox.find_closed(guess_hosts(command, self.sandbox.root))
-        except (Refused, ToolFailed):  # one of them cannot be opened
-            return []
+    def _guess(self, command: str) -> Iterator[str]:
+        for host in guess_hosts(command, self.sandbox.root):
+            with suppress(Refused, ToolFailed):  # it cannot be opened
+                yield from self.sandbox.find_closed([host])
 
     def declare(self, bash: Tool[..., Any]) -> Tool[..., Any]:
         """Return a tool that declares hosts, and refuses those that cannot be opened."""
