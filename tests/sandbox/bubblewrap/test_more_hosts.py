@@ -46,7 +46,7 @@ async def test_the_hosts_of_a_running_command_are_closed_to_others(
         first = sandbox.start(f"{FETCH.format('')}; echo $http_proxy; sleep 600", **options)
         try:
             text = b""
-            while text.count(b"\n") < 2:  # noqa: PLR2004
+            while text.count(b"\n") < 2:
                 text += await first.read()
             opened.clear()
             return text.decode(), (await run(sandbox, through_first)).text
@@ -89,7 +89,7 @@ async def test_landlock_opens_no_host(tmp_path: Path) -> None:
         sandbox.start("true", hosts=["pub.test"])
 
 
-async def test_a_closed_proxy_opens_nothing_more(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_closed_proxy_opens_nothing_more(proxy: Proxy, tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     sandbox = Sandbox(tmp_path / "ws", network=proxy)
     further = proxy.with_hosts(["pub.test"])

@@ -96,9 +96,9 @@ async def test_a_host_that_was_approved_once_is_open_for_that_command_only(stage
         await stage.run(HIDDEN, hosts=["PUB.test"]),
         await stage.run(HIDDEN),
     ] == [CLOSED, OPEN, CLOSED]
+    reason = "no rule lets commands reach pub.test"
     assert stage.questions == [
-        f"Allow this command, and let it reach pub.test? `{HIDDEN}` (no rule lets commands reach "
-        "pub.test)"
+        f"Allow this command, and let it reach pub.test? `{HIDDEN}` ({reason})"
     ]
 
 
@@ -106,14 +106,9 @@ async def test_a_host_that_the_command_names_is_part_of_its_own_question(stage: 
     assert await stage.run(CURL) == OPEN
     stage.answer = Deny.by_user()
     assert (await stage.run(CURL)).startswith("Not run: the user denied this call.")
-    assert (
-        stage.questions
-        == [
-            f"Allow this command, and let it reach pub.test? `{CURL}` (it reaches another machine, or "
-            f"installs code from one: `{CURL}`)"
-        ]
-        * 2
-    )
+    reason = f"it reaches another machine, or installs code from one: `{CURL}`"
+    question = f"Allow this command, and let it reach pub.test? `{CURL}` ({reason})"
+    assert stage.questions == [question] * 2
     assert [line.text for line in render_request(stage.asked[0]).lines][:4] == [
         f"│ {CURL}",
         "bash wants to run (destroy; call c1)",
@@ -207,10 +202,11 @@ async def test_look_alike_letters_are_shown_in_the_form_that_is_reached(stage: S
     await stage.run("true", hosts=["\u0440ub.test"])
 
     shown = [line.text for line in render_request(stage.asked[0], width=200).lines]
+    host = "xn--ub-kmc.test"
+    reason = f"no rule lets commands reach {host}"
     assert shown[3:5] == [
-        "  write net:xn--ub-kmc.test",
-        "question: Allow this command, and let it reach xn--ub-kmc.test? `true` (no rule lets "
-        "commands reach xn--ub-kmc.test)",
+        f"  write net:{host}",
+        f"question: Allow this command, and let it reach {host}? `true` ({reason})",
     ]
     assert shown[-1] == "words with mixed scripts or look-alike letters: \\u{440}ub"
 

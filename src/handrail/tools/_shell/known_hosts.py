@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from handrail import Refused, ToolFailed
@@ -71,10 +72,9 @@ def _hosts_of(simple: RoughCommand, root: str) -> Iterator[str]:
 def _hosts_in(words: tuple[str, ...] | list[str]) -> Iterator[str]:
     """Yield the hosts of URLs. A URL that can be read in two ways names none."""
     for word in words:
-        try:
-            yield parse_url(word.rpartition("=")[2] if word.startswith("-") else word).host
-        except (Refused, ToolFailed):
-            continue
+        with suppress(Refused, ToolFailed):
+            host = parse_url(word.rpartition("=")[2] if word.startswith("-") else word).host
+            yield f"[{host}]" if ":" in host else host
 
 
 def _list_remotes(root: str) -> list[str]:
