@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from handrail import DESTROY, READ, WRITE, Access, Spec
-from handrail.policy._decisions.tool_rules import SHELL_TAG, ToolRules
+from handrail import READ, WRITE, Access
+from handrail.policy._decisions.tool_rules import ToolRules, make_shell_spec
 from handrail.policy._decisions.wording import join_names, name_resource
 from handrail.policy._rules.glob import is_glob
 from handrail.policy._rules.rule import Level, Rule, Touch
@@ -45,11 +45,7 @@ def find_open_hosts(rules: Sequence[Rule], tools: Iterable[str], usable: Usable)
 
     A rule opens a host that it names exactly, unless another rule denies it or asks about it.
     """
-    names = sorted(tools)
-    specs = [
-        Spec(name=name, description="", input_schema={}, effect=DESTROY, tags=[SHELL_TAG])
-        for name in names
-    ]
+    specs = [make_shell_spec(name) for name in tools]
     active = [rule for rule in rules if usable(rule) and any(map(rule.concerns, specs))]
     hosts = dict.fromkeys(
         host

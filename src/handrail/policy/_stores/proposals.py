@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from handrail import DESTROY, WRITE, Access, Allow, Call, CheckedCall, Spec
+from handrail import DESTROY, WRITE, Access, Allow, Call, CheckedCall
 from handrail._support.tables import is_list, is_table
 from handrail._support.visible import list_unseen
 from handrail.permissions import Pending
 from handrail.policy._decisions.hosts import name_hosts
 from handrail.policy._decisions.rulebook import Rulebook
 from handrail.policy._decisions.safeguards import describe_catastrophe, find_protection
-from handrail.policy._decisions.tool_rules import SHELL_TAG
+from handrail.policy._decisions.tool_rules import make_shell_spec
 from handrail.policy._rules.command import KINDS
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.glob import is_glob
@@ -150,8 +150,8 @@ def _add_hosts(
     access = list(dict.fromkeys(_widen(Access(WRITE, host.resource)) for host in hosts))
     table: Table = {"decide": "allow", "tools": [tool], "access": access}
     opens = f"{names} for all commands"
-    spec = Spec(name=tool, description="", input_schema={}, effect=DESTROY, tags=[SHELL_TAG])
-    without = CheckedCall.recorded(pending.call, spec, (Access(DESTROY, "*"),))
+    everything = (Access(DESTROY, "*"),)
+    without = CheckedCall.recorded(pending.call, make_shell_spec(tool), everything)
     if isinstance(rulebook(without), Allow):
         return [RuleProposal([table], opens)]
     return [RuleProposal([*one.tables, table], f"{one.width}, and {opens}") for one in proposals]

@@ -239,8 +239,7 @@ class BubblewrapTier:
 
     def _mount_check(self, key: _MountsKey) -> MountCheck:
         if self._last is None or self._last[0] != key:
-            *others, mounts = key
-            self._last = key, MountCheck(self._mount_plan(*others), self._view, mounts)
+            self._last = key, MountCheck(self._mount_plan(*key[:-1]), self._view, key[-1])
         return self._last[1]
 
     def _mount_plan(
