@@ -214,7 +214,7 @@ async def test_look_alike_letters_are_shown_in_the_form_that_is_reached(stage: S
 async def test_a_call_can_ask_for_a_few_hosts(stage: Stage) -> None:
     many = [f"h{number}.test" for number in range(21)]
 
-    assert await stage.run("true", hosts=many) == "Not run: at most 20 hosts."
+    assert await stage.run("true", hosts=many) == "Not run: pass at most 20 hosts, got 21."
     assert await stage.run("true", hosts="pub.test") != OPEN
     assert await stage.run("true", hosts=many[:2]) == "(no output)\n[exit code 0, N s]"
     assert "let it reach h0.test and h1.test?" in stage.questions[-1]

@@ -144,7 +144,11 @@ class Kit:
             return self.tools.specs
         from handrail.tools import outline
 
-        outlines = outline(without=self._excluded(), network=settings["allowed_hosts"])
+        outlines = outline(
+            without=self._excluded(),
+            network=settings["allowed_hosts"],
+            opens_hosts=self.sandbox is not None and self.sandbox.opens_hosts,
+        )
         self._warn_unknown(tool.name for tool in outlines)
         return outlines
 

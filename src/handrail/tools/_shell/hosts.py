@@ -25,6 +25,8 @@ from handrail.tools._shell.known_hosts import guess_hosts
 
 MAX_HOSTS = 20
 """Hosts that one command can ask for."""
+_TOO_MANY = f"Not run: pass at most {MAX_HOSTS} hosts, got {{}}."
+_EXAMPLE = 'Pass names such as "pypi.org".'
 _SCHEME = "net:"
 _EVERYTHING = Access(DESTROY, "*")
 
@@ -65,13 +67,13 @@ class CommandHosts:
                 return args
             hosts = args.values.get("hosts", ())
             if len(hosts) > MAX_HOSTS:
-                return Failure(FailureKind.BAD_ARGS, f"Not run: at most {MAX_HOSTS} hosts.")
+                return Failure(FailureKind.BAD_ARGS, _TOO_MANY.format(len(hosts)))
             try:
                 self.sandbox.find_closed(hosts)
             except Refused as error:
                 return Failure(FailureKind.DENIED, str(error))
             except ToolFailed as error:
-                return Failure(FailureKind.BAD_ARGS, f"Not run: {error}")
+                return Failure(FailureKind.BAD_ARGS, f"Not run: {error} {_EXAMPLE}")
             return args
 
         return parse_and_check
