@@ -46,7 +46,7 @@ class Stage:
             connect=lambda *_: socket.create_connection(("127.0.0.1", site.port)),
         )
         self.book = Rulebook.from_toml(rules, mode=mode, sandboxed=True)
-        for rule in builtin_rules():
+        for rule in builtin_rules("read_only", "development"):
             self.book.add(rule)
         self.memory = RememberedApprovals(self.book, RulePaths(user=folder / "rules.toml"))
         sandbox = Sandbox(root, network=self.proxy, opened=self.book.find_hosts)
@@ -215,7 +215,7 @@ async def test_a_call_can_ask_for_a_few_hosts(stage: Stage) -> None:
     many = [f"h{number}.test" for number in range(21)]
 
     assert await stage.run("true", hosts=many) == "Not run: pass at most 20 hosts, got 21."
-    assert await stage.run("true", hosts="pub.test") != OPEN
+    assert (await stage.run("true", hosts=5)).startswith("Not run: invalid arguments.")
     assert await stage.run("true", hosts=many[:2]) == "(no output)\n[exit code 0, N s]"
     assert "let it reach h0.test and h1.test?" in stage.questions[-1]
 

@@ -46,15 +46,25 @@ def find_open_hosts(rules: Sequence[Rule], tools: Iterable[str], usable: Usable)
     A rule opens a host that it names exactly, unless another rule denies it or asks about it.
     """
     specs = [make_shell_spec(name) for name in tools]
-    active = [rule for rule in rules if usable(rule) and any(map(rule.concerns, specs))]
+
+    def applies(rule: Rule) -> bool:
+        return usable(rule) and any(map(rule.concerns, specs))
+
     hosts = dict.fromkeys(
         host
-        for rule in active
+        for rule in rules
         if _can_open(rule) and not rule.args
         for touch in rule.touches
-        if (host := _exact_host(touch))
+        if (host := _exact_host(touch)) and applies(rule)
     )
-    against = [touch for rule in active if rule.decide != "allow" for touch in rule.touches]
+    if not hosts:  # as usual
+        return []
+    against = [
+        touch
+        for rule in rules
+        if rule.decide != "allow" and applies(rule)
+        for touch in rule.touches
+    ]
     return [host for host in hosts if not any(_may_meet(touch, host) for touch in against)]
 
 
