@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -33,6 +34,7 @@ FindRestricted: TypeAlias = Callable[[str], Mapping[str, Restriction]]
 FindHosts: TypeAlias = Callable[[], Sequence[str]]
 _NONE: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_LIMITS = ResourceLimits()
+_OPENED = "hosts that a rule or an approval opens can be reached"
 
 
 class Sandbox:
@@ -116,7 +118,12 @@ class Sandbox:
 
     def report(self) -> Report:
         """Return what the sandbox enforces, and what it does not."""
-        return self._tier.report()
+        report = self._tier.report()
+        return (
+            replace(report, not_enforced=(_OPENED, *report.not_enforced))
+            if self.opens_hosts
+            else report
+        )
 
     @property
     def opens_hosts(self) -> bool:
@@ -180,7 +187,8 @@ class Sandbox:
         folder = self._resolve_cwd(cwd)
         limits = self.find_restricted(command) if restricted is None else restricted
         safe = safe_variables(variables)
-        more = MoreHosts(tuple(self._list_opened()), tuple(hosts))
+        opened = tuple(self._list_opened())
+        more = MoreHosts(opened, tuple(host for host in hosts if host not in opened))
         try:
             with self._lock:
                 return self._tier.start(command, folder, safe, limits, more=more, notes=notes)

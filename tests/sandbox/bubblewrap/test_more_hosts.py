@@ -55,7 +55,10 @@ async def test_the_hosts_of_a_running_command_are_closed_to_others(
 
     assert await fetch_beside(hosts=["pub.test"]) == ("hello\nhttp://127.0.0.1:3128\n", CLOSED)
     opened.append("pub.test")  # the control: a host of all commands, on the shared loopback
-    assert await fetch_beside() == ("hello\nhttp://127.0.0.1:3128\n", "hello\n")
+    assert await fetch_beside(hosts=["pub.test"]) == (
+        "hello\nhttp://127.0.0.1:3128\n",
+        "hello\n",
+    )
     assert (await run(sandbox, FETCH.format(""))).text == CLOSED
 
 
@@ -78,6 +81,17 @@ async def test_a_rule_that_names_no_public_host_opens_nothing(tmp_path: Path) ->
     assert (await run(sandbox, "echo ${http_proxy:-offline}")).text == "offline\n"
     assert (await run(sandbox, "echo $http_proxy", hosts=["pub.test"])).text == (
         "http://127.0.0.1:3128\n"
+    )
+
+
+async def test_a_host_that_is_not_valid_starts_nothing(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path, opened=list)
+
+    with pytest.raises(ValueError, match="'a b' is not valid"):
+        sandbox.start("true", hosts=["a b"])
+    assert (await run(sandbox, "echo fine")).text == "fine\n"
+    assert sandbox.report().not_enforced[0] == (
+        "hosts that a rule or an approval opens can be reached"
     )
 
 

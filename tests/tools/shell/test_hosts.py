@@ -162,6 +162,7 @@ async def test_a_remembered_command_keeps_its_hosts(stage: Stage) -> None:
     assert stage.memory.propose(stage.asked[0])[0].width == (
         "this command, word for word, and pub.test for all commands"
     )
+    assert stage.memory.propose_all(stage.asked) == ()
 
 
 async def test_a_job_reaches_its_hosts(stage: Stage) -> None:
@@ -305,6 +306,10 @@ def test_a_command_without_a_repository_has_no_remotes(stage: Stage) -> None:
             '[No access to third.test. Call again, with hosts ["pub.test", "third.test"].]',
         ),
         ({"command": "curl -s https://third.test/; true", "hosts": ["pub.test"]}, "[exit code 0"),
+        (
+            {"command": "curl -sS http://localhost:8000/", "hosts": ["pub.test"]},
+            "[A command with hosts has its own localhost. Call the server without hosts.]",
+        ),
     ],
 )
 async def test_a_result_names_the_hosts_that_are_closed(

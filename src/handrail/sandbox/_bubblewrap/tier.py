@@ -178,9 +178,9 @@ class BubblewrapTier:
         from handrail.sandbox._bubblewrap.mount_points import MountPoints
 
         mount_points = MountPoints(self._setup.root)
-        route = self._open_route((*more.by_rule, *more.own))
-        release = functools.partial(self._release, mount_points, route)
+        route = None
         try:
+            route = self._open_route((*more.by_rule, *more.own))
             own = self.own_folders
             protected, home = self._setup.find_protected(own, restricted), self._view_home()
             mount_points.note(protected.missing)
@@ -194,9 +194,10 @@ class BubblewrapTier:
                 route,
                 lambda: self._mount_check((protected, home, route is not None, read_host_mounts())),
             )
+            release = functools.partial(self._release, mount_points, route)
             return start_command(command, spec, release, notes=notes)
         except BaseException:
-            release()
+            self._release(mount_points, route)
             raise
 
     def _open_route(self, hosts: Sequence[str]) -> Route | None:

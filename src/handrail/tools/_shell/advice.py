@@ -94,6 +94,8 @@ def _describe_unfound(output: str, facts: CommandFacts) -> str:
 
 def _describe_refused(_output: str, facts: CommandFacts) -> str:
     """Explain why a server of another command cannot be reached."""
+    if facts.granted:
+        return "A command with hosts has its own localhost. Call the server without hosts."
     if facts.shares_loopback or not facts.has_loopback:
         return ""
     return "Each command has its own localhost: start the server and call it in one command."
