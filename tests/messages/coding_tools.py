@@ -355,6 +355,7 @@ HOSTS: Final = [
     _bash("a host is closed", "curl -sS http://host.invalid/"),
     _bash("another host is closed", "curl -sS https://b.test/", hosts=["a.test"]),
     _bash("hosts are closed", "echo Network is unreachable; exit 1"),
+    _bash("a command with hosts has no job", "curl -sS http://localhost:1/", hosts=["a.test"]),
     _bash("a host cannot be opened", "true", hosts=["localhost"]),
     _bash("a host is not valid", "true", hosts=["https://a.test"]),
     _bash("there are too many hosts", "true", hosts=[f"h{number}.test" for number in range(21)]),
