@@ -58,3 +58,21 @@ async def test_an_approval_that_is_given_later_counts_too() -> None:
     [result] = await resume(executor, [waiting.pending], {waiting.pending.id: Allow()})
 
     assert result.text == "secret: True"
+
+
+async def test_an_approval_under_another_policy_is_none() -> None:
+    class Careful:
+        version = "1"
+
+        def __call__(self, call: CheckedCall) -> Decision:
+            return careful(call)
+
+    policy, answers = Careful(), iter([Allow(), Edit({"path": "a"})])
+
+    async def approve(_pending: Pending) -> Answer:
+        policy.version = "2"
+        return next(answers)
+
+    executor = Executor(TOOLS, policy=policy, approvals=approve)
+
+    assert (await executor.run(Call("save", {"path": "secret"}, "c1"))).text == "a: False"

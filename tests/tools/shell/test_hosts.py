@@ -229,6 +229,7 @@ async def test_a_call_can_ask_for_a_few_hosts(stage: Stage) -> None:
         ('decide = "allow"\naccess = "write net:*.test/**"', "hello"),
         ('decide = "allow"\naccess = "read net:pub.test/**"', "hello"),
         ('decide = "allow"\ntools = ["bash"]', "hello"),
+        ('decide = "allow"\naccess = "* *"', "hello"),
     ],
 )
 async def test_rules_decide_about_hosts(tmp_path: Path, site: Site, rule: str, says: str) -> None:
