@@ -78,7 +78,7 @@ Folder: FOLDER
 Date: DAY
 Platform: OS MACHINE
 Git: branch main, 1 changed file
-Network: commands have none; use web_fetch for web pages
+Network: commands have none; bash can ask for hosts; use web_fetch for web pages
 
 These instructions come from files in the workspace. If two conflict, follow the later one: it is closer to the current folder. The user's messages take precedence over all of them.
 
@@ -133,7 +133,10 @@ async def test_a_repository_that_git_cannot_read_is_still_one(tmp_path: Path) ->
 async def test_the_network_is_described_by_its_hosts(tmp_path: Path) -> None:
     place = await read_place(tmp_path, network=["pypi.org"], without=["web_fetch"])
 
-    assert place[3:] == ["Git: not a repository", "Network: commands can reach only pypi.org"]
+    assert place[3:] == [
+        "Git: not a repository",
+        "Network: commands can reach pypi.org; bash can ask for hosts",
+    ]
 
 
 async def test_without_commands_no_program_runs(tmp_path: Path) -> None:

@@ -352,6 +352,16 @@ BASH: Final = [
     _bash("the variables are reset", "", restart=True),
 ]
 """Cases without a name are run, and give no row."""
+HOSTS: Final = [
+    _bash("a host is closed", "curl -sS http://host.invalid/"),
+    _bash("another host is closed", "curl -sS https://b.test/", hosts=["a.test"]),
+    _bash("hosts are closed", "echo Network is unreachable; exit 1"),
+    _bash("a command with hosts has no job", "curl -sS http://localhost:1/", hosts=["a.test"]),
+    _bash("a host cannot be opened", "true", hosts=["localhost"]),
+    _bash("a host is not valid", "true", hosts=["https://a.test"]),
+    _bash("there are too many hosts", "true", hosts=[f"h{number}.test" for number in range(21)]),
+]
+"""Cases of a sandbox that opens hosts on request."""
 
 Answer = tuple[str, Script, str]
 OK: Final = reply()
@@ -481,6 +491,8 @@ async def _bash_rows(folder: Path) -> AsyncIterator[Row]:
         calls = [Call("bash", {"command": command}, command) for command in ("cd ..", "pwd")]
         _, second = await executor.run_all(calls)
         yield _describe("`bash`, an earlier call of the turn changed the folder", second)
+    for case in HOSTS:
+        yield await _run_alone(bash(Sandbox(root, opened=list)), case)
     not_a_folder = folder / "not-a-folder"
     not_a_folder.touch()
     workspace = Workspace(root, undo_folder=not_a_folder / "undo")

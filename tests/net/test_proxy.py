@@ -439,3 +439,12 @@ def test_by_default_it_connects_for_itself(tmp_path: Path, site: Site) -> None:
         told = short(said(proxy, f"GET http://127.0.0.1:{site.port}/ HTTP/1.1\r\n\r\n"))
 
     assert told == "200 OK: hello"
+
+
+def test_a_proxy_keeps_the_first_hosts_that_it_refused(tmp_path: Path, site: Site) -> None:
+    hosts = [f"h{number}.test" for number in range(101)]
+    with proxied(tmp_path, site) as proxy:
+        for host in ("pub.test", *hosts, hosts[0]):
+            said(proxy, f"GET http://{host}/ HTTP/1.1\r\n\r\n")
+
+        assert proxy.refused == tuple(hosts[:100])

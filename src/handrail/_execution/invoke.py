@@ -145,6 +145,7 @@ def _context(running: RunningCall, world: World) -> Context[Any]:
         idempotency_key=checked.key,
         attempt=running.attempts,
         accesses=checked.accesses,
+        is_approved=running.is_approved,
         run_id=turn.run_id,
         turn_id=turn.id,
         principal=turn.principal,

@@ -208,6 +208,7 @@ class Questions:
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.question:
             now = self._confirm(running, pending, now)
+            running.is_approved = isinstance(now, Allow)
         running.checked = running.checked._replace(decision=now)
         running.is_rewritten = running.is_rewritten or edited
         return None

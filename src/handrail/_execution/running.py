@@ -34,6 +34,8 @@ class RunningCall(Record):
     is_checked: bool
     is_rewritten: bool
     """Whether a hook has changed it."""
+    is_approved: bool
+    """Whether an approval covers exactly this call."""
     key: int
     """Its number in the schedule."""
     may_start: bool
@@ -53,7 +55,7 @@ class RunningCall(Record):
         self.call = call
         self.view = view
         self.parent = CURRENT.get()
-        self.is_checked = self.is_rewritten = False
+        self.is_checked = self.is_rewritten = self.is_approved = False
         self.may_start = self.is_blocked = self.stopped = False
         self.result = self.given = self.entered = self.previous = None
         self.stop = self.gate = self.done = self.collected = None

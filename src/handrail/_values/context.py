@@ -53,6 +53,8 @@ class Context(Generic[D]):
     attempt: int = 1
     accesses: tuple[Access, ...] = ()
     """The accesses that the call declared, and on which it was decided."""
+    is_approved: bool = False
+    """Whether the approver approved exactly this call, with these arguments and accesses."""
     run_id: str = ""
     turn_id: str = ""
     principal: str | None = None

@@ -66,7 +66,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
             rule file. Both include the built-in rules. Or a whole Rulebook.
         approvals: Who approves calls. Without it, a call that needs approval is denied, or waits in
             the stream of the run.
-        network: Hosts that commands can reach.
+        network: Hosts that commands can reach without a question.
         tools: More tools, in addition to the coding tools.
         without: Names of coding tools to omit. Without ``bash``, no sandbox is needed.
         system: More text for the system prompt.
@@ -86,6 +86,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         sandbox = Sandbox(
             folder,
             network=network,
+            opened=lambda: policy.find_hosts(),  # noqa: PLW0108  it does not exist yet
             restricted=lambda command: policy.find_restricted(command, folder=workspace.root),
         )
     policy = rules if isinstance(rules, Rulebook) else _make_rulebook(rules, folder, sandbox)

@@ -95,9 +95,10 @@ class SystemPrompt:
         if self._sandbox is None:
             return "there are no commands"
         hosts = ", ".join(self._sandbox.network)
-        commands = f"commands can reach only {hosts}" if hosts else "commands have none"
+        commands = f"commands can reach {hosts}" if hosts else "commands have none"
+        more = "; bash can ask for hosts" if self._sandbox.opens_hosts else ""
         pages = "; use web_fetch for web pages" if self._tools.find("web_fetch") else ""
-        return commands + pages
+        return commands + more + pages
 
 
 async def _read_status(sandbox: Sandbox) -> str:

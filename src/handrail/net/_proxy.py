@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
+from weakref import WeakSet
 
 from handrail import HandrailError, Refused, ToolFailed, Transient
 from handrail.net._guard import Guard
@@ -34,6 +36,8 @@ _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 120.0
 _MAX_ADDRESSES = 4
 _CHUNK_BYTES = 65_536
+_MAX_REFUSED = 100
+"""Refused hosts that are kept."""
 
 
 def dial(address: str, port: int) -> socket.socket:
@@ -76,7 +80,7 @@ class Proxy:
     """A proxy that serves until ``close``. An empty list allows no host.
 
     ``allowed`` has the hosts that can be reached. The socket is at ``path``, in a directory that
-    only this user can enter.
+    only this user can enter; ``name`` is the name of its file.
     """
 
     def __init__(
@@ -86,17 +90,22 @@ class Proxy:
         directory: str | os.PathLike[str],
         guard: Guard = _DEFAULT_GUARD,
         connect: Connect = dial,
+        name: str = "proxy.sock",
     ) -> None:
         self.allowed = tuple(allowed)
+        self.guard = guard
         self._allowed = AllowedHosts(allowed)
-        self._guard = guard
         self._connect = connect
+        self._names = (f"{number}-{name}" for number in count(1))
+        """Names of the sockets of further proxies."""
+        self._further: WeakSet[Proxy] = WeakSet()
+        self._refused: dict[str, None] = {}
         self._places = Places()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
         _make_private(Path(directory))
-        self.path = str(Path(directory) / "proxy.sock")
+        self.path = str(Path(directory) / name)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with ExitStack() as undo:
             undo.callback(self._listener.close)
@@ -107,11 +116,46 @@ class Proxy:
         self._accepting = threading.Thread(target=self._accept, daemon=True, name="handrail-proxy")
         self._accepting.start()
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The hosts that clients asked for and that are not allowed."""
+        with self._lock:
+            return tuple(self._refused)
+
+    def with_hosts(self, hosts: Sequence[str]) -> Proxy:
+        """Return a further proxy that also allows these hosts, until it or this one is closed.
+
+        Its socket is in the same directory, and it has the same guard.
+        """
+        with self._lock:
+            if self._closed:
+                raise HandrailError("The proxy is closed.")
+            further = Proxy(
+                (*self.allowed, *hosts),
+                directory=Path(self.path).parent,
+                guard=self.guard,
+                connect=self._connect,
+                name=next(self._names),
+            )
+            self._further.add(further)
+        return further
+
+    def find_closed(self, hosts: Sequence[str]) -> list[str]:
+        """Return those of these hosts that are not allowed, normalized and each once.
+
+        Raises ToolFailed or Refused for a host that the guard would not let anyone reach.
+        """
+        port = min(self.guard.ports)
+        normal = dict.fromkeys(self.guard.check(host, port) for host in hosts)
+        return [host for host in normal if host not in self._allowed]
+
     def close(self) -> None:
         """Stop serving, and close open connections."""
         with self._lock:
             self._closed = True
-            open_now = list(self._open)
+            open_now, further = list(self._open), list(self._further)
+        for proxy in further:
+            proxy.close()
         for sock in (self._listener, *open_now):
             with suppress(OSError):  # it may be closed already
                 sock.shutdown(socket.SHUT_RDWR)
@@ -170,9 +214,12 @@ class Proxy:
         """Connect to the target of a request, if it is allowed."""
         host, port = request.host, request.port
         if host not in self._allowed:
+            with self._lock:
+                if len(self._refused) < _MAX_REFUSED:
+                    self._refused[host] = None
             raise BadRequest("403 Forbidden", f"{display_host(host)} is not an allowed host")
         try:
-            addresses = self._guard.find(host, port)
+            addresses = self.guard.find(host, port)
         except Refused as error:
             raise BadRequest("403 Forbidden", str(error)) from None
         except (ToolFailed, Transient) as error:

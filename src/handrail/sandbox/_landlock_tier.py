@@ -19,7 +19,7 @@ from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import Report, Restriction, SandboxUnavailable
+from handrail.sandbox._values import MoreHosts, Report, Restriction, SandboxUnavailable
 
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _DEVICE_FOLDER: Final = "/dev"
@@ -45,6 +45,7 @@ _OPEN: Final = (
 _BY_RULES: Final = "files that rules deny or ask about can be read and changed, unless named"
 _SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"
 _SCOPES_VERSION: Final = 6
+_NO_HOSTS: Final = "Allowing hosts requires bubblewrap."
 
 
 class LandlockTier:
@@ -55,12 +56,13 @@ class LandlockTier:
     own_folders: tuple[str, ...] = ()
     """None of the workspace: commands can write all of them."""
     shares_loopback = False
+    opens_hosts = False
     restricts_files = False
     """A rule for a folder covers all files in it. Without one, new files could not be read."""
 
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         if network:
-            raise SandboxUnavailable("Allowing hosts requires bubblewrap.")
+            raise SandboxUnavailable(_NO_HOSTS)
         if kept := setup.paths_to_keep():
             raise SandboxUnavailable(f"Protecting {kept[0]} requires bubblewrap.")
         self._filter = seccomp.assemble_filter(())
@@ -76,6 +78,10 @@ class LandlockTier:
         """Return what Landlock and the filter enforce."""
         return make_report(self._version, has_rules=self._setup.has_rules)
 
+    def find_closed(self, hosts: Sequence[str]) -> list[str]:
+        """Return these hosts: commands reach none."""
+        return list(hosts)
+
     def prepare(self) -> None:
         """Read the user's git settings."""
         self._git_variables()
@@ -87,9 +93,12 @@ class LandlockTier:
         variables: Mapping[str, str],
         _restricted: Mapping[str, Restriction],
         *,
+        more: MoreHosts,
         notes: bool,
     ) -> Process:
         """Start a command, which waits until it is marked."""
+        if more.own:
+            raise SandboxUnavailable(_NO_HOSTS)
         with Pipes() as pipes:
             output, gate = pipes.output(), pipes.gate()
             notes_pipe = pipes.extra_output() if notes else None

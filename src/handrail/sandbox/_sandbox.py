@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -14,7 +16,13 @@ from handrail.sandbox._bubblewrap.tier import BubblewrapTier
 from handrail.sandbox._environment import safe_variables
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import Report, ResourceLimits, Restriction, SandboxUnavailable
+from handrail.sandbox._values import (
+    MoreHosts,
+    Report,
+    ResourceLimits,
+    Restriction,
+    SandboxUnavailable,
+)
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
@@ -23,8 +31,10 @@ if TYPE_CHECKING:
 
 TierName: TypeAlias = Literal["auto", "bubblewrap", "landlock"]
 FindRestricted: TypeAlias = Callable[[str], Mapping[str, Restriction]]
+FindHosts: TypeAlias = Callable[[], Sequence[str]]
 _NONE: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_LIMITS = ResourceLimits()
+_OPENED = "hosts that a rule or an approval opens can be reached"
 
 
 class Sandbox:
@@ -34,6 +44,9 @@ class Sandbox:
         root: The workspace.
         tier: The mechanism; "auto" uses bubblewrap, or Landlock if bubblewrap does not work.
         network: Hosts that a command can reach, as names or as a proxy; none by default.
+        opened: Returns more hosts that commands can reach, as of now; usually
+            ``Rulebook.find_hosts``. It is called for each command. With it, models can also ask
+            for hosts of one command. Landlock opens none.
         writable: Protected names of the workspace that stay writable, and folders elsewhere that
             a command can write. ``"."`` allows a workspace that is or contains the home folder.
         readable: Paths in the home folder that a command can read, in addition to the programs and
@@ -64,6 +77,7 @@ class Sandbox:
         *,
         tier: TierName = "auto",
         network: Sequence[str] | Proxy = (),
+        opened: FindHosts | None = None,
         writable: Sequence[str] = (),
         readable: Sequence[str] = (),
         masked: Sequence[str] = (),
@@ -84,6 +98,7 @@ class Sandbox:
         )
         self._find_restricted = restricted
         self._setup = setup
+        self._find_hosts = opened
         self._lock = threading.Lock()
         """Commands are started from several threads, one at a time."""
         self.root = setup.root
@@ -104,7 +119,25 @@ class Sandbox:
 
     def report(self) -> Report:
         """Return what the sandbox enforces, and what it does not."""
-        return self._tier.report()
+        report = self._tier.report()
+        return (
+            replace(report, not_enforced=(_OPENED, *report.not_enforced))
+            if self.opens_hosts
+            else report
+        )
+
+    @property
+    def opens_hosts(self) -> bool:
+        """Whether models can ask for hosts of one command."""
+        return self._find_hosts is not None and self._tier.opens_hosts
+
+    def find_closed(self, hosts: Sequence[str]) -> list[str]:
+        """Return those of these hosts that ``network`` does not have, normalized and each once.
+
+        Raises ToolFailed or Refused for a host that cannot be opened: a name that is not valid or
+        not public.
+        """
+        return self._tier.find_closed(hosts)
 
     @property
     def restricts_files(self) -> bool:
@@ -135,6 +168,7 @@ class Sandbox:
         cwd: str = "",
         variables: Mapping[str, str] = _NONE,
         restricted: Mapping[str, Restriction] | None = None,
+        hosts: Sequence[str] = (),
         notes: bool = False,
     ) -> Process:
         """Start a command in bash: no input, no terminal, and one stream for all output.
@@ -147,17 +181,28 @@ class Sandbox:
             restricted: What ``find_restricted`` returned for the text that was approved, if that
                 is not `command`.
             variables: Variables of an earlier command. Those that steer programs are dropped.
+            hosts: More hosts that this command can reach. It then has its own localhost, so that no
+                other command reaches them; requires bubblewrap.
             notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
         """
         folder = self._resolve_cwd(cwd)
         limits = self.find_restricted(command) if restricted is None else restricted
         safe = {**safe_variables(variables), **self._setup.index_variables(folder)}
+        opened = tuple(self._list_opened())
+        more = MoreHosts(opened, tuple(host for host in hosts if host not in opened))
         try:
             with self._lock:
-                return self._tier.start(command, folder, safe, limits, notes=notes)
+                return self._tier.start(command, folder, safe, limits, more=more, notes=notes)
         except FileNotFoundError:
             message = "The workspace or a temporary folder of the sandbox no longer exists."
             raise SandboxUnavailable(message) from None
+
+    def _list_opened(self) -> Iterator[str]:
+        """Yield the hosts that rules open. One that can never be opened does no harm."""
+        if self.opens_hosts and self._find_hosts is not None:
+            for host in self._find_hosts():
+                with suppress(Refused, ToolFailed):
+                    yield from self._tier.find_closed([host])
 
     def _resolve_cwd(self, cwd: str) -> str:
         if not cwd:

@@ -27,7 +27,7 @@ from handrail.sandbox._protected import (
     is_beneath,
     list_secret_names,
 )
-from handrail.sandbox._values import ResourceLimits, Restriction, SandboxUnavailable
+from handrail.sandbox._values import TMP, ResourceLimits, Restriction, SandboxUnavailable
 
 _NONE: Final[Mapping[str, Restriction]] = MappingProxyType({})
 _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -150,6 +150,15 @@ def _own_folders() -> list[str]:
     )
     tops = (top if top.startswith("/") else f"{home}/{usual}" for top, usual in given)
     return [f"{top}/handrail" for top in tops]
+
+
+def is_python_usable(root: str) -> bool:
+    """Return whether this Python can run the bridge to hosts: commands see it, and cannot write it.
+
+    ``root`` is the workspace.
+    """
+    python = os.path.realpath(sys.executable)
+    return not any(is_beneath(python, folder) for folder in (root, TMP, f"/var{TMP}"))
 
 
 def _python_folder() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from handrail import HandrailError
 
@@ -12,6 +12,15 @@ TMP = "/tmp"  # noqa: S108  each use says how it is made safe
 
 Restriction: TypeAlias = Literal["hidden", "read-only"]
 """What a rule does to a file: commands cannot read it, or cannot change it."""
+
+
+class MoreHosts(NamedTuple):
+    """Hosts that one command reaches, in addition to those of the sandbox."""
+
+    by_rule: tuple[str, ...] = ()
+    """Every command reaches them at that time."""
+    own: tuple[str, ...] = ()
+    """No other command does."""
 
 
 class SandboxUnavailable(HandrailError):

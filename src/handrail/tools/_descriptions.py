@@ -112,6 +112,14 @@ class CommandFacts:
     """The path of the workspace."""
     hidden: Sequence[str] = ()
     """Files that rules hide from one command."""
+    opens_hosts: bool = False
+    """Whether a model can ask for hosts."""
+    refused: Sequence[str] = ()
+    """Hosts that one command tried to reach, and that were closed."""
+    needed: Sequence[str] = ()
+    """Hosts that one command declared."""
+    granted: Sequence[str] = ()
+    """Those of them that were open to it."""
 
     @property
     def written(self) -> str:
@@ -127,7 +135,8 @@ def describe_bash(facts: CommandFacts) -> str:
         "Use it for builds, tests, git and other programs. To read, change or search files, use "
         "read, edit, write, glob and grep. The folder (cd) and exported variables last, except "
         "PATH and similar. Calls of one turn run in order and start in the same folder. "
-        f"{_describe_programs(facts)}{_describe_network(facts)} {_describe_writable(facts)} No "
+        f"{_describe_programs(facts)}{_describe_network(facts)} {_describe_opening(facts)}"
+        f"{_describe_writable(facts)} No "
         f"stdin: no prompts, editors or pagers. Processes started with & are killed when the "
         f"command ends{jobs}. Output over 30,000 characters is truncated."
     )
@@ -152,6 +161,10 @@ def _describe_network(facts: CommandFacts) -> str:
     return (
         f"{access}. Each command has its own localhost: start a server and call it in one command."
     )
+
+
+def _describe_opening(facts: CommandFacts) -> str:
+    return "Name other hosts that a command needs in hosts. " * facts.opens_hosts
 
 
 def describe_hosts(hosts: Sequence[str]) -> str:

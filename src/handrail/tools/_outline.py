@@ -46,16 +46,20 @@ def list_missing_tools() -> dict[str, str]:
     }
 
 
-def outline(*, without: Iterable[str] = (), network: Sequence[str] = ()) -> tuple[ToolSummary, ...]:
+def outline(
+    *, without: Iterable[str] = (), network: Sequence[str] = (), opens_hosts: bool = False
+) -> tuple[ToolSummary, ...]:
     """Return a summary of what ``coding_tools`` makes, sorted by name, without making the tools.
 
-    ``network`` has the hosts that the sandbox allows; they are part of the description of bash.
+    ``network`` has the hosts that the sandbox allows, and ``opens_hosts`` says whether a model can
+    ask for others; both are part of the description of bash.
     """
     omitted = set(without)
     if "bash" in omitted:
         omitted |= {"read_job", "stop_job"}
     omitted |= list_missing_tools().keys()
-    bash = ToolSummary("bash", DESTROY, describe_bash(CommandFacts(network=network)))
+    facts = CommandFacts(network=network, opens_hosts=opens_hosts)
+    bash = ToolSummary("bash", DESTROY, describe_bash(facts))
     return tuple(summary for summary in (bash, *_OTHERS) if summary.name not in omitted)
 
 

@@ -12,6 +12,7 @@ from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Schemas
 from handrail import lint
+from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, coding_tools
 
 NOTES = '''
@@ -74,6 +75,7 @@ def test_a_list_is_a_document_or_lines_for_programs(notes: Handrail, schema: Sch
 
 def test_the_coding_tools_are_listed_as_they_are(handrail: Handrail, schema: Schemas) -> None:
     listed = schema("tools-list", handrail("tools", "list", "--json").json)
+    sandbox = Sandbox(handrail.workspace, opened=list)
 
     assert listed["tools"] == [
         {
@@ -82,7 +84,7 @@ def test_the_coding_tools_are_listed_as_they_are(handrail: Handrail, schema: Sch
             "exposure": one.exposure.value,
             "description": one.description,
         }
-        for one in coding_tools(Workspace(handrail.workspace)).specs
+        for one in coding_tools(Workspace(handrail.workspace), sandbox=sandbox).specs
     ]
 
 

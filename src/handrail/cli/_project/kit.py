@@ -101,6 +101,7 @@ class Kit:
                 self.app.workspace,
                 network=settings["allowed_hosts"],
                 readable=self._skill_folders(),
+                opened=_LazyRules(self).find_hosts,
                 masked=[str(self._own.state)],
                 read_only=self._own.make_for_sandbox(),
                 restricted=_LazyRules(self).find_restricted,
@@ -161,7 +162,11 @@ class Kit:
             return self.tools.specs
         from handrail.tools import outline
 
-        outlines = outline(without=self._excluded(), network=settings["allowed_hosts"])
+        outlines = outline(
+            without=self._excluded(),
+            network=settings["allowed_hosts"],
+            opens_hosts=self.sandbox is not None and self.sandbox.opens_hosts,
+        )
         self._warn_unknown(tool.name for tool in outlines)
         return outlines
 
@@ -264,6 +269,10 @@ class _LazyRules:
 
     def __call__(self, call: CheckedCall) -> Decision:
         return self.kit.rules(call)
+
+    def find_hosts(self) -> Sequence[str]:
+        """Return the hosts that rules open to commands."""
+        return self.kit.rules.find_hosts()
 
     def find_asked(self, folder: str) -> Collection[str]:
         """Return the files in a folder that rules ask about."""

@@ -38,7 +38,6 @@ from handrail.policy._consequences.requests import (
 )
 from handrail.policy._consequences.table import (
     COMPUTED,
-    REASONS,
     Argv,
     ConsequenceRow,
     Kind,
@@ -126,11 +125,6 @@ def find_consequences(
 def find_computed(command: ShellCommand) -> list[Argv]:
     """Return the commands whose program is computed, such as ``$x push``."""
     return [argv for argv in command.possible if COMPUTED.search(argv[0])]
-
-
-def describe_consequence(kind: Kind) -> str:
-    """Return why a command with a consequence needs approval, as a clause."""
-    return REASONS[kind]
 
 
 def _commands_in(command: ShellCommand) -> Iterator[Argv]:

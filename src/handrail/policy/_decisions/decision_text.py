@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handrail import Access
-from handrail.policy._decisions.opinions import UNREADABLE, Opinion
+from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
+from handrail.policy._consequences.table import REASONS
+from handrail.policy._decisions.hosts import name_hosts
+from handrail.policy._decisions.opinions import UNREADABLE, Opinion, written_commands
 from handrail.policy._decisions.wording import describe_accesses, quote_command
-from handrail.policy._rules.shell_command import ShellCommand
+from handrail.policy._rules.mode import Mode
+from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand
 
 _USUAL_SHELL = "bash"
 _MAX_QUOTED_CHARS = 200
+_MAX_CAUSE_CHARS = 60
 
 
 def format_denial(opinion: Opinion) -> str:
@@ -35,15 +40,30 @@ def format_question(tool: str, accesses: Sequence[Access], opinion: Opinion) -> 
     return f"Allow `{tool}` to {action}?{_format_note(opinion, is_sole=is_sole)}"
 
 
-def format_command_question(tool: str, command: ShellCommand, opinion: Opinion) -> str:
-    """Return the question whether a shell command may run."""
+def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand], mode: Mode) -> str:
+    """Return which consequence of a command needs approval in a mode; empty if none.
+
+    ``parts`` are its simple commands, with the rules that allow them.
+    """
+    for kind, cause in find_consequences(command, written_commands(parts)).items():
+        if mode is not Mode.OPEN or kind in IN_EVERY_MODE:
+            return f"{REASONS[kind]}: {quote_command(cause[:_MAX_CAUSE_CHARS])}"
+    return ""
+
+
+def format_command_question(
+    tool: str, command: ShellCommand, accesses: Sequence[Access], opinion: Opinion
+) -> str:
+    """Return the question whether a shell command may run, and reach hosts."""
     text = command.text
     is_sole = command.simple is not None and len(command.simple) == 1
     note = _format_note(opinion, is_sole=is_sole)
     what = "this command" if tool == _USUAL_SHELL else f"`{tool}` to run this command"
+    hosts = name_hosts(accesses)
+    reach = f", and let it reach {hosts}" if hosts else ""
     if len(text) > _MAX_QUOTED_CHARS:
-        return f"Allow {what} of {len(text):,} characters?{note}"
-    return f"Allow {what}? {quote_command(text)}{note}"
+        return f"Allow {what} of {len(text):,} characters{reach}?{note}"
+    return f"Allow {what}{reach}? {quote_command(text)}{note}"
 
 
 def _format_note(opinion: Opinion, *, is_sole: bool) -> str:

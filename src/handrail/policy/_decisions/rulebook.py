@@ -14,17 +14,14 @@ from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
 from handrail.permissions import Matched, Origin, Verdict
-from handrail.policy._consequences.consequences import (
-    IN_EVERY_MODE,
-    describe_consequence,
-    find_computed,
-    find_consequences,
-)
+from handrail.policy._consequences.consequences import find_computed
 from handrail.policy._decisions.decision_text import (
+    describe_consequence,
     format_command_question,
     format_denial,
     format_question,
 )
+from handrail.policy._decisions.hosts import describe_unopened, find_open_hosts, with_sending
 from handrail.policy._decisions.opinions import (
     COMPUTED,
     NO_COMMAND,
@@ -46,7 +43,6 @@ from handrail.policy._decisions.opinions import (
     path_safeguards,
     possible_objections,
     spell_out,
-    written_commands,
 )
 from handrail.policy._decisions.recursion import recursion_objections
 from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
@@ -57,7 +53,6 @@ from handrail.policy._decisions.safeguards import (
 )
 from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
-from handrail.policy._decisions.wording import quote_command
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import InvalidRule, RuleProblem
 from handrail.policy._rules.index import Candidates
@@ -67,7 +62,6 @@ from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
 
 _MAX_REMEMBERED = 4096
-_MAX_QUOTED_CHARS = 60
 _NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
 
 
@@ -227,6 +221,11 @@ class Rulebook:
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         return self._rule_files().find_restricted(top, command, usable, searched=searched)
 
+    def find_hosts(self) -> list[str]:
+        """Return the hosts that rules open to all commands, for ``Sandbox(opened=...)``."""
+        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
+        return find_open_hosts(self.rules, self._shell, usable)
+
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
@@ -263,7 +262,7 @@ class Rulebook:
         question = (
             format_question(name, accesses, first)
             if text is None
-            else format_command_question(name, read_shell_command(text), first)
+            else format_command_question(name, read_shell_command(text), accesses, first)
         )
         return Ask(question, first.origin, first.once)
 
@@ -298,7 +297,9 @@ class Rulebook:
         usable = partial(self._is_usable, now=self._now(), args=args)
         read = ReadCommand.of(command, self._folders, tool.commands, usable)
         command, matched = read.command, read.matched
-        opinions = self._objections_to_command(tool, read, args, accesses, usable=usable)
+        opinions = self._objections_to_command(
+            tool, read, args, with_sending(accesses), usable=usable
+        )
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:
@@ -307,7 +308,8 @@ class Rulebook:
             if any(rule.level is not Level.PROJECT for rule in lines):
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
-        caused = "" if lines else self._describe_consequence(read.known, written_commands(matched))
+        caused = "" if lines else describe_consequence(read.known, matched, self._mode)
+        caused = caused or describe_unopened(tool, accesses, usable)
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
         unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
@@ -385,13 +387,6 @@ class Rulebook:
         if self._mode is Mode.EDITS and not self._sandboxed:
             return "ask", reason or "commands do not run in a sandbox"
         return "allow", ""
-
-    def _describe_consequence(self, command: ShellCommand, chosen: set[tuple[str, ...]]) -> str:
-        """Return which consequence of a command needs approval in this mode; empty if none."""
-        for kind, cause in find_consequences(command, chosen).items():
-            if self._mode is not Mode.OPEN or kind in IN_EVERY_MODE:
-                return f"{describe_consequence(kind)}: {quote_command(cause[:_MAX_QUOTED_CHARS])}"
-        return ""
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
         if all(rule.expires is None for rule in rules):

@@ -23,6 +23,12 @@ FETCH_TAG = "fetch"
 NO_ARGS: Mapping[str, Any] = {}
 
 
+def make_shell_spec(name: str) -> Spec:
+    """Return what is known about a tool that runs shell commands, if it is not at hand."""
+    tags = frozenset((SHELL_TAG,))
+    return Spec(name=name, description="", input_schema={}, effect=Effect.DESTROY, tags=tags)
+
+
 class ToolRules:
     """The rules that concern one tool, indexed once."""
 

@@ -52,10 +52,10 @@ def describe_accesses(accesses: Sequence[Access]) -> str:
         names.setdefault(_verbs(resource)[effect][0], []).append(name_resource(resource))
     left = len(worst) - _MAX_NAMED_RESOURCES
     last = ", " if left > 0 else " and "
-    actions = [f"{verb} {_join(several, last)}".rstrip() for verb, several in names.items()]
+    actions = [f"{verb} {join_names(several, last)}".rstrip() for verb, several in names.items()]
     if left > 0:
         actions[-1] += f" and {left} more"
-    return _join(actions, ", and " if len(worst) > len(actions) else " and ")
+    return join_names(actions, ", and " if len(worst) > len(actions) else " and ")
 
 
 def quote_command(text: str) -> str:
@@ -83,6 +83,7 @@ def _quote_name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else repr(name)
 
 
-def _join(texts: Sequence[str], conjunction: str) -> str:
+def join_names(texts: Sequence[str], conjunction: str = " and ") -> str:
+    """Return names as a list in a sentence."""
     *first, last = texts
     return f"{', '.join(first)}{conjunction}{last}" if first else last

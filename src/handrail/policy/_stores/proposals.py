@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from handrail import DESTROY, Access, Call
+from handrail import DESTROY, WRITE, Access, Allow, Call, CheckedCall
 from handrail._support.tables import is_list, is_table
 from handrail._support.visible import list_unseen
 from handrail.permissions import Pending
+from handrail.policy._decisions.hosts import name_hosts
 from handrail.policy._decisions.rulebook import Rulebook
 from handrail.policy._decisions.safeguards import describe_catastrophe, find_protection
+from handrail.policy._decisions.tool_rules import make_shell_spec
 from handrail.policy._rules.command import KINDS
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.glob import is_glob
@@ -88,7 +90,9 @@ def propose_rules(pending: Pending, rulebook: Rulebook) -> list[RuleProposal]:
     if not rulebook.is_shell_tool(tool):
         return [RuleProposal(tables) for tables in [_propose_for_accesses(pending)] if tables]
     command = rulebook.read_command(str((_read_args(pending.call) or {}).get("command")))
-    return _propose_for_command(pending, command, rulebook)
+    proposals = _propose_for_command(pending, command, rulebook)
+    hosts = [access for access in pending.accesses if access.resource.startswith("net:")]
+    return _add_hosts(proposals, pending, hosts, rulebook) if hosts else proposals
 
 
 def explain_refusal(pending: Pending, rulebook: Rulebook) -> str:
@@ -136,6 +140,21 @@ def _strings_in(value: Any) -> Iterator[str]:
             waiting += [*item, *item.values()]
         elif is_list(item):
             waiting += item
+
+
+def _add_hosts(
+    proposals: Sequence[RuleProposal], pending: Pending, hosts: Sequence[Access], rulebook: Rulebook
+) -> list[RuleProposal]:
+    """Return proposals that also open hosts; only that, if the command itself needs no approval."""
+    tool, names = pending.call.name, name_hosts(hosts)
+    access = list(dict.fromkeys(_widen(Access(WRITE, host.resource)) for host in hosts))
+    table: Table = {"decide": "allow", "tools": [tool], "access": access}
+    opens = f"{names} for all commands"
+    everything = (Access(DESTROY, "*"),)
+    without = CheckedCall.recorded(pending.call, make_shell_spec(tool), everything)
+    if isinstance(rulebook(without), Allow):
+        return [RuleProposal([table], opens)]
+    return [RuleProposal([*one.tables, table], f"{one.width}, and {opens}") for one in proposals]
 
 
 def _propose_for_command(

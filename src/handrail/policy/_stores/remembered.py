@@ -97,8 +97,8 @@ class RememberedApprovals:
             table
             for pending in pendings
             for rules in propose_rules(pending, self._rulebook)[:1]
+            if not any("line" in table for table in rules.tables)
             for table in rules.tables
-            if "line" not in table
         ]
         return tuple(self._proposal([table], "project") for table in merge_tables(tables))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from handrail.sandbox._bubblewrap.init_process import InitProcess
 from handrail.sandbox._bubblewrap.mount_check import MountCheck
-from handrail.sandbox._bubblewrap.network import NetworkBridge
+from handrail.sandbox._bubblewrap.network import Route
 from handrail.sandbox._process import script
 from handrail.sandbox._process.pipes import Pipes
 from handrail.sandbox._process.running import PipeReader, Process
@@ -26,7 +26,8 @@ class LaunchSpec(NamedTuple):
     filter: bytes
     arguments: bytes
     """Options that bubblewrap reads from a file, because every user can see its command line."""
-    bridge: NetworkBridge | None
+    route: Route | None
+    """The way of the command to hosts, if it has one."""
     check: Callable[[], MountCheck]
 
 
@@ -48,8 +49,8 @@ def start_command(
             *spec.program,
             *("--args", str(arguments), "--json-status-fd", str(status.theirs)),
             *(
-                spec.bridge.wrap_command(filtered, words)
-                if spec.bridge
+                spec.route.wrap_command(filtered, words)
+                if spec.route
                 else ("--seccomp", str(filtered), "--", *words)
             ),
         ]
@@ -66,4 +67,5 @@ def start_command(
         notes=PipeReader(notes_pipe.ours) if notes_pipe else None,
         clear=init.clear,
         code=init.exit_code,
+        refused=spec.route.refused if spec.route else tuple,
     )

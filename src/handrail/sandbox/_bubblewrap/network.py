@@ -7,11 +7,10 @@ import sys
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from handrail.net import Proxy, bridge, proxy_variables
-from handrail.sandbox._protected import is_beneath
-from handrail.sandbox._setup import Setup
+from handrail.sandbox._setup import Setup, is_python_usable
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _PORT: Final = 3128
@@ -20,12 +19,11 @@ _SOCKET_FOLDER: Final = f"{TMP}/.handrail-proxy"
 
 
 class NetworkBridge:
-    """One proxy for all commands of a sandbox, and a bridge for each command."""
+    """A proxy and a bridge for each command of a sandbox."""
 
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         self._python = os.path.realpath(sys.executable)
-        folders = (setup.root, TMP, f"/var{TMP}")
-        if any(is_beneath(self._python, folder) for folder in folders):
+        if not is_python_usable(setup.root):
             raise SandboxUnavailable(
                 f"Allowing hosts requires a Python outside the workspace and {TMP}, not "
                 f"{self._python}."
@@ -36,17 +34,35 @@ class NetworkBridge:
             self._proxy = Proxy(network, directory=setup.make_folder("proxy"))
             weakref.finalize(self, self._proxy.close)
         self.hosts = self._proxy.allowed
-        self._socket = Path(self._proxy.path)
-        self.mounts = {_SOCKET_FOLDER: os.path.realpath(self._socket.parent)}
+        self.mounts = {_SOCKET_FOLDER: os.path.realpath(Path(self._proxy.path).parent)}
         """Mount points, and what is mounted there."""
+
+    def open(self, hosts: Sequence[str]) -> Route:
+        """Return the way of one command, which reaches these hosts too."""
+        return Route(self._proxy.with_hosts(hosts), self._python)
+
+    def find_closed(self, hosts: Sequence[str]) -> list[str]:
+        """Return the hosts that commands cannot reach, normalized."""
+        return self._proxy.find_closed(hosts)
 
     def options(self) -> list[str]:
         """Return the options that mount the proxy's socket and set the proxy variables."""
         set_ = [word for pair in proxy_variables(_PORT).items() for word in ("--setenv", *pair)]
         return [*set_, "--ro-bind", self.mounts[_SOCKET_FOLDER], _SOCKET_FOLDER]
 
+
+class Route(NamedTuple):
+    """The way of one command to hosts: its own proxy, and the bridge to it."""
+
+    proxy: Proxy
+    python: str
+
+    def refused(self) -> tuple[str, ...]:
+        """Return the hosts that the command tried to reach and that are closed."""
+        return self.proxy.refused
+
     def wrap_command(self, filtered: int, words: Sequence[str]) -> list[str]:
         """Run a command under the bridge, as process 1: bubblewrap's own would have no filter."""
-        where = f"{_SOCKET_FOLDER}/{self._socket.name}"
-        python = (self._python, "-I", "-S", "-c", bridge(), where, str(_PORT), str(filtered))
+        where = f"{_SOCKET_FOLDER}/{Path(self.proxy.path).name}"
+        python = (self.python, "-I", "-S", "-c", bridge(), where, str(_PORT), str(filtered))
         return ["--as-pid-1", "--", *python, *words]

@@ -23,13 +23,13 @@ from handrail.sandbox._bubblewrap.mount_check import (
 from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
-from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import TMP, Report, Restriction, SandboxUnavailable
+from handrail.sandbox._setup import Setup, is_python_usable
+from handrail.sandbox._values import TMP, MoreHosts, Report, Restriction, SandboxUnavailable
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
     from handrail.sandbox._bubblewrap.mount_points import MountPoints
-    from handrail.sandbox._bubblewrap.network import NetworkBridge
+    from handrail.sandbox._bubblewrap.network import NetworkBridge, Route
     from handrail.sandbox._process.running import Process
 
 _ALONE: Final = """
@@ -110,8 +110,10 @@ def _make_bridge(setup: Setup, network: Sequence[str] | Proxy) -> NetworkBridge:
     return NetworkBridge(setup, network)
 
 
-_OptionsKey: TypeAlias = tuple[ProtectedPaths, HomeView, tuple[str, ...]]
-"""What the options depend on: protected paths, the home folder, own program folders."""
+_OptionsKey: TypeAlias = tuple[ProtectedPaths, HomeView, tuple[str, ...], bool]
+"""What the options depend on: protected paths, the home folder, own programs, whether offline."""
+_MountsKey: TypeAlias = tuple[ProtectedPaths, HomeView, bool, bytes]
+"""What the mounts depend on: the same paths, whether there is a way to hosts, the host's mounts."""
 
 
 class BubblewrapTier:
@@ -130,11 +132,14 @@ class BubblewrapTier:
         self._unreadable = f"{setup.temporary}/unreadable"
         Path(self._unreadable).touch(0)
         self._bridge = _make_bridge(setup, network) if network else None
+        """Also made for the first command that reaches hosts."""
         self.hosts = self._bridge.hosts if self._bridge else ()
+        self._always_bridged = self._bridge is not None
+        self.opens_hosts = is_python_usable(setup.root)
         self._loopback = Loopback(setup, self._program)
         self.protected = list_protected_names(setup.opened)
         self._packed_options: dict[_OptionsKey, bytes] = {}
-        self._last: tuple[ProtectedPaths, HomeView, bytes, MountCheck] | None = None
+        self._last: tuple[_MountsKey, MountCheck] | None = None
 
     @property
     def own_folders(self) -> tuple[str, ...]:
@@ -164,6 +169,7 @@ class BubblewrapTier:
         variables: Mapping[str, str],
         restricted: Mapping[str, Restriction],
         *,
+        more: MoreHosts,
         notes: bool,
     ) -> Process:
         """Start a command with file descriptors for the output and the notes only."""
@@ -172,27 +178,49 @@ class BubblewrapTier:
         from handrail.sandbox._bubblewrap.mount_points import MountPoints
 
         mount_points = MountPoints(self._setup.root)
+        route = None
         try:
+            route = self._open_route((*more.by_rule, *more.own))
             own = self.own_folders
             protected, home = self._setup.find_protected(own, restricted), self._view_home()
             mount_points.note(protected.missing)
+            offline = route is None or not route.proxy.allowed
             spec = LaunchSpec(
                 self._setup,
-                self._loopback.start_words(),
+                # on a shared loopback, another command could use the way to the own hosts
+                [self._program, *ALONE] if more.own else self._loopback.start_words(),
                 self._filter,
-                self._arguments((protected, home, own), cwd, variables),
-                self._bridge,
-                lambda: self._mount_check(protected, home, read_host_mounts()),
+                self._arguments((protected, home, own, offline), cwd, variables, route),
+                route,
+                lambda: self._mount_check((protected, home, route is not None, read_host_mounts())),
             )
-            release = functools.partial(self._release, mount_points)
+            release = functools.partial(self._release, mount_points, route)
             return start_command(command, spec, release, notes=notes)
         except BaseException:
-            mount_points.release()
+            self._release(mount_points, route)
             raise
 
-    def _release(self, mount_points: MountPoints) -> None:
+    def _open_route(self, hosts: Sequence[str]) -> Route | None:
+        """Return the way of a command to hosts; None if there are none."""
+        if not hosts and not self._always_bridged:
+            return None
+        if self._bridge is None:
+            self._bridge = _make_bridge(self._setup, ())
+        return self._bridge.open(hosts)
+
+    def find_closed(self, hosts: Sequence[str]) -> list[str]:
+        """Return those of these hosts that commands cannot reach, normalized."""
+        if self._bridge is not None:
+            return self._bridge.find_closed(hosts)
+        from handrail.net import Guard  # as above
+
+        return list(dict.fromkeys(Guard().check(host, 443) for host in hosts))
+
+    def _release(self, mount_points: MountPoints, route: Route | None) -> None:
         """Release the lock. The reference keeps the sandbox and its private folders alive."""
         mount_points.release()
+        if route is not None:
+            route.proxy.close()
 
     def _view_home(self) -> HomeView:
         """Return what to mount of the home folder: nothing if /tmp hides it already."""
@@ -200,24 +228,31 @@ class BubblewrapTier:
         hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
         return HomeView(hidden, tuple(pair for pair in view.shown if _is_in(pair[0], hidden)))
 
-    def _arguments(self, key: _OptionsKey, cwd: str, variables: Mapping[str, str]) -> bytes:
+    def _arguments(
+        self, key: _OptionsKey, cwd: str, variables: Mapping[str, str], route: Route | None
+    ) -> bytes:
         """Return the options for bubblewrap, without the command."""
         if key not in self._packed_options:
             self._packed_options[key] = _pack(self._common_options(*key))
         own_options = [*_setenv_options(variables), "--chdir", cwd]
-        return self._packed_options[key] + _pack(own_options)
+        bridge_options = self._bridge.options() if route and self._bridge else []
+        return self._packed_options[key] + _pack([*bridge_options, *own_options])
 
-    def _mount_check(self, protected: ProtectedPaths, home: HomeView, mounts: bytes) -> MountCheck:
-        if self._last is None or self._last[:3] != (protected, home, mounts):
-            check = MountCheck(self._mount_plan(protected, home), self._view, mounts)
-            self._last = protected, home, mounts, check
-        return self._last[3]
+    def _mount_check(self, key: _MountsKey) -> MountCheck:
+        if self._last is None or self._last[0] != key:
+            self._last = key, MountCheck(self._mount_plan(*key[:-1]), self._view, key[-1])
+        return self._last[1]
 
-    def _mount_plan(self, protected: ProtectedPaths, home: HomeView) -> MountPlan:
+    def _mount_plan(
+        self,
+        protected: ProtectedPaths,
+        home: HomeView,
+        has_route: bool,  # noqa: FBT001
+    ) -> MountPlan:
         """Return the mounts that the options must produce."""
         setup = self._setup
         missing = (f"{setup.root}/{name}" for name in protected.missing)
-        bridge_mounts = self._bridge.mounts if self._bridge else {}
+        bridge_mounts = self._bridge.mounts if has_route and self._bridge else {}
         secret = self._visible_secrets(protected, home)
         return MountPlan(
             written=setup.written,
@@ -246,14 +281,18 @@ class BubblewrapTier:
         ]
 
     def _common_options(
-        self, protected: ProtectedPaths, home: HomeView, own: Sequence[str]
+        self,
+        protected: ProtectedPaths,
+        home: HomeView,
+        own: Sequence[str],
+        offline: bool,  # noqa: FBT001  one of the fields of a key
     ) -> list[str]:
         """Return the options that all commands share while the workspace has the same paths."""
         setup = self._setup
         missing = [f"{setup.root}/{name}" for name in protected.missing]
         secret = self._visible_secrets(protected, home)
         _require_single_names(secret)
-        variables = setup.visible_variables(TMP, offline=not self.hosts, own=own)
+        variables = setup.visible_variables(TMP, offline=offline, own=own)
         words = [*_ALONE, *_setenv_options(variables), *_view_options()]
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)
@@ -271,8 +310,7 @@ class BubblewrapTier:
             words += ("--ro-bind", self._empty, path)
         for path in protected.hidden:
             words += self._hiding_options(path)
-        words += [word for path in home.hidden for word in ("--remount-ro", path)]
-        return words + (self._bridge.options() if self._bridge else [])
+        return words + [word for path in home.hidden for word in ("--remount-ro", path)]
 
     def _hiding_options(self, path: str) -> tuple[str, ...]:
         """Return the options that make a path unreadable: an error says more than no content."""

@@ -65,8 +65,11 @@ class Process:
         notes: PipeReader | None = None,
         clear: Callable[[], Awaitable[None]],
         code: Callable[[int], int] = int,
+        refused: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.pid = process.pid
+        self.refused_hosts = refused
+        """Returns the hosts that it tried to reach and that were closed; only if some are open."""
         self._process = process
         self._output = output
         self._notes = notes

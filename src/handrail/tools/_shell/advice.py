@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from handrail.tools._descriptions import CommandFacts, describe_hosts
+from handrail.tools._descriptions import CommandFacts, describe_hosts, join_words
 from handrail.tools._files.paths import is_beneath
 
 _MAX_LINE_CHARS = 4_000
@@ -23,6 +24,9 @@ _READ_ONLY = re.compile(
 )
 """The path in an error message about a read-only file system."""
 _DEFAULT_FACTS = CommandFacts()
+_CLOSED = "is not an allowed host"
+"""In the answer of the proxy. Some programs take it for a page."""
+_MAX_NAMED_HOSTS = 5
 _Hint: TypeAlias = Callable[[str, CommandFacts], str]
 """Returns a hint from the output of a command and the facts of its sandbox."""
 
@@ -65,19 +69,33 @@ _BY_ITSELF = ("-e", "-E", "-s", "-c", "-S", "+", "--")
 
 
 def _describe_network(_output: str, facts: CommandFacts) -> str:
+    if facts.opens_hosts:
+        return _describe_opening(facts)
     if not facts.network:
         return "No network access. Work offline, or tell the user which host you need."
     hosts = describe_hosts(facts.network)
     return f"Only {hosts} can be reached. Tell the user if you need another host."
 
 
+def _describe_opening(facts: CommandFacts) -> str:
+    """Explain how to ask for hosts, with those that the command has already."""
+    closed = facts.refused or [host for host in facts.needed if host not in facts.granted]
+    if not closed:
+        return "No network access. Call again, with the hosts that it needs in hosts."
+    named = closed[:_MAX_NAMED_HOSTS]
+    wanted = list(dict.fromkeys([*facts.needed, *facts.granted, *named]))
+    return f"No access to {join_words(named)}. Call again, with hosts {json.dumps(wanted)}."
+
+
 def _describe_unfound(output: str, facts: CommandFacts) -> str:
     """Explain why pip finds nothing: without retries, it does not mention the network."""
-    return "" if facts.network else _describe_network(output, facts)
+    return "" if facts.network and not facts.refused else _describe_network(output, facts)
 
 
 def _describe_refused(_output: str, facts: CommandFacts) -> str:
     """Explain why a server of another command cannot be reached."""
+    if facts.granted:
+        return "A command with hosts has its own localhost. Call the server without hosts."
     if facts.shares_loopback or not facts.has_loopback:
         return ""
     return "Each command has its own localhost: start the server and call it in one command."
@@ -179,6 +197,8 @@ def describe_wait(command: str) -> str:
 
 
 def _iterate_advice(command: str, output: str, code: int, facts: CommandFacts) -> Iterator[str]:
+    if facts.opens_hosts and facts.refused and (code or _CLOSED in output):
+        yield _describe_network(output, facts)
     for simple in split_commands(command):
         name = simple.name
         if code and name in _FAILED and not (simple.fed and name in _FEEDABLE):
@@ -199,6 +219,7 @@ def split_commands(line: str) -> list[RoughCommand]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace = " \t\r"
     lexer.commenters = ""
+    lexer.whitespace_split = True
     try:
         tokens = list(lexer)
     except ValueError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 
 from handrail import DESTROY, Context, FailureKind, Result, Tool, ToolFailed, tool
-from handrail.sandbox import Restriction, Sandbox, SandboxUnavailable
+from handrail.sandbox import Process, Restriction, Sandbox, SandboxUnavailable
 from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
 from handrail.tools._files.workspace import Workspace
 from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
 from handrail.tools._shell.command_undo import CommandUndo, OnlyReads
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
+from handrail.tools._shell.hosts import CommandHosts, list_declared, list_granted
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
 from handrail.tools._shell.leftovers import Scan, ScanReport
 from handrail.tools._shell.state import Shell, quote_command, start_folder
@@ -64,13 +66,9 @@ class _CommandRunner:
         await to_thread.run_sync(self.scan.begin)
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
+            begin = self._starter(self.shell.variables, restricted, context)
             ended = await run_in_foreground(
-                self.sandbox,
-                command,
-                seconds=timeout_ms / 1000,
-                variables=self.shell.variables,
-                restricted=restricted,
-                progress=context.progress,
+                begin, command, seconds=timeout_ms / 1000, progress=context.progress
             )
         except SandboxUnavailable as error:
             raise ToolFailed(_NO_SANDBOX) from error
@@ -85,7 +83,13 @@ class _CommandRunner:
         dropped = self.shell.take(command, ended.left, self.sandbox.root)
         note = _describe_dropped(dropped) + _describe_start(start, place) + note
         hidden = [path for path, limit in restricted.items() if limit == "hidden"]
-        facts = replace(self.facts, hidden=hidden)
+        facts = replace(
+            self.facts,
+            hidden=hidden,
+            refused=ended.refused,
+            needed=list_declared(context),
+            granted=list_granted(context),
+        )
         return self._format_result(command, ended, facts, note)
 
     async def start(self, command: str, jobs: Jobs, context: Context) -> str:
@@ -102,12 +106,7 @@ class _CommandRunner:
         variables = dict(self.shell.variables)
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
-            start = partial(
-                self.sandbox.start,
-                quote_command(command),
-                variables=variables,
-                restricted=restricted,
-            )
+            start = partial(self._starter(variables, restricted, context), quote_command(command))
             job = await jobs.start(command, start, ended=finish, on_close=context.on_close)
         except BaseException as error:
             self.scan.end()
@@ -118,6 +117,16 @@ class _CommandRunner:
         await to_thread.run_sync(job.wait, _WATCH_SECONDS, abandon_on_cancel=True)
         state = "has ended" if job.over else "is running"
         return f"Job {job.number} {state}. Output so far:\n{format_output(job)}"
+
+    def _starter(
+        self,
+        variables: Mapping[str, str],
+        restricted: Mapping[str, Restriction],
+        context: Context,
+    ) -> Callable[..., Process]:
+        """Return a function that starts the command of a call."""
+        hosts = list_granted(context)
+        return partial(self.sandbox.start, variables=variables, restricted=restricted, hosts=hosts)
 
     def _prepare(self, command: str) -> Mapping[str, Restriction]:
         """Return the files that a command cannot use. The first time, other programs run."""
@@ -230,6 +239,7 @@ def bash(  # noqa: PLR0913  each is an option with a default
         own_programs=sandbox.own_programs,
         has_own_python=Path(sandbox.root, ".venv/bin/python").exists(),
         has_jobs=jobs is not None,
+        opens_hosts=sandbox.opens_hosts,
         root=sandbox.root,
     )
     runner = _CommandRunner(
@@ -240,7 +250,7 @@ def bash(  # noqa: PLR0913  each is an option with a default
         facts,
         CommandUndo(workspace, only_reads),
     )
-    return runner.shell.follow(_without_jobs(runner) if jobs is None else _with_jobs(runner, jobs))
+    return runner.shell.follow(_make_tool(runner, jobs))
 
 
 def _headline(command: str, *, restart: bool, background: bool = False, **_: object) -> str:
@@ -250,58 +260,14 @@ def _headline(command: str, *, restart: bool, background: bool = False, **_: obj
     return f"In the background: {command}" if background else command
 
 
-def _without_jobs(runner: _CommandRunner) -> Tool[..., Any]:
-    @tool(
-        description=describe_bash(runner.facts),
-        effect=DESTROY,
-        preview=runner.undo.preview,
-        headline=_headline,
-        timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
-        max_chars=_MAX_CHARS,
-        tags=["shell"],
-        strict="on",
-        synonyms=BASH_SYNONYMS_WITHOUT_JOBS,
-        instead_of=BASH_INSTEAD_OF,
-    )
-    async def bash(
-        command: str,
-        *,
-        restart: bool = False,
-        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
-        context: Context,
-    ) -> str | Result:
-        """Run a command.
-
-        Args:
-            command: The command for bash.
-            restart: Reset the folder and variables that earlier commands left.
-            timeout_ms: Milliseconds that the command may run, at most 600000.
-            context: The context of the call.
-        """
-        return await runner.run(command, timeout_ms, context, restart=restart)
-
-    return bash
-
-
-def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
-    @tool(
-        description=describe_bash(runner.facts),
-        effect=DESTROY,
-        preview=runner.undo.preview,
-        headline=_headline,
-        timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
-        max_chars=_MAX_CHARS,
-        tags=["shell"],
-        strict="on",
-        synonyms=BASH_SYNONYMS,
-        instead_of=BASH_INSTEAD_OF,
-    )
+def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
     async def bash(
         command: str,
         *,
         restart: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
         background: bool = False,
+        hosts: tuple[str, ...] = (),
         context: Context,
     ) -> str | Result:
         """Run a command, or start a job.
@@ -312,10 +278,33 @@ def _with_jobs(runner: _CommandRunner, jobs: Jobs) -> Tool[..., Any]:
             timeout_ms: Milliseconds that the command may run, at most 600000.
             background: Start the command as a job and return at once. Its number is for read_job
                 and stop_job.
+            hosts: Hosts that the command must reach, such as "pypi.org". The user may be asked.
             context: The context of the call.
         """
-        if background:
+        del hosts  # the policy has decided about them, by their accesses
+        if background and jobs is not None:
             return await runner.start(command, jobs, context)
         return await runner.run(command, timeout_ms, context, restart=restart)
 
-    return bash
+    has = {"background": jobs is not None, "hosts": runner.facts.opens_hosts}
+    _drop_parameters(bash, {name for name, is_there in has.items() if not is_there})
+    made = tool(
+        description=describe_bash(runner.facts),
+        effect=DESTROY,
+        preview=runner.undo.preview,
+        headline=_headline,
+        timeout=_MAX_TIMEOUT_MS / 1000 + _GRACE_SECONDS,
+        max_chars=_MAX_CHARS,
+        tags=["shell"],
+        strict="on",
+        synonyms=BASH_SYNONYMS_WITHOUT_JOBS if jobs is None else BASH_SYNONYMS,
+        instead_of=BASH_INSTEAD_OF,
+    )(bash)
+    return CommandHosts(runner.sandbox).declare(made) if runner.facts.opens_hosts else made
+
+
+def _drop_parameters(fn: Callable[..., Any], names: Collection[str]) -> None:
+    """Remove optional parameters from the signature of a function."""
+    given = inspect.signature(fn)
+    kept = [one for name, one in given.parameters.items() if name not in names]
+    vars(fn)["__signature__"] = given.replace(parameters=kept)

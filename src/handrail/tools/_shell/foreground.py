@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
 from anyio import to_thread
 
-from handrail.sandbox import Restriction, Sandbox
+from handrail.sandbox import Process
 from handrail.tools._shell.head_and_tail import HeadAndTail
 from handrail.tools._shell.state import ShellNotes, add_notes, read_notes
 from handrail.tools._shell.terminal_text import clean_output
@@ -31,24 +31,25 @@ class FinishedCommand:
     """Negative for a signal; None if it timed out."""
     seconds: float
     left: ShellNotes
+    refused: tuple[str, ...] = ()
+    """Hosts that it tried to reach and that were closed."""
 
 
 async def run_in_foreground(
-    sandbox: Sandbox,
+    start: Callable[..., Process],
     command: str,
     *,
     seconds: float,
-    variables: Mapping[str, str],
-    restricted: Mapping[str, Restriction],
     progress: Callable[[str], None],
 ) -> FinishedCommand:
-    """Run a command until it ends or times out. No process of it is left afterwards."""
+    """Run a command until it ends or times out. No process of it is left afterwards.
+
+    ``start`` is a sandbox's, with its options.
+    """
     began = time.monotonic()
     code: int | None = None
     output, reporter = HeadAndTail(_HEAD_BYTES, _TAIL_BYTES), ProgressReporter(progress)
-    running = sandbox.start(
-        add_notes(command), variables=variables, restricted=restricted, notes=True
-    )
+    running = start(add_notes(command), notes=True)
     try:
         with anyio.move_on_after(seconds):
             while piece := await running.read():
@@ -59,7 +60,8 @@ async def run_in_foreground(
         await running.kill()
     took = time.monotonic() - began
     text = await to_thread.run_sync(output.text)  # slow if there are many control characters
-    return FinishedCommand(text, code, took, read_notes(running.notes()))
+    left, refused = read_notes(running.notes()), running.refused_hosts()
+    return FinishedCommand(text, code, took, left, refused)
 
 
 class ProgressReporter:

@@ -1,0 +1,89 @@
+"""Hosts that commands reach: which of them rules open, and which need approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from handrail import READ, WRITE, Access
+from handrail.policy._decisions.tool_rules import ToolRules, make_shell_spec
+from handrail.policy._decisions.wording import join_names, name_resource
+from handrail.policy._rules.glob import is_glob
+from handrail.policy._rules.rule import Level, Rule, Touch
+from handrail.policy._rules.shell_command import Usable
+
+_SCHEME = "net:"
+
+
+def name_hosts(accesses: Iterable[Access]) -> str:
+    """Return the hosts in accesses as a list for a person; empty if there are none."""
+    names = dict.fromkeys(name_resource(access.resource) for access in _hosts_in(accesses))
+    return join_names(list(names)) if names else ""
+
+
+def with_sending(accesses: Sequence[Access]) -> list[Access]:
+    """Return accesses with those that open hosts would permit: an open host can be sent to."""
+    reads = [access for access in _hosts_in(accesses) if access.verb == READ]
+    return [*accesses, *(Access(WRITE, access.resource) for access in reads)]
+
+
+def describe_unopened(tool: ToolRules, accesses: Sequence[Access], usable: Usable) -> str:
+    """Return why a call needs approval that asks for hosts; empty if rules open all of them."""
+    asked = [access for access in _hosts_in(accesses) if access.verb >= WRITE]
+    opened = {
+        access
+        for rule, pairs in tool.rules.candidates(asked).items()
+        if _can_open(rule) and usable(rule)
+        for touch, access in pairs
+        if touch.pattern.startswith(_SCHEME) and touch.covers(access)
+    }
+    hosts = name_hosts(access for access in asked if access not in opened)
+    return f"no rule lets commands reach {hosts}" if hosts else ""
+
+
+def find_open_hosts(rules: Sequence[Rule], tools: Iterable[str], usable: Usable) -> list[str]:
+    """Return the hosts that rules open to every command of these tools.
+
+    A rule opens a host that it names exactly, unless another rule denies it or asks about it.
+    """
+    specs = [make_shell_spec(name) for name in tools]
+
+    def applies(rule: Rule) -> bool:
+        return usable(rule) and any(map(rule.concerns, specs))
+
+    hosts = dict.fromkeys(
+        host
+        for rule in rules
+        if _can_open(rule) and not rule.args
+        for touch in rule.touches
+        if (host := _exact_host(touch)) and applies(rule)
+    )
+    if not hosts:  # as usual
+        return []
+    against = [
+        touch
+        for rule in rules
+        if rule.decide != "allow" and applies(rule)
+        for touch in rule.touches
+    ]
+    return [host for host in hosts if not any(_may_meet(touch, host) for touch in against)]
+
+
+def _hosts_in(accesses: Iterable[Access]) -> Iterator[Access]:
+    return (access for access in accesses if access.resource.startswith(_SCHEME))
+
+
+def _can_open(rule: Rule) -> bool:
+    """Return whether a rule can open hosts. A workspace's rules do not answer for a person."""
+    return rule.decide == "allow" and rule.level is not Level.PROJECT
+
+
+def _exact_host(touch: Touch) -> str:
+    """Return the whole host that a touch is about; empty if it is about more, or less."""
+    host = touch.pattern.removeprefix(_SCHEME).removesuffix("/**")
+    is_host = touch.pattern.startswith(_SCHEME) and "/" not in host and not is_glob(host)
+    return host if is_host and WRITE in touch.verbs else ""
+
+
+def _may_meet(touch: Touch, host: str) -> bool:
+    accesses = [Access(verb, f"{_SCHEME}{host}") for verb in (READ, WRITE)]
+    return any(touch.meets(access) or touch.may_meet(access) for access in accesses)

@@ -1,0 +1,78 @@
+"""A tool knows whether a person approved exactly the call that it serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from handrail import Allow, Ask, Call, CheckedCall, Context, Decision, Executor, Toolset, tool
+from handrail.approvals import defer
+from handrail.permissions import Answer, Edit, Pending
+from resuming import resume
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def save(path: str, context: Context) -> str:
+    """Save a file."""
+    return f"{path}: {context.is_approved}"
+
+
+TOOLS = Toolset(save)
+
+
+def careful(call: CheckedCall) -> Decision:
+    return Ask("Save?") if call.args["path"] == "secret" else Allow()
+
+
+async def test_a_call_that_the_policy_allows_was_approved_by_no_one() -> None:
+    executor = Executor(TOOLS, policy=careful)
+
+    assert (await executor.run(Call("save", {"path": "a"}, "c1"))).text == "a: False"
+
+
+@pytest.mark.parametrize(
+    ("answers", "text"),
+    [
+        ([Allow()], "secret: True"),
+        ([Edit({"path": "a"})], "a: False"),
+        ([Edit({"path": "secret"}), Allow()], "secret: True"),
+    ],
+)
+async def test_an_approval_is_for_the_call_that_was_shown(answers: list[Answer], text: str) -> None:
+    given = iter(answers)
+
+    async def approve(_pending: Pending) -> Answer:
+        return next(given)
+
+    executor = Executor(TOOLS, policy=careful, approvals=approve)
+
+    assert (await executor.run(Call("save", {"path": "secret"}, "c1"))).text == text
+
+
+async def test_an_approval_that_is_given_later_counts_too() -> None:
+    executor = Executor(TOOLS, policy=careful, approvals=defer)
+    waiting = await executor.run(Call("save", {"path": "secret"}, "c1"))
+    assert waiting.pending is not None
+
+    [result] = await resume(executor, [waiting.pending], {waiting.pending.id: Allow()})
+
+    assert result.text == "secret: True"
+
+
+async def test_an_approval_under_another_policy_is_none() -> None:
+    class Careful:
+        version = "1"
+
+        def __call__(self, call: CheckedCall) -> Decision:
+            return careful(call)
+
+    policy, answers = Careful(), iter([Allow(), Edit({"path": "a"})])
+
+    async def approve(_pending: Pending) -> Answer:
+        policy.version = "2"
+        return next(answers)
+
+    executor = Executor(TOOLS, policy=policy, approvals=approve)
+
+    assert (await executor.run(Call("save", {"path": "secret"}, "c1"))).text == "a: False"
