@@ -22,12 +22,13 @@ from handrail.agent._history.state import (
 )
 from handrail.agent._history.window import Window
 from handrail.agent._loop.events import RunEvent
-from handrail.agent._loop.limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import live
 from handrail.agent._loop.model_stream import ask, await_any, expect_reply
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
 from handrail.agent._loop.resume import Resumption
 from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
+from handrail.agent._loop.spending import Reached, Spending
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
@@ -57,11 +58,12 @@ class Loop(Generic[T]):
         self._options = options
         self._executor = executor
         self.talk = Conversation(state)
+        self.spending = Spending(self.talk, settings, options.parent)
         self.stopped_by: StoppedBy | None = None
         self._system = settings.system if isinstance(settings.system, str) else None
         self._cancel_model: Callable[[], None] | None = None
         self._turn: Turn[Any] | None = None
-        self._limit: LimitName | None = None
+        self._limit: Reached | None = None
         self._output: tuple[T] | None = None
         self._attempts = Attempts(settings.retries)
         self._must_answer = False
@@ -95,6 +97,7 @@ class Loop(Generic[T]):
             while self._should_continue():
                 await self._take_turn()
         except ModelError as error:
+            self.spending.add(error.usage)
             error.state = self.talk.state
             raise
         return self._make_done()
@@ -120,9 +123,8 @@ class Loop(Generic[T]):
         over = self._output is not None or self.stopped_by or self._limit or self._attempts.ended
         if talk.waiting or over or self._stop_reason or self._is_at_rest():
             return False
-        limits = self._settings.limits
-        self._limit = limits.over(talk.spent, talk.before)
-        return not self._limit or (limits.last_word and type(talk.last) is ToolResults)
+        self._limit = limit = self.spending.reached()
+        return limit is None or (limit.last_word and type(talk.last) is ToolResults)
 
     def _is_at_rest(self) -> bool:
         """Whether the last message is the model's, and nothing more is to be asked."""
@@ -160,10 +162,11 @@ class Loop(Generic[T]):
             return RunResult("pending", state)
         if self.stopped_by == "interrupted" and self._output is None:
             return RunResult("interrupted", state)
-        limit = self._limit or (None if self._output else self.stopped_by)
+        limit = self._limit
+        if self.stopped_by is not None and self._output is None:
+            limit = limit or Reached("seconds", self._settings.limits.describe("seconds"))
         if limit is not None:
-            why = self._settings.limits.describe(cast("LimitName", limit))
-            return RunResult("limit", state, output, why, cast("LimitName", limit))
+            return RunResult("limit", state, output, limit.detail, limit.name)
         if (ended := self._attempts.ended) is not None and ended.problem is not None:
             return RunResult(ended.problem, state, stop_detail=ended.detail)
         if self._settings.final is None:
@@ -211,7 +214,7 @@ class Loop(Generic[T]):
         reply = await ask(self._settings.model, request, self.wait_for_model)
         if reply is None:
             return ""
-        self.talk.usage += reply.usage
+        self.spending.add(reply.usage, reply.model)
         return reply.text
 
     async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
@@ -257,6 +260,7 @@ class Loop(Generic[T]):
         if self._limit and not all_calls and reply.stop == "end":
             reply = replace(reply, stop="other")  # the last word, and not the end of the work
         self.talk.add_reply(reply, len(calls))
+        self.spending.add(reply.usage, reply.model)
         self.emit(reply)
         return calls
 
