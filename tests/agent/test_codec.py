@@ -16,6 +16,7 @@ from handrail.agent import (
     InnerRun,
     InvalidState,
     RunState,
+    Shortened,
     Spent,
     dump_state,
     load_state,
@@ -82,6 +83,7 @@ STATES = st.builds(
     before=st.builds(Spent, COUNTS, COUNTS, USAGES),
     discarded=st.lists(st.builds(EarlyCall, CALLS, RESULTS), max_size=1).map(tuple),
     inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
+    shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
 )
 
 
@@ -118,6 +120,7 @@ def test_the_format_of_a_saved_state() -> None:
         run_id="r1",
         before=Spent(1, 1, Usage(input_tokens=1)),
         discarded=(EarlyCall(Call("a", "{}", "1"), Result("1", "1")),),
+        shortened=Shortened(1, "before", 2),
     )  # fmt: skip
 
     assert json.loads(dump_state(state)) == snapshot(
@@ -195,6 +198,7 @@ def test_the_format_of_a_saved_state() -> None:
                 ]
             ],
             "inner": [],
+            "shortened": [1, "before", 2],
         }
     )
 
@@ -258,6 +262,7 @@ GARBAGE: dict[str, str] = {
             "run_id": [None, 1, []],
             "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0]}],
             "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
+            "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
             "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values
