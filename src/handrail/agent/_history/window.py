@@ -18,7 +18,7 @@ from handrail.agent._history.compaction import (
 )
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.earlier_results import EarlierResults
-from handrail.messages import Message, Prompt, Usage
+from handrail.messages import Message, ModelError, Prompt, Reply, Usage
 
 Summarize: TypeAlias = Callable[[tuple[Message, ...]], Awaitable[str]]
 """Asks the model to summarize these messages. Returns an empty text if it does not."""
@@ -75,7 +75,7 @@ class Window:
     async def _summarize(self, recent: int, summarize: Summarize) -> None:
         talk = self._talk
         older = shorten(talk.messages[:recent], talk.shortened)
-        summary = await summarize((*older, Prompt.of(SUMMARIZE)))
+        summary = await _summarize_what_fits(older, summarize)
         if summary:
             known = facts(talk.messages[:recent], self._touched)
             talk.shortened = Shortened(recent, write_summary(summary, known), recent)
@@ -84,3 +84,19 @@ class Window:
         """Return what a call has changed, as its tool declares it."""
         accesses = self._executor.explain(call).accesses
         return [access for access in accesses if access.verb >= WRITE]
+
+
+async def _summarize_what_fits(older: tuple[Message, ...], summarize: Summarize) -> str:
+    """Return a summary. If the messages are too long even for that, of half of their turns."""
+    while True:
+        try:
+            return await summarize((*older, Prompt.of(SUMMARIZE)))
+        except ModelError as error:
+            turns = sum(isinstance(message, Reply) for message in older)
+            if error.kind != "too_long" or turns < _MIN_TURNS:
+                raise
+            older = (older[0], *older[next_start(older, turns // 2) :])
+
+
+_MIN_TURNS = 2
+"""Fewer turns cannot be divided."""

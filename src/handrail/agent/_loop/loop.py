@@ -178,21 +178,33 @@ class Loop(Generic[T]):
         settings, talk = self._settings, self.talk
         self._turn = turn = self._make_turn(str(talk.turns + 1))
         self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
-        request = await self._make_request()
+        choice = self._choose_tools()
+        request = await self._make_request(choice)
         try:
             ran = await self._send(request, turn)
         except ModelError as error:
-            if self._window is None or error.kind != "too_long":
-                raise
-            self._window.overflow()
-            request = await self._make_request()
+            request = await self._make_shorter_request(request, error)
             ran = await self._send(request, turn)
         if ran is not None and self._window is not None:
             self._window.learn(request.messages, cast("Reply", talk.last).usage)
         if ran is not None and self._unanswered:
             await self._finish_turn(ran)
 
-    async def _make_request(self) -> Request:
+    async def _make_shorter_request(self, request: Request, error: ModelError) -> Request:
+        """Return the request with a shorter history. Raises the error if that does not help."""
+        if error.kind != "too_long":
+            raise error
+        if self._window is None:
+            error.add_note(_USE_COMPACTION)
+            raise error
+        self.spending.add(error.usage)
+        self._window.overflow()
+        shorter = await self._make_request(request.tool_choice)
+        if shorter.messages == request.messages:
+            raise error
+        return shorter
+
+    async def _make_request(self, choice: ToolChoice) -> Request:
         settings, system = self._settings, self._system or ""
         tools = self._executor.refresh_tools()
         if settings.final is not None:
@@ -201,7 +213,6 @@ class Loop(Generic[T]):
         if self._window is not None:
             tools = self._window.add_tools(tools)
             messages = await self._window.fit(system, partial(self._summarize, tools))
-        choice = self._choose_tools()
         request = Request(messages, tools, system, settings.max_tokens, choice)
         if settings.prepare is not None:
             prepared = settings.prepare(request)
@@ -365,4 +376,5 @@ class Loop(Generic[T]):
 
 
 _PENDING = attrgetter("pending")
+_USE_COMPACTION = "To shorten long conversations, pass `compaction=Compaction(window=...)`."
 _CONTINUE = "You were interrupted. Continue."
