@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from agent.stage import kinds, owed, says
+from agent.stage import owed, says
 from handrail import (
     READ,
     Access,
@@ -19,11 +19,12 @@ from handrail import (
     Decision,
     Deny,
     Executor,
+    Image,
     Toolset,
     tool,
     writes_file,
 )
-from handrail.agent import Agent, Compaction, Limits, RunState, dump_state, load_state
+from handrail.agent import Agent, Compaction, Limits
 from handrail.messages import Message, ModelError, Prompt, Reply, Request, ToolResults, Usage
 
 CHARS_PER_TOKEN = 4
@@ -72,35 +73,18 @@ def pages(chars: int) -> Toolset:
 
 
 @pytest.mark.parametrize("reports", [True, False], ids=["usage", "no usage"])
-async def test_four_hundred_turns_fit_a_small_window(*, reports: bool) -> None:
-    server = Server(32_000, 400, reports=reports)
+async def test_many_turns_fit_a_small_window(*, reports: bool) -> None:
+    server = Server(6_400, 60, reports=reports)
     agent = Agent(
-        server, pages(5_000), compaction=Compaction(window=32_000), limits=Limits(turns=None)
+        server, pages(5_000), compaction=Compaction(window=6_400), limits=Limits(turns=None)
     )
 
     done = await agent.run("Read all pages.")
 
-    assert (done.stop_reason, len(server.requests)) == ("answer", 401)
+    assert (done.stop_reason, len(server.requests)) == ("answer", 61)
     assert server.refused <= (0 if reports else 5), "without usage, tokens are a guess"
     assert server.summaries > 0
-    assert sum(len(text) for text in kinds(done.state.messages)) > 2_000_000
     owed(done.state.transcript())
-    for page in ("1", "40", "120", "250", "399"):
-        again = Call("read_earlier", {"search": f"word{page}word"}, "r")
-        state = done.state
-        result = await read_again(again, state)
-        assert f"page {page} has the secret word" in result, "it can be read again"
-
-
-async def read_again(call: Call, state: RunState) -> str:
-    async def model(request: Request) -> Reply:
-        last = request.messages[-1]
-        if isinstance(last, ToolResults):
-            return says(last.results[0].text)
-        return Reply((call,), "calls")
-
-    agent = Agent(model, pages(1), compaction=Compaction(window=32_000))
-    return (await agent.run("Where was it?", history=load_state(dump_state(state)))).text
 
 
 async def test_what_is_sent_grows_only_at_its_end_between_two_cuts() -> None:
@@ -165,6 +149,9 @@ This is a summary of the conversation so far.
 
 We put things.
 
+Prompts so far:
+- go
+
 Denied, do not try again:
 - put({"path": "secret"}): not this one
 
@@ -176,7 +163,7 @@ Touched so far:
 - write file:f3
 - write file:f4
 
-Earlier results can be searched with read_earlier(search="text"). Continue.\
+Earlier messages and results can be searched with read_earlier(search="text"). Continue.\
 """)  # type: ignore[union-attr]
     assert done.state.messages[0] == Prompt.of("go"), "the transcript stays whole"
 
@@ -211,7 +198,7 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
     assert texts[4].startswith('result="2.0", at 27: page 1 has the secret word word1word.')
     assert texts[5:] == snapshot(
         [
-            "[No earlier result has 'nowhere'.]",
+            "[No earlier message or result has 'nowhere'.]",
             """\
 Not run: invalid arguments.
 - results: unknown field; did you mean result?
@@ -219,3 +206,44 @@ Fix these and call again.\
 """,
         ]
     )
+
+
+async def test_messages_can_be_read_and_searched_too() -> None:
+    """But not what the tool itself was asked, or has found."""
+    texts: list[str] = []
+    calls = [
+        Call("fetch", {"page": "blue"}, "1"),
+        Call("read_earlier", {"search": "BLUE"}, "2"),
+        Call("read_earlier", {"search": "blue"}, "3"),
+        Call("read_earlier", {"result": "0"}, "4"),
+        Call("read_earlier", {"result": "1"}, "5"),
+        Call("read_earlier", {"result": "3"}, "6"),
+        Call("read_earlier", {"result": "4.0"}, "7"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        last = request.messages[-1]
+        if isinstance(last, ToolResults):
+            texts.append(last.results[0].text)
+        if len(texts) == len(calls):
+            return says("done")
+        return Reply((*says(f"Step {len(texts)}.").parts, calls[len(texts)]), "calls")
+
+    agent = Agent(model, pages(0), compaction=Compaction(window=100_000))
+    await agent.run("Paint it blue.", Image(b"\0", "image/png"))
+
+    fetched = "Step 0.\nfetch({'page': 'blue'})"
+    found = f'result="0", at 9: Paint it blue.\nresult="1", at 24: {fetched}'
+    assert texts[1:3] == [f'{found}\nresult="2.0", at 5: {texts[0]}'] * 2
+    assert texts[3:] == ["Paint it blue.", fetched, "Step 1.", texts[1]]
+
+
+async def test_a_long_prompt_is_quoted_from_its_beginning() -> None:
+    server = Server(2_000, 6)
+    task = "Read all pages. " + "Be careful. " * 60
+    await Agent(server, pages(3_000), compaction=Compaction(window=2_000, keep_turns=1)).run(task)
+
+    first = server.requests[-1].messages[0]
+    assert isinstance(first, Prompt)
+    quoted = first.parts[0].text.partition("Prompts so far:\n")[2].partition("\n\n")[0]  # type: ignore[union-attr]
+    assert quoted == f'- {task[:500]}… [To read all of it: read_earlier(result="0").]'

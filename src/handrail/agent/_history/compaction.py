@@ -18,6 +18,8 @@ _CHARS_PER_TOKEN = 3.5
 """A cautious guess: text has more characters per token, JSON and code have fewer."""
 _MIN_LEFT_OUT_CHARS = 400
 _MAX_FACTS = 60
+_MAX_PROMPTS = 10
+_MAX_PROMPT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +120,28 @@ def next_start(messages: Sequence[Message], keep_turns: int) -> int:
 
 
 def facts(messages: Sequence[Message], touched: Callable[[Call], Iterable[Access]]) -> str:
-    """Return what must not be lost in a summary: denials, and what calls have changed."""
+    """Return what must not be lost in a summary: prompts, denials, and what calls have changed."""
     denied, changed = list[str](), dict[str, None]()
+    prompts = [_quote(one, at) for at, one in enumerate(messages) if isinstance(one, Prompt)]
     for call, result in _pairs(messages):
         if result.failure is not None and result.failure.kind is FailureKind.DENIED:
             denied.append(f"- {call.name}({call.args}): {result.failure.message}")
         elif result.failure is None:
             changed |= {f"- {access}": None for access in touched(call)}
-    parts = [("Denied, do not try again:", denied), ("Touched so far:", [*changed])]
+    parts = [
+        ("Prompts so far:", [*prompts[:1], *prompts[1:][-_MAX_PROMPTS:]]),
+        ("Denied, do not try again:", denied),
+        ("Touched so far:", [*changed]),
+    ]
     return "\n\n".join("\n".join([title, *lines[-_MAX_FACTS:]]) for title, lines in parts if lines)
+
+
+def _quote(prompt: Prompt, at: int) -> str:
+    """Return the text of a prompt, or its beginning."""
+    text = " ".join(part.text for part in prompt.parts if isinstance(part, Text))
+    if len(text) <= _MAX_PROMPT_CHARS:
+        return f"- {text}"
+    return f'- {text[:_MAX_PROMPT_CHARS]}… [To read all of it: read_earlier(result="{at}").]'
 
 
 def _pairs(messages: Sequence[Message]) -> Iterator[tuple[Call, Result]]:
@@ -149,4 +164,4 @@ SUMMARIZE = (
     "summary only."
 )
 _BEGINS = "This is a summary of the conversation so far."
-_ENDS = 'Earlier results can be searched with read_earlier(search="text"). Continue.'
+_ENDS = 'Earlier messages and results can be searched with read_earlier(search="text"). Continue.'
