@@ -9,6 +9,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
+import anyio.lowlevel
+
 from handrail import Call, Executor, Result, Toolset, Turn
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
@@ -32,6 +34,7 @@ from handrail.agent._loop.spending import Reached, Spending
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
+    Delta,
     Message,
     ModelError,
     Prompt,
@@ -212,7 +215,7 @@ class Loop(Generic[T]):
         messages = tuple(self.talk.messages)
         if self._window is not None:
             tools = self._window.add_tools(tools)
-            messages = await self._window.fit(system, partial(self._summarize, tools))
+            messages = await self._window.fit(system, tools, partial(self._summarize, tools))
         request = Request(messages, tools, system, settings.max_tokens, choice)
         if settings.prepare is not None:
             prepared = settings.prepare(request)
@@ -221,7 +224,8 @@ class Loop(Generic[T]):
 
     async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
         """Ask the model to summarize messages. The tools stay, so that its cache is used."""
-        request = Request(messages, tools, self._system or "", None, "none")
+        most = self._settings.max_tokens
+        request = Request(messages, tools, self._system or "", most, "none")
         reply = await ask(self._settings.model, request, self.wait_for_model)
         if reply is None:
             return ""
@@ -279,6 +283,12 @@ class Loop(Generic[T]):
         """Tell the listener of an event."""
         if self._options.on_event is not None:
             self._options.on_event(event)
+
+    async def show(self, event: RunEvent) -> None:
+        """Tell the listener of an event, and let it show text: a stream may never wait by itself."""
+        self.emit(event)
+        if self._options.on_event is not None and isinstance(event, Delta):
+            await anyio.lowlevel.checkpoint()
 
     def can_run(self, call: Call) -> bool:
         """Whether to pass a call to the executor."""
