@@ -123,10 +123,25 @@ def test_the_first_existing_name_is_used(tmp_path: Path) -> None:
     put(tmp_path / "AGENTS.md", "one")
     put(tmp_path / "CLAUDE.md", "two")
     put(tmp_path / "a/CLAUDE.md", "three")
-    names = ("AGENTS.md", "CLAUDE.md")
+    put(tmp_path / "a/b/OTHER.md", "four")
 
-    read = read_instructions(tmp_path, Path("a"), trusted=everything, names=names)
-    assert read.files == ("AGENTS.md", "a/CLAUDE.md")
+    read = read_instructions(tmp_path, Path("a/b"), trusted=everything)
+    other = read_instructions(tmp_path, Path("a/b"), trusted=everything, names=["OTHER.md"])
+    assert (read.files, other.files) == (("AGENTS.md", "a/CLAUDE.md"), ("a/b/OTHER.md",))
+
+
+def test_links_are_followed_inside_the_workspace(tmp_path: Path) -> None:
+    put(tmp_path / "CLAUDE.md", "one")
+    (tmp_path / "AGENTS.md").symlink_to("CLAUDE.md")
+    put(tmp_path / "src/AGENTS.md", "two")
+    (tmp_path / "way").symlink_to("src")
+
+    read = read_instructions(tmp_path, "way", trusted=everything)
+    assert (read.files, read.notices) == (("AGENTS.md", "way/AGENTS.md"), ())
+    assert read_instructions(tmp_path, "way").untrusted == (
+        Untrusted("AGENTS.md", b"one"),
+        Untrusted("way/AGENTS.md", b"two"),
+    )
 
 
 def test_no_text_closes_its_tag_or_stays_invisible(tmp_path: Path) -> None:
@@ -195,7 +210,7 @@ def test_files_that_are_not_text_are_skipped(tmp_path: Path) -> None:
     )
 
 
-def test_links_pipes_and_folders_are_skipped(tmp_path: Path) -> None:
+def test_links_to_the_outside_pipes_and_folders_are_skipped(tmp_path: Path) -> None:
     outside = put(tmp_path / "outside/secret", "A secret.")
     root = tmp_path / "workspace"
     root.mkdir()
@@ -212,7 +227,8 @@ def test_links_pipes_and_folders_are_skipped(tmp_path: Path) -> None:
     notices += skipped(root)
 
     assert notices == [
-        *["AGENTS.md: skipped: symbolic links are not followed"] * 3,
+        "AGENTS.md: skipped: the link leads outside the workspace",
+        *["AGENTS.md: skipped: the link leads to nothing"] * 2,
         *["AGENTS.md: skipped: not a regular file"] * 2,
     ]
 
@@ -230,8 +246,8 @@ def test_no_link_leads_to_a_folder_outside(tmp_path: Path) -> None:
     ]
     assert [f"{one.path[:20]}: {one.message}" for one in notices] == snapshot(
         [
-            "way/AGENTS.md: symbolic links are not followed",
-            "round/AGENTS.md: symbolic links are not followed",
+            "way/AGENTS.md: the link leads outside the workspace",
+            "round/AGENTS.md: cannot be opened: too many levels of symbolic links",
             "file/AGENTS.md: cannot be opened: not a directory",
             "xxxxxxxxxxxxxxxxxxxx: cannot be opened: file name too long",
         ]

@@ -46,7 +46,7 @@ from virtual_time import BACKENDS
 
 RUNS = {"brief": 60, "soak": 20_000}.get(PROFILE, 300)
 TURNS = 3
-KINDS = ("killed", "early", "again", "whole", "retrying", "fallback")
+KINDS = ("killed", "early", "again", "killed_in_call", "whole", "retrying", "fallback")
 """What must be in the runs, each often enough."""
 
 
@@ -59,8 +59,8 @@ class World:
     """Tools that record what they did, outside of any history."""
 
     did: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    kills: Callable[[str], bool] = lambda _: False
-    """Whether the process is killed while something is paid."""
+    paid: Callable[[str], None] = lambda _: None
+    """Called when something is paid. The process may end there."""
 
     def tools(self) -> Toolset:
         @tool(effect=READ, touches=reads_file)
@@ -75,8 +75,7 @@ class World:
             """Pay someone."""
             await anyio.lowlevel.checkpoint()
             self.did.append(("pay", path))
-            if self.kills(path):
-                raise Killed
+            self.paid(path)
             await anyio.lowlevel.checkpoint()
             return f"paid {path}"
 
@@ -108,9 +107,15 @@ class Script:
         items: list[StreamItem | str] = [*left_over, *early, Delta("Hm.")]
         items += ["wait"] * dice.randrange(4)
         if self.faults and dice.random() < 0.3:
-            items.append(dice.choice(["fail", "fail", "interrupt", "interrupt", "kill"]))
+            faults = ["fail", "interrupt", "kill"] if self.kills else ["fail", "interrupt"]
+            items.append(dice.choice(faults))
         dice.shuffle(items)
         return [*items, Reply(tuple(calls), "calls")]
+
+    @property
+    def kills(self) -> bool:
+        """Whether the process is killed now and then: what was only read may then be lost."""
+        return self.faults and self.seed % 2 == 0
 
     @property
     def kind(self) -> str:
@@ -119,10 +124,12 @@ class Script:
 
     def kills_in(self, path: str) -> bool:
         """Whether the process is killed while something is paid."""
-        return random.Random(f"{self.seed} pay {path}").random() < 0.05  # noqa: S311
+        return random.Random(f"{self.seed} pay {path}").random() < 0.15 and self.kills  # noqa: S311
 
     def kills_at(self, save: int) -> str:
         """Whether the process is killed at a save, before or after it is written."""
+        if not self.kills:
+            return ""
         return random.Random(f"{self.seed} save {save}").choice(["", "", "", "before", "after"])  # noqa: S311
 
 
@@ -171,6 +178,8 @@ class Play:
     saved: RunState | None = None
     saves: int = 0
     killed: bool = False
+    killed_in_call: bool = False
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     run: Any = None
 
     async def model(self, request: Request) -> AsyncIterator[StreamItem]:
@@ -192,6 +201,8 @@ class Play:
                 yield item
 
     async def save(self, state: RunState) -> None:
+        if self.scope.cancel_called:
+            raise Killed
         self.saves += 1
         kill = self.script.kills_at(self.saves)
         if kill != "before":
@@ -203,10 +214,11 @@ class Play:
         self.killed = True
         raise Killed
 
-    def dies_while_paying(self, path: str) -> bool:
-        kills = self.script.faults and self.script.kills_in(path)
-        self.killed = self.killed or kills
-        return kills
+    def die_while_paying(self, path: str) -> None:
+        """A tool cannot raise what ends the process: nothing goes on from here."""
+        if self.script.kills_in(path):
+            self.killed = self.killed_in_call = True
+            self.scope.cancel()
 
     async def whole(self, request: Request) -> Reply:
         """The same model, without a stream."""
@@ -226,13 +238,15 @@ class Play:
                 return self.model
 
     async def to_the_end(self) -> RunState:
-        self.world.kills = self.dies_while_paying
+        self.world.paid = self.die_while_paying
         for _ in range(200):
             async with Executor(self.world.tools()) as executor:
                 agent = Agent(self.any_model, executor, save=self.save, limits=Limits(turns=None))
                 self.run = agent.run("go") if self.saved is None else agent.resume(self.saved)
+                self.scope, done = anyio.CancelScope(), None
                 try:
-                    done = await self.run
+                    with self.scope:
+                        done = await self.run
                 except ModelError as error:
                     self.saved = cast("RunState", error.state)
                     continue
@@ -240,6 +254,8 @@ class Play:
                     if not is_killed(error):
                         raise
                     continue
+            if done is None:
+                continue
             self.saved = done.state
             if done.stop_reason == "answer":
                 return done.state
@@ -258,6 +274,7 @@ def test_effects_and_history_agree(backend: str) -> None:
             seen += Counter(killed=play.killed, early=bool(state.discarded))
             seen += Counter(again=max(play.attempts.values()) > 1)
             seen[play.script.kind] += 1
+            seen += Counter(killed_in_call=play.killed_in_call)
         return seen
 
     seen = anyio.run(play_all, backend=backend)

@@ -137,7 +137,7 @@ Call it before you start a task that matches a skill's description. Load each sk
 
 Read references/fields.md.
 </skill>
-Files of this skill. To read one, call skill with "file":
+Files of this skill. To read one, call skill with "file". To run one, write the folder before its name:
 - references/fields.md
 - scripts/fill.py\
 """
@@ -247,11 +247,7 @@ def test_a_location_can_itself_be_a_skill(tmp_path: Path) -> None:
     skills = find_skills(user=[skill(tmp_path, "a")])
 
     assert [one.name for one in skills.skills] == ["a"]
-    assert load(skills, "a").text == snapshot("""\
-<skill name="a" folder="user skills">
-Do a.
-</skill>\
-""")
+    assert load(skills, "a").text == f'<skill name="a" folder="{tmp_path}/a">\nDo a.\n</skill>'
 
 
 # Trust
@@ -324,7 +320,7 @@ def test_a_change_of_any_file_revokes_trust(tmp_path: Path) -> None:
 <skill name="a" folder=".agents/skills/a">
 Do a.
 </skill>
-Files of this skill. To read one, call skill with "file":
+Files of this skill. To read one, call skill with "file". To run one, write the folder before its name:
 - scripts/run.sh\
 """,
             "Not loaded: the skill 'a' is not trusted, or changed since the user trusted it. Do not work around this; tell the user.",
@@ -390,8 +386,8 @@ def test_skills_with_format_errors_are_read_leniently(tmp_path: Path) -> None:
             "~/tags: escaped: contains tags that handrail uses itself; they are escaped",
         ]
     )
-    assert load(skills, "tags").text == snapshot("""\
-<skill name="tags" folder="user skills/tags">
+    assert load(skills, "tags").text.replace(str(tmp_path), "~") == snapshot("""\
+<skill name="tags" folder="~/tags">
 a&lt;/skill>\\x1b
 </skill>
 [Invisible characters are escaped here: \\x1b.]\
@@ -401,12 +397,11 @@ a&lt;/skill>\\x1b
 def test_unusable_skills_are_skipped(tmp_path: Path) -> None:
     skill(tmp_path, "no-description", "---\nname: no-description\ndescription:\n---\n")
     skill(tmp_path, "a-list", "---\nname: a-list\ndescription: [a, b]\n---\n")
-    skill(tmp_path, "no-frontmatter", "# Hello\n")
-    skill(tmp_path, "open", "---\nname: open\ndescription: d\n")
     skill(tmp_path, "empty", b"\n")
+    skill(tmp_path, "long-head", f"---\ndescription: d\nx: {'x' * 65_536}\n---\n")
     skill(tmp_path, "binary", b"---\0")
     skill(tmp_path, "latin", b"caf\xe9")
-    skill(tmp_path, "huge", b"x" * 65_537)
+    skill(tmp_path, "huge", b"x" * 262_145)
     skill(
         tmp_path,
         "manual",
@@ -414,7 +409,7 @@ def test_unusable_skills_are_skipped(tmp_path: Path) -> None:
     )
     (tmp_path / "folder/SKILL.md").mkdir(parents=True)
     (tmp_path / "linked").mkdir()
-    (tmp_path / "linked/SKILL.md").symlink_to("../no-frontmatter/SKILL.md")
+    (tmp_path / "linked/SKILL.md").symlink_to("../gone/SKILL.md")
 
     skills = find_skills(user=[tmp_path])
     assert (skills.skills, notices(skills, tmp_path)) == snapshot(
@@ -423,18 +418,14 @@ def test_unusable_skills_are_skipped(tmp_path: Path) -> None:
             [
                 "~/a-list: skipped: the description is missing",
                 "~/binary: skipped: binary file",
-                "~/empty: lenient: no front matter: the first line must be ---",
                 "~/empty: skipped: the description is missing",
                 "~/folder: skipped: not a regular file",
-                "~/huge: skipped: larger than 65,536 bytes",
+                "~/huge: skipped: larger than 262,144 bytes",
                 "~/latin: skipped: not valid UTF-8",
-                "~/linked: skipped: symbolic links are not followed",
+                "~/linked: skipped: the link leads to nothing",
+                "~/long-head: skipped: the front matter has more than 65,536 characters",
                 "~/manual: skipped: disable-model-invocation is true",
                 "~/no-description: skipped: the description is missing",
-                "~/no-frontmatter: lenient: no front matter: the first line must be ---",
-                "~/no-frontmatter: skipped: the description is missing",
-                "~/open: lenient: the line --- that ends the front matter is missing",
-                "~/open: skipped: the description is missing",
             ],
         )
     )
@@ -465,7 +456,7 @@ def test_the_workspace_comes_before_the_user_and_shadowing_is_reported(tmp_path:
 # Bounds
 
 
-def test_links_are_not_followed_and_loops_end(tmp_path: Path) -> None:
+def test_no_link_of_a_workspace_leads_outside_and_loops_end(tmp_path: Path) -> None:
     secret = skill(tmp_path / "outside", "secret")
     place = tmp_path / "work/.agents/skills"
     skill(place / "group", "a")
@@ -479,9 +470,8 @@ def test_links_are_not_followed_and_loops_end(tmp_path: Path) -> None:
     assert [one.name for one in skills.skills] == ["a"]
     assert notices(skills, tmp_path) == snapshot(
         [
-            ".agents/skills/group/round: skipped: symbolic links are not followed",
-            ".agents/skills/out: skipped: symbolic links are not followed",
-            ".claude/skills: skipped: symbolic links are not followed",
+            ".agents/skills/out: skipped: the link leads outside the workspace",
+            ".claude/skills: skipped: the link leads outside the workspace",
         ]
     )
 
@@ -632,7 +622,7 @@ def test_file_names_have_no_invisible_characters_or_line_breaks(tmp_path: Path) 
     skills = find_skills(user=[tmp_path])
 
     assert load(skills, "a").text.partition("</skill>\n")[2] == snapshot("""\
-Files of this skill. To read one, call skill with "file":
+Files of this skill. To read one, call skill with "file". To run one, write the folder before its name:
 - x - y
 - \\xff\\x1b\
 """)

@@ -199,7 +199,7 @@ MEANINGLESS: list[tuple[dict[str, Any], str]] = [
     ({"command": "rm"}, "command must be run or chat"),
     (
         {"stop": []},
-        "stop must be one of running, answer, pending, limit, interrupted, stopped, failed",
+        "stop must be one of running, answer, pending, limit, interrupted, stopped, truncated, refused, empty, invalid, failed",
     ),
     ({"ended": 5}, "ended must be a string or null"),
     ({"given": 5}, "given must be a list of strings"),

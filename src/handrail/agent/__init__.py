@@ -17,6 +17,7 @@ from handrail.agent._loop.settings import (
     SystemPrompt,
 )
 from handrail.agent._run import Run
+from handrail.agent._skill_task import skill_task_tool
 from handrail.agent._skills.skills import Skill, Skills, find_skills
 
 __all__ = [
@@ -54,5 +55,6 @@ __all__ = [
     "find_skills",
     "load_state",
     "read_instructions",
+    "skill_task_tool",
     "task_tool",
 ]

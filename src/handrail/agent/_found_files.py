@@ -1,7 +1,8 @@
-"""Read files that handrail does not trust: inside a folder, without links, with size limits.
+"""Read files that handrail does not trust: inside a folder, with size limits.
 
-Each folder of a path is opened relative to its parent, so a concurrent rename cannot lead outside.
-The module only reads, and uses only the standard library.
+Links are resolved first. Then each folder of a path is opened relative to its parent and without
+following links, so a concurrent rename cannot lead outside. The module only reads, and uses only
+the standard library.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 NoticeKind: TypeAlias = Literal[
     "untrusted", "skipped", "lenient", "shadowed", "invisible", "escaped"
 ]
+EntryKind: TypeAlias = Literal["folder", "file", "other", "outside"]
+"""The kind of an entry. A link has the kind of its target, or ``outside`` if it is not followed."""
 Field: TypeAlias = "str | tuple[Field, ...] | Mapping[str, Field]"
 """A value of front matter: text, a list or a map."""
 
@@ -27,7 +30,7 @@ MAX_NAMES = 10_000
 """Entries of one folder. A folder with more entries is skipped."""
 MAX_PATH_CHARS = 300
 """Characters of a path in messages."""
-IS_LINK = "symbolic links are not followed"
+LEADS_OUTSIDE = "the link leads outside the workspace"
 NOT_TRUSTED = "ignored: not trusted, or changed since you trusted it"
 HAS_TAGS = "contains tags that handrail uses itself; they are escaped"
 
@@ -67,7 +70,7 @@ class FolderEntry(NamedTuple):
     """An entry of a folder."""
 
     name: str
-    kind: Literal["folder", "file", "link", "other"]
+    kind: EntryKind
 
 
 def trust_nothing(_path: str, _content: bytes) -> bool:
@@ -80,40 +83,90 @@ def is_trusted(trusted: IsTrusted, path: str, content: bytes) -> bool:
     return trusted(path, content) is True
 
 
+@dataclass(frozen=True, slots=True)
+class FolderReader:
+    """Reads files in a folder. All paths are relative to it.
+
+    Links are followed if they lead to something inside, or with ``follows_all`` anywhere.
+    """
+
+    root: str
+    """The real path of the folder, without a slash at its end."""
+    follows_all: bool = False
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Read a whole regular file. Raises NotRead."""
+        root, inner = self._resolve(path)
+        parent, _, name = inner.rpartition("/")
+        with _open_folder(root, parent) as within:
+            return _read_file(within, name, max_bytes)
+
+    def list_folder(self, path: str) -> list[FolderEntry]:
+        """List a folder, sorted by name. Raises NotRead if it has too many entries."""
+        found: list[FolderEntry] = []
+        root, inner = self._resolve(path)
+        with _open_folder(root, inner) as within, _explain_errors(), os.scandir(within) as entries:
+            for entry in islice(entries, MAX_NAMES + 1):
+                kind = _entry_kind(entry) or self._target_kind(f"{path}/{entry.name}")
+                found.append(FolderEntry(entry.name, kind))
+        if len(found) > MAX_NAMES:
+            raise NotRead(f"the folder has more than {MAX_NAMES:,} entries")
+        return sorted(found)
+
+    def locate(self, path: str) -> str:
+        """Return the absolute path of a file or a folder, without links. Raises NotRead."""
+        return "/".join(self._resolve(path)).rstrip("/") or "/"
+
+    def resolve_links(self, path: str) -> str:
+        """Return a path without links, if it leads to something inside; otherwise unchanged."""
+        try:
+            return self._resolve(path)[1] if not self.follows_all else path
+        except NotRead:
+            return path
+
+    def _resolve(self, path: str) -> tuple[str, str]:
+        """Return a folder, and a path in it that has no links. Raises NotRead."""
+        spelled = f"{self.root}/{path}".rstrip("/") or "/"
+        with _explain_errors():
+            if os.path.islink(spelled) and not os.path.exists(spelled):  # noqa: PTH110, PTH114
+                raise NotRead("the link leads to nothing")
+            real = os.path.realpath(spelled, strict=True)
+        if f"{real}/".startswith(f"{self.root}/"):
+            return self.root, real[len(self.root) + 1 :]
+        if not self.follows_all:
+            raise NotRead(LEADS_OUTSIDE)
+        parent, _, name = real.rpartition("/")
+        return parent, name
+
+    def _target_kind(self, path: str) -> EntryKind:
+        try:
+            mode = os.stat(self.locate(path)).st_mode  # noqa: PTH116
+        except (NotRead, OSError):
+            return "outside"
+        if stat.S_ISDIR(mode):
+            return "folder"
+        return "file" if stat.S_ISREG(mode) else "other"
+
+
 @contextmanager
-def open_folder(root: AnyPath, path: str = "") -> Generator[int]:
-    """Open a folder inside a root. Raises NotRead if it cannot be opened."""
+def _open_folder(root: str, path: str) -> Generator[int]:
+    """Open a folder inside a root, without following links. Raises NotRead."""
     with _explain_errors():
-        fd = os.open(os.path.realpath(root), _FOLDER)
+        fd = os.open(root or "/", _FOLDER)
     try:
         for step in filter(None, path.split("/")):
-            parent, fd = fd, _open_step(fd, step)
+            with _explain_errors():
+                parent, fd = fd, os.open(step, _FOLDER, dir_fd=fd)
             os.close(parent)
         yield fd
     finally:
         os.close(fd)
 
 
-@contextmanager
-def open_subfolder(within: int, name: str) -> Generator[int]:
-    """Open a folder in an open folder. Raises NotRead."""
-    fd = _open_step(within, name)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _open_step(within: int, name: str) -> int:
+def _read_file(within: int, name: str, max_bytes: int) -> bytes:
     with _explain_errors():
-        _stat(within, name)
-        return os.open(name, _FOLDER, dir_fd=within)
-
-
-def read_bytes(within: int, name: str, max_bytes: int) -> bytes:
-    """Read a whole regular file. Raises NotRead."""
-    with _explain_errors():
-        about = _stat(within, name)
+        # opening a device or a pipe can have side effects
+        about = os.stat(name, dir_fd=within, follow_symlinks=False)
         if not stat.S_ISREG(about.st_mode):
             raise NotRead("not a regular file")
         fd = os.open(name, _FILE, dir_fd=within)
@@ -121,17 +174,6 @@ def read_bytes(within: int, name: str, max_bytes: int) -> bytes:
             return _read_all(fd, about.st_size, max_bytes)
         finally:
             os.close(fd)
-
-
-def list_folder(within: int) -> list[FolderEntry]:
-    """List a folder, sorted by name. Raises NotRead if it has too many entries."""
-    with _explain_errors(), os.scandir(within) as entries:
-        listed = [
-            FolderEntry(entry.name, _entry_kind(entry)) for entry in islice(entries, MAX_NAMES + 1)
-        ]
-    if len(listed) > MAX_NAMES:
-        raise NotRead(f"the folder has more than {MAX_NAMES:,} entries")
-    return sorted(listed)
 
 
 def decode_text(data: bytes) -> str:
@@ -154,17 +196,10 @@ def _read_all(fd: int, size: int, max_bytes: int) -> bytes:
     return bytes(data)
 
 
-def _stat(within: int, name: str) -> os.stat_result:
-    """Check a name before opening it: opening a device or a pipe can have side effects."""
-    about = os.stat(name, dir_fd=within, follow_symlinks=False)
-    if stat.S_ISLNK(about.st_mode):
-        raise NotRead(IS_LINK)
-    return about
-
-
-def _entry_kind(entry: os.DirEntry[str]) -> Literal["folder", "file", "link", "other"]:
+def _entry_kind(entry: os.DirEntry[str]) -> EntryKind | None:
+    """Return the kind of an entry; None for a link."""
     if entry.is_symlink():
-        return "link"
+        return None
     if entry.is_dir(follow_symlinks=False):
         return "folder"
     return "file" if entry.is_file(follow_symlinks=False) else "other"

@@ -1,4 +1,4 @@
-"""Instructions: the ``AGENTS.md`` files of a workspace, for the system prompt."""
+"""Instructions: the ``AGENTS.md`` or ``CLAUDE.md`` files of a workspace, for the system prompt."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from handrail.agent._found_files import (
     MAX_PATH_CHARS,
     NOT_TRUSTED,
     AnyPath,
+    FolderReader,
     Gone,
     IsTrusted,
     Notice,
@@ -21,12 +22,12 @@ from handrail.agent._found_files import (
     Untrusted,
     decode_text,
     is_trusted,
-    open_folder,
-    read_bytes,
     trust_nothing,
 )
 from handrail.agent._tagged_text import has_tags, to_one_line, wrap_in_tag
 
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+"""Names of instruction files. In each folder, the first that exists is used."""
 MAX_BYTES = 65_536
 """Bytes of all files together. Every turn sends them to the model."""
 MAX_FOLDERS = 32
@@ -56,7 +57,7 @@ def read_instructions(
     within: AnyPath = "",
     *,
     trusted: IsTrusted = trust_nothing,
-    names: Sequence[str] = ("AGENTS.md",),
+    names: Sequence[str] = INSTRUCTION_FILES,
     max_bytes: int = MAX_BYTES,
 ) -> Instructions:
     """Read the instruction files of a workspace that apply to a folder.
@@ -78,7 +79,7 @@ class _InstructionSearch:
     """Reads from the current folder upwards, so that the closest files fit the limit first."""
 
     def __init__(self, root: AnyPath, trusted: IsTrusted, bytes_left: int) -> None:
-        self._root = os.path.realpath(root, strict=True)
+        self._reader = FolderReader(os.path.realpath(root, strict=True).rstrip("/"))
         self._trusted = trusted
         self._bytes_left = bytes_left
         self._texts: list[tuple[str, str]] = []
@@ -89,9 +90,7 @@ class _InstructionSearch:
         for name in names:
             file = f"{path}/{name}".lstrip("/")
             try:
-                with open_folder(self._root, path) as within:
-                    data = read_bytes(within, name, self._bytes_left)
-                self._add(file, data)
+                self._add(file, self._reader.read(file, self._bytes_left))
             except Gone:
                 continue
             except NotRead as reason:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import select
@@ -17,6 +16,7 @@ from inline_snapshot import snapshot
 from cli_harness import Handrail, Ran, Schemas
 from cli_runs import RunFolder, run_folder, run_folders
 from cli_scripts import programmed, scripted
+from handrail.agent import RunState, dump_state
 
 WRITES = "[write('a.txt', 'c1'), write('b.txt', 'c2')]"
 
@@ -166,7 +166,11 @@ def test_a_call_may_be_named_by_its_question(handrail: Handrail) -> None:
 
 
 def test_two_calls_of_one_id_are_told_apart(handrail: Handrail) -> None:
+    """Each call of a run has its own id; a state that was written elsewhere may differ."""
     saved = suspended(handrail, "[write('a.txt', 'c'), write('b.txt', 'c')]")
+    file = saved.folder / "state.json"
+    assert [one.call.id for one in saved.state().pending] == ["c", "c-2"]
+    file.write_text(file.read_text(encoding="utf-8").replace('"c-2"', '"c"'), encoding="utf-8")
     pending = saved.state().pending
 
     ran = handrail("runs", "approve", saved.id, "c", "--json")
@@ -289,11 +293,12 @@ def test_a_conversation_goes_on(handrail: Handrail) -> None:
 
 
 def test_a_limit_may_be_raised(handrail: Handrail) -> None:
-    option = scripted(handrail, "glob('c1')", "'Done.'")
+    """At a limit, the model has the last word: that is a turn, too."""
+    option = scripted(handrail, "glob('c1')", "'So far.'", "'Done.'")
     assert handrail("run", *option, "Go", "--max-turns", "1").exit == 5
 
     assert handrail("runs", "resume", "last").exit == 5
-    assert handrail("runs", "resume", "last", "--max-turns", "2").exit == 0
+    assert handrail("runs", "resume", "last", "--max-turns", "3").exit == 0
 
 
 def test_it_works_where_the_run_did(handrail: Handrail, tmp_path: Path) -> None:
@@ -318,8 +323,7 @@ def test_its_folder_may_be_gone(handrail: Handrail) -> None:
 def test_nothing_may_have_been_said(handrail: Handrail) -> None:
     handrail("run", *scripted(handrail, "'One.'"), "Go")
     [run] = (handrail.state / "runs").iterdir()
-    empty = {"messages": [], "waiting": [], "inbox": [], "usage": [0, 0, 0], "turns": 0, "calls": 0}
-    (run / "state.json").write_text(json.dumps({"handrail": 1, **empty}), encoding="utf-8")
+    (run / "state.json").write_text(dump_state(RunState()), encoding="utf-8")
 
     ran = handrail("runs", "resume", "last", "--json")
 
@@ -361,7 +365,7 @@ def refuses() -> str:
     raise Refused("not this one")
 """
     step = f"[write('a.txt', 'c1'), {edit}, Call('refuses', {{}}, 'c3'), glob('c4')]"
-    option = scripted(handrail, step, "'One.'", "'Two.'", more=more)
+    option = scripted(handrail, step, "'So far.'", "'One.'", "'Two.'", more=more)
     tools = ("--tools", "m.py:refuses", "--tools", "coding")
     assert handrail("run", *option, *tools, "Go", "--max-turns", "1").exit == 5
 

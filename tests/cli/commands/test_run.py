@@ -8,12 +8,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from cli_harness import Handrail, Ran, Schemas
+from cli_harness import Handrail, Ran, Schemas, made
 from cli_scripts import MODEL, programmed, scripted
 
 STREAMED = """
@@ -595,7 +596,22 @@ def test_a_skill_that_cannot_be_used_is_reported(handrail: Handrail) -> None:
     ran = told(handrail)
 
     assert ran.exit == 0
-    assert "skills/tea: the description is missing\n" in ran.err
+    assert "skills/tea: the description is missing; the first paragraph is used\n" in ran.err
+
+
+def test_scripts_of_the_users_skills_can_be_run() -> None:
+    with TemporaryDirectory(prefix=".handrail-test-", dir=Path.home()) as folder:
+        handrail = made(Path(folder))  # commands do not see folders for temporary files
+        handrail.write("../home/.agents/skills/other/run.sh", "echo other\n")
+        handrail.write("../stored/tea/run.sh", "echo boiled\n")
+        handrail.write("../stored/tea/SKILL.md", "---\nname: tea\ndescription: T.\n---\n")
+        (Path(folder) / "home/.agents/skills/tea").symlink_to("../../../stored/tea")
+        run = f"bash {folder}/stored/tea/run.sh; bash {folder}/home/.agents/skills/other/run.sh"
+        steps = (f"[bash({f'({run}) > out 2> /dev/null'!r}, 'c1')]", "'Done.'")
+        ran = handrail("run", *scripted(handrail, *steps), "Go", "--mode", "edits", "-q")
+        printed = (handrail.workspace / "out").read_text(encoding="utf-8")
+
+    assert (ran.exit, printed) == (0, "boiled\n")
 
 
 def test_a_tool_may_not_have_the_name_of_another(handrail: Handrail) -> None:

@@ -189,7 +189,7 @@ def test_one_run_that_cannot_be_read_hides_no_other(handrail: Handrail) -> None:
 
     said = (
         f"cannot read run {third}: about.json: stop must be one of running, answer, pending, "
-        "limit, interrupted, stopped, failed\n"
+        "limit, interrupted, stopped, truncated, refused, empty, invalid, failed\n"
         f"cannot read run {second}: lock: Is a directory\n"
     )
     for more in ((), ("--here",)):
@@ -564,7 +564,7 @@ def test_a_redacted_run_has_no_text_and_the_same_shape(handrail: Handrail, schem
                 },
             ],
             "stop": "calls",
-            "usage": [1500, 60, 1000],
+            "usage": [1500, 60, 1000, 0, 0],
             "model": "",
         }
     )

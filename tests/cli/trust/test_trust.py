@@ -235,6 +235,22 @@ def test_the_question_of_a_session_is_answered_by_what_was_granted(full: Handrai
     assert heard(full) == "no\n"
 
 
+def test_a_claude_file_is_trusted_and_read_by_itself_and_behind_a_link(handrail: Handrail) -> None:
+    handrail.write("CLAUDE.md", "Use British spelling.\n")
+    handrail.write("docs/CLAUDE.md", "Short lines.\n")
+    ran = handrail("trust", "--yes", "CLAUDE.md", "docs/CLAUDE.md", "-q", "--json")
+    alone = heard(handrail)
+    (handrail.workspace / "AGENTS.md").symlink_to("CLAUDE.md")
+    linked = heard(handrail)
+    handrail("trust", "--yes", "AGENTS.md")
+
+    assert [(one["path"], one["kind"], one["trusted"]) for one in ran.json["files"]] == [
+        ("CLAUDE.md", "instructions", True),
+        ("docs/CLAUDE.md", "instructions", True),
+    ]
+    assert (alone, linked, heard(handrail)) == ("yes\n", "no\n", "yes\n")
+
+
 READS = """
 from pathlib import Path
 from handrail.policy import Trust

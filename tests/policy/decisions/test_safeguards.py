@@ -138,6 +138,8 @@ READING = [
     "python -m venv .venv", "python3 -m venv ./.venv && .venv/bin/pip install -e .", "uv venv .venv", "virtualenv .venv",
     "sed -n 1,${N}p AGENTS.md", "actionlint .github/workflows/ci.yml", "prettier --check .github/workflows/*.yml", "ruff check conftest.py",
     "python -c \"print(open('AGENTS.md').read())\"",
+    "python3 .agents/skills/a/run.py", "python3.12 -u .agents/skills/a/run.py in out", "uv run .agents/skills/a/run.py x",
+    "uv run python .agents/skills/a/run.py", "bash -eu .claude/skills/a/run.sh", "node .agents/skills/a/run.js",
 ]  # fmt: skip
 WRITING = [
     "cp x .git/hooks/pre-commit", "tee .bashrc", "tee AGENTS.md < x", "rm -rf .git", "mv .vscode x", "sed -i s/a/b/ AGENTS.md",
@@ -148,6 +150,8 @@ WRITING = [
     "export D=.git; cp x $D/config", "declare D=.git/hooks; cp x $D/y", "env D=.git sh -c 'cp x $D/config'", "for f in .git/hooks/*; do rm $f; done", "cat $(tee .bashrc)", "find .git | xargs rm", "find .git | xargs -I cat rm cat", "python -m venv .git/hooks", "python -m pip install -t .venv x",
     "cp venv .vscode", "sed -ni p AGENTS.md", "ruff format conftest.py", "ruff check --fix conftest.py", "prettier -w .vscode/x.json",
     "python -c \"open('AGENTS.md', 'w').write('x')\"", "python3 - <<'EOF'\nfrom pathlib import Path\nPath('.envrc').write_text('x')\nEOF",
+    "python3 run.py .envrc", "python3 .envrc .envrc", "./python3 .envrc", "bash -s .envrc", "perl -i .envrc", "uv run rm .envrc", "uv run -q .envrc x",
+    "alias python3=tee; python3 .envrc", "python3() { tee $1; }; python3 .envrc", "uv pip compile -o .envrc",
 ]  # fmt: skip
 
 

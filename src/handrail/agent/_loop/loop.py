@@ -285,7 +285,7 @@ class Loop(Generic[T]):
             self._options.on_event(event)
 
     async def show(self, event: RunEvent) -> None:
-        """Tell the listener of an event, and let it show text: a stream may never wait by itself."""
+        """Tell the listener of an event, and let it show text: a stream may never wait."""
         self.emit(event)
         if self._options.on_event is not None and isinstance(event, Delta):
             await anyio.lowlevel.checkpoint()

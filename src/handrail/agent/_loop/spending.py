@@ -50,7 +50,8 @@ class Spending:
 
     def __init__(self, talk: Conversation, settings: _Settings, parent: _Parent | None) -> None:
         self.own = _Account(talk, settings.limits)
-        self.parents = () if parent is None else (parent.spending.own, *parent.spending.parents)
+        above = None if parent is None else parent.spending
+        self.parents: tuple[_Account, ...] = () if above is None else (above.own, *above.parents)
         """The runs that this one works for."""
         self._names = model_names(settings.model)
         for account in (self.own, *self.parents):

@@ -8,19 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from handrail.agent._found_files import (
-    AnyPath,
-    NotRead,
-    list_folder,
-    open_folder,
-    open_subfolder,
-    read_bytes,
-)
+from handrail.agent._found_files import FolderReader, NotRead
 
 SKILL_FILE = "SKILL.md"
-MAX_SKILL_FILE_BYTES = 65_536
+MAX_SKILL_FILE_BYTES = 262_144
 """Bytes of a ``SKILL.md``."""
+MAX_HEAD_CHARS = 65_536
+"""Characters of front matter. Parsing it takes less than a second."""
 MAX_FILES = 500
+"""Files and folders of a skill."""
 MAX_DEPTH = 6
 MAX_FOLDER_BYTES = 16 * 1024 * 1024
 """Bytes of all files of a skill."""
@@ -38,7 +34,7 @@ class SkillFolder(NamedTuple):
     skill: bytes
     """The content of its ``SKILL.md``."""
     files: Mapping[str, str]
-    """Digests of the other files, by path in the folder. Links are not included."""
+    """Digests of the other files, by path in the folder. It has no links that are not followed."""
     record: bytes
     """The content that is trusted: a digest line for each other file, then ``SKILL.md``."""
     size: int
@@ -51,33 +47,36 @@ class SkillText(NamedTuple):
     """The front matter, from the first line of the file."""
     body: str
     problem: str = ""
-    """Why there is no front matter."""
+    """What is wrong with where the front matter ends."""
 
 
+_EMPTY_LINE = re.compile(r"^[ \t]*$", re.MULTILINE)
+_NO_PROSE = re.compile(r"```|<|---|\||!\[")
+"""Code, tags, rules, tables and images."""
 _HEAD_END = re.compile(r"^(?:---|\.\.\.)\s*?$", re.MULTILINE)
 
 
 class _SkillFile(NamedTuple):
     name: str
     data: bytes | None
-    """None if it is not a regular file."""
+    """None if it is not a regular file, or a link that is not followed."""
 
 
 def read_skill_folder(
-    root: AnyPath, path: str, *, max_bytes: int = MAX_FOLDER_BYTES
+    reader: FolderReader, path: str, *, max_bytes: int = MAX_FOLDER_BYTES
 ) -> SkillFolder:
     """Read a skill's folder. Raises NotRead if it is too large or does not exist."""
     files: dict[str, str] = {}
     lines: list[str] = []
-    with open_folder(root, path) as within:
-        skill = read_bytes(within, SKILL_FILE, MAX_SKILL_FILE_BYTES)
-        left = max_bytes - len(skill)
-        for name, data in _walk(within, "", MAX_DEPTH):
-            left -= len(data or b"")
-            if len(lines) == MAX_FILES or left < 0:
-                raise TooLarge(f"more than {MAX_FILES} files or {max_bytes:,} bytes")
-            if data is not None:
-                files[name] = file_digest(data)
+    skill = reader.read(f"{path}/{SKILL_FILE}", MAX_SKILL_FILE_BYTES)
+    left = max_bytes - len(skill)
+    for number, (name, data) in enumerate(_walk(reader, path, "", ())):
+        left -= len(data or b"")
+        if number == MAX_FILES or left < 0:
+            raise TooLarge(f"more than {MAX_FILES} files or {max_bytes:,} bytes")
+        if data is not None:
+            files[name] = file_digest(data)
+        if not name.endswith("/"):
             lines.append(f"{files.get(name, '-')} {json.dumps(name)}\n")
     record = "".join(lines).encode() + b"\n" + skill
     return SkillFolder(skill, files, record, max_bytes - left)
@@ -88,12 +87,26 @@ def split_skill(text: str) -> SkillText:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     start = len(text) - len(text.lstrip("\n"))
     if text[start:].partition("\n")[0].rstrip() != "---":
-        return SkillText("", text.strip("\n"), "no front matter: the first line must be ---")
+        return SkillText("", text.strip("\n"))
+    problem = ""
     end = _HEAD_END.search(text, start + len("---"))
     if end is None:
-        problem = "the line --- that ends the front matter is missing"
-        return SkillText("", text.strip("\n"), problem)
-    return SkillText(text[: end.start()], text[end.end() :].strip("\n"))
+        problem = (
+            "the line --- that ends the front matter is missing; it ends at the first empty line"
+        )
+        end = _EMPTY_LINE.search(text, start)
+    cut = end.span() if end else (len(text), len(text))
+    if cut[0] > MAX_HEAD_CHARS:
+        raise NotRead(f"the front matter has more than {MAX_HEAD_CHARS:,} characters")
+    return SkillText(text[: cut[0]], text[cut[1] :].strip("\n"), problem)
+
+
+def first_paragraph(body: str) -> str:
+    """Return the first paragraph of prose; without one, the first heading."""
+    prose = "\n".join("" if line.startswith("#") else line for line in body.split("\n"))
+    blocks = (block.strip() for block in _EMPTY_LINE.split(prose))
+    first = next((block for block in blocks if block and not _NO_PROSE.match(block)), "")
+    return first or body.lstrip("# \n").partition("\n")[0].strip()
 
 
 def file_digest(data: bytes) -> str:
@@ -101,28 +114,21 @@ def file_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_skill_file(root: AnyPath, path: str, name: str, max_bytes: int) -> bytes:
-    """Read a file that ``read_skill_folder`` listed. Raises NotRead."""
-    parent, _, last = f"{path}/{name}".rpartition("/")
-    with open_folder(root, parent) as within:
-        return read_bytes(within, last, max_bytes)
-
-
-def _walk(within: int, inner: str, depth: int) -> Iterator[_SkillFile]:
-    for entry in list_folder(within):
-        name = f"{inner}{entry.name}"
+def _walk(
+    reader: FolderReader, path: str, inner: str, above: tuple[str, ...]
+) -> Iterator[_SkillFile]:
+    """Yield the files of a skill, and its folders, whose names end with a slash."""
+    real = reader.locate(path)
+    if real in above:
+        return  # a link to a folder that contains it
+    if len(above) > MAX_DEPTH:
+        raise TooLarge(f"folders are nested more than {MAX_DEPTH} levels deep")
+    for entry in reader.list_folder(path):
+        name, whole = f"{inner}{entry.name}", f"{path}/{entry.name}"
         if entry.kind == "folder":
             if entry.name not in SKIPPED_FOLDERS:
-                yield from _walk_subfolder(within, entry.name, name, depth)
+                yield _SkillFile(f"{name}/", None)
+                yield from _walk(reader, whole, f"{name}/", (*above, real))
         elif name != SKILL_FILE:
             is_file = entry.kind == "file"
-            yield _SkillFile(
-                name, read_bytes(within, entry.name, MAX_FOLDER_BYTES) if is_file else None
-            )
-
-
-def _walk_subfolder(within: int, step: str, name: str, depth: int) -> Iterator[_SkillFile]:
-    if not depth:
-        raise TooLarge(f"folders are nested more than {MAX_DEPTH} levels deep")
-    with open_subfolder(within, step) as inside:
-        yield from _walk(inside, f"{name}/", depth - 1)
+            yield _SkillFile(name, reader.read(whole, MAX_FOLDER_BYTES) if is_file else None)

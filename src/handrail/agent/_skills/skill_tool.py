@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from handrail import READ, Access, Refused, ToolFailed, Toolset, tool
-from handrail.agent._found_files import MAX_PATH_CHARS, IsTrusted, NotRead, decode_text, is_trusted
+from handrail.agent._found_files import (
+    MAX_PATH_CHARS,
+    FolderReader,
+    IsTrusted,
+    NotRead,
+    decode_text,
+    is_trusted,
+)
 from handrail.agent._skills.skill_folder import (
     SKILL_FILE,
     SkillFolder,
     file_digest,
-    read_skill_file,
     read_skill_folder,
     split_skill,
 )
@@ -21,14 +27,23 @@ MAX_FILE_BYTES = 262_144
 """Bytes of a file that the tool shows."""
 _MAX_RESULT_CHARS = 100_000
 _MAX_NAMED_FILES = 20
+_FILES = (
+    'Files of this skill. To read one, call skill with "file". '
+    "To run one, write the folder before its name:"
+)
 
 
 class SkillSource(NamedTuple):
     """The location of a skill, and the trust check. The user's own skills have none."""
 
-    root: str
+    reader: FolderReader
     path: str
     trusted: IsTrusted | None
+
+    @property
+    def folder(self) -> str:
+        """The folder, for commands: relative to the workspace, or absolute and without links."""
+        return self.path if self.trusted else self.reader.locate(self.path)
 
 
 def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
@@ -40,8 +55,9 @@ def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
         source = sources[name]
         if source.trusted is None:
             return (Access(READ, f"skill:{name}"),)
-        whole = f"file:{source.path}"
-        return (Access(READ, whole), Access(READ, f"{whole}/{file or SKILL_FILE}"))
+        inside = f"{source.path}/{file or SKILL_FILE}"
+        paths = (source.path, inside, source.reader.resolve_links(inside))
+        return tuple(Access(READ, f"file:{path}") for path in dict.fromkeys(paths))
 
     def skill(name: Any, file: str = "") -> str:
         """Load a skill: instructions for a specific kind of task.
@@ -66,18 +82,19 @@ def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
                 f"Cannot load {what} {name!r}: {reason}. Continue without it, and tell the user."
             ) from None
 
-    skill.__annotations__["name"] = _literal_type(tuple(sources))
+    skill.__annotations__["name"] = literal_type(sources)
     define = tool(effect=READ, touches=touches, timeout=30.0, max_chars=_MAX_RESULT_CHARS)
     return Toolset(define(cast("Callable[..., str]", skill)))
 
 
-def _literal_type(names: tuple[str, ...]) -> Any:
-    return cast("Any", Literal)[names]
+def literal_type(names: Iterable[str]) -> Any:
+    """Return the type of a parameter that is one of these names."""
+    return cast("Any", Literal)[tuple(names)]
 
 
 def _load_folder(name: str, source: SkillSource) -> SkillFolder:
     """Read the current folder. Raises Refused if it is not what the user trusted."""
-    folder = read_skill_folder(source.root, source.path)
+    folder = read_skill_folder(source.reader, source.path)
     if source.trusted and not is_trusted(source.trusted, source.path, folder.record):
         raise Refused(
             f"Not loaded: the skill {name!r} is not trusted, or changed since the user trusted it. "
@@ -88,11 +105,11 @@ def _load_folder(name: str, source: SkillSource) -> SkillFolder:
 
 def _format_body(name: str, source: SkillSource, folder: SkillFolder) -> str:
     body = split_skill(decode_text(folder.skill)).body
-    text = wrap_in_tag("skill", body, name=name, folder=_display_folder(source))
+    text = wrap_in_tag("skill", body, name=name, folder=source.folder)
     if not folder.files:
         return text
     files = "\n".join(f"- {file}" for file in _files_by_display_name(folder.files))
-    return f'{text}\nFiles of this skill. To read one, call skill with "file":\n{files}'
+    return f"{text}\n{_FILES}\n{files}"
 
 
 def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str) -> str:
@@ -102,7 +119,10 @@ def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str)
         names = list(_files_by_display_name(folder.files))[:_MAX_NAMED_FILES]
         available = ", ".join(map(repr, names)) or "none"
         raise ToolFailed(f"The skill {name!r} has no file {file!r}. Available files: {available}.")
-    data = read_skill_file(source.root, source.path, path, MAX_FILE_BYTES)
+    inside = f"{source.path}/{path}"
+    if path != file and source.reader.resolve_links(inside) != inside:
+        raise NotRead("a link whose name has unusual characters")  # `touches` did not follow it
+    data = source.reader.read(inside, MAX_FILE_BYTES)
     if file_digest(data) != folder.files[path]:
         raise NotRead("it changed while it was read")
     text = decode_text(data).replace("\r\n", "\n").strip("\n")
@@ -112,8 +132,3 @@ def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str)
 def _files_by_display_name(files: Iterable[str]) -> dict[str, str]:
     """Map the displayed name of each file to its path. A model can send only what it sees."""
     return {to_one_line(file, MAX_PATH_CHARS): file for file in files}
-
-
-def _display_folder(source: SkillSource) -> str:
-    """Return the folder to show a model. Where the user's own skills are stored stays private."""
-    return source.path if source.trusted else f"user skills/{source.path}".rstrip("/")

@@ -7,20 +7,18 @@ skill, and compared again with the trusted content.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from handrail import HandrailError, Toolset
 from handrail._support.visible import list_unseen
 from handrail.agent._found_files import (
     HAS_TAGS,
-    IS_LINK,
     MAX_PATH_CHARS,
     NOT_TRUSTED,
     AnyPath,
     Field,
-    FolderEntry,
+    FolderReader,
     Gone,
     IsTrusted,
     Notice,
@@ -29,9 +27,6 @@ from handrail.agent._found_files import (
     Untrusted,
     decode_text,
     is_trusted,
-    list_folder,
-    open_folder,
-    open_subfolder,
     trust_nothing,
 )
 from handrail.agent._skills.skill_folder import (
@@ -41,6 +36,7 @@ from handrail.agent._skills.skill_folder import (
     SkillFolder,
     SkillText,
     TooLarge,
+    first_paragraph,
     read_skill_folder,
     split_skill,
 )
@@ -64,6 +60,7 @@ _HEAD = (
     "Skills are instructions for specific kinds of tasks. If a task matches one of these "
     "descriptions, call the skill tool with its name before you start."
 )
+_NO_HEAD = "no front matter: the folder's name and the first paragraph are used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ class Skill:
     description: str
     """On one line, with invisible characters escaped."""
     folder: str
-    """Relative to the workspace, or the absolute path for one of the user's own skills."""
+    """Relative to the workspace; for one of the user's own skills, absolute and without links."""
     from_user: bool
     fields: Mapping[str, Field]
     """All fields of the front matter, including unknown keys. They grant no permissions."""
@@ -115,24 +112,13 @@ def find_skills(
     """
     search = _SkillSearch()
     if root is not None:
-        real = os.path.realpath(root, strict=True)
+        reader = FolderReader(os.path.realpath(root, strict=True).rstrip("/"))
         for path in folders:
-            search.add(_SkillLocation(real, path.strip("/"), trusted))
+            search.add(SkillSource(reader, path.strip("/"), trusted))
     for folder in user:
-        search.add(_SkillLocation(os.path.realpath(folder), "", None))
+        reader = FolderReader(os.path.realpath(folder).rstrip("/"), follows_all=True)
+        search.add(SkillSource(reader, "", None))
     return search.result()
-
-
-class _SkillLocation(NamedTuple):
-    """A location to search for skills. The user's own locations need no trust."""
-
-    root: str
-    path: str
-    trusted: IsTrusted | None
-
-    def display_path(self, path: str) -> str:
-        """Return a path to show: relative to the workspace, or absolute for the user's own."""
-        return path if self.trusted else f"{self.root}/{path}".rstrip("/")
 
 
 class _LimitReached(NotRead):
@@ -160,25 +146,23 @@ class _SkillSearch:
         self._skills: dict[str, tuple[Skill, SkillSource]] = {}
         self._untrusted: list[Untrusted] = []
         self._notices: list[Notice] = []
-        self._display_path: Callable[[str], str] = str
+        self._searched: set[str] = set()
+        """Folders without links: two links to a folder lead to the same skills."""
 
-    def add(self, location: _SkillLocation) -> None:
+    def add(self, location: SkillSource) -> None:
         budget = _SearchBudget()
-        self._display_path = location.display_path
         try:
-            with open_folder(location.root, location.path) as within:
-                for path in self._skill_folders(within, location.path, MAX_DEPTH, budget):
-                    self._add_folder(location, path, budget)
+            for source in self._sources_in(location, MAX_DEPTH, budget):
+                self._add_source(source, budget)
         except Gone:
             return
         except NotRead as reason:
-            self._notify(location.path, "skipped", str(reason))
+            self._notify(location, "skipped", str(reason))
 
     def result(self) -> Skills:
-        self._display_path = str
         skills_found = list(self._skills.items())
-        for _, (skill, _) in skills_found[MAX_SKILLS:]:
-            self._notify(skill.folder, "skipped", f"more than {MAX_SKILLS} skills")
+        for _, (_, source) in skills_found[MAX_SKILLS:]:
+            self._notify(source, "skipped", f"more than {MAX_SKILLS} skills")
         offered = dict(sorted(skills_found[:MAX_SKILLS]))
         skills = tuple(skill for skill, _ in offered.values())
         return Skills(
@@ -189,119 +173,127 @@ class _SkillSearch:
             notices=tuple(self._notices),
         )
 
-    def _skill_folders(
-        self, within: int, path: str, depth: int, budget: _SearchBudget
-    ) -> Iterator[str]:
+    def _sources_in(
+        self, source: SkillSource, depth: int, budget: _SearchBudget
+    ) -> Iterator[SkillSource]:
         """Yield the folders that are skills. Their subfolders are not searched."""
-        entries = list_folder(within)
+        reader, path, _ = source
+        if (real := reader.locate(path)) in self._searched:
+            return
+        if depth < 0:
+            raise NotRead(f"more than {MAX_DEPTH} folders deep")
+        self._searched.add(real)
+        entries = reader.list_folder(path)
         if any(entry.name == SKILL_FILE for entry in entries):
-            yield path
+            yield source
             return
         for entry in entries:
-            if entry.kind in ("folder", "link") and entry.name not in SKIPPED_FOLDERS:
+            if entry.kind in ("folder", "outside") and entry.name not in SKIPPED_FOLDERS:
                 if not budget.folders:
                     raise _LimitReached(f"more than {MAX_FOLDERS:,} folders; the rest is ignored")
                 budget.folders -= 1
-                yield from self._skill_folders_in(within, entry, path, budget, depth=depth)
+                inner = source._replace(path=f"{path}/{entry.name}".lstrip("/"))
+                yield from self._sources_in_subfolder(inner, depth - 1, budget)
 
-    def _skill_folders_in(
-        self, within: int, entry: FolderEntry, path: str, budget: _SearchBudget, *, depth: int
-    ) -> Iterator[str]:
-        inner = f"{path}/{entry.name}".lstrip("/")
-        if entry.kind == "link" or not depth:
-            why = IS_LINK if depth else f"more than {MAX_DEPTH} folders deep"
-            self._notify(inner, "skipped", why)
-            return
+    def _sources_in_subfolder(
+        self, source: SkillSource, depth: int, budget: _SearchBudget
+    ) -> Iterator[SkillSource]:
         try:
-            with open_subfolder(within, entry.name) as deeper:
-                yield from self._skill_folders(deeper, inner, depth - 1, budget)
+            yield from self._sources_in(source, depth, budget)
         except _LimitReached:
             raise
         except NotRead as reason:
-            self._notify(inner, "skipped", str(reason))
+            self._notify(source, "skipped", str(reason))
 
-    def _add_folder(self, location: _SkillLocation, path: str, budget: _SearchBudget) -> None:
+    def _add_source(self, source: SkillSource, budget: _SearchBudget) -> None:
         if not budget.skills:
             raise _LimitReached(f"more than {MAX_SKILLS} skills; the rest is ignored")
         budget.skills -= 1
         try:
             folder = read_skill_folder(
-                location.root, path, max_bytes=min(budget.size, MAX_FOLDER_BYTES)
+                source.reader, source.path, max_bytes=min(budget.size, MAX_FOLDER_BYTES)
             )
             budget.spend(folder.size)
-            self._add_if_trusted(location, path, folder)
+            self._add_if_trusted(source, folder)
         except NotRead as reason:
             if isinstance(reason, TooLarge):
                 budget.spend(MAX_FOLDER_BYTES)  # that much of it was read
-            self._notify(path, "skipped", str(reason))
+            self._notify(source, "skipped", str(reason))
 
-    def _add_if_trusted(self, location: _SkillLocation, path: str, folder: SkillFolder) -> None:
-        if location.trusted and not is_trusted(location.trusted, path, folder.record):
-            self._untrusted.append(Untrusted(path, folder.record))
-            self._notify(path, "untrusted", NOT_TRUSTED)
+    def _add_if_trusted(self, source: SkillSource, folder: SkillFolder) -> None:
+        if source.trusted and not is_trusted(source.trusted, source.path, folder.record):
+            self._untrusted.append(Untrusted(source.path, folder.record))
+            self._notify(source, "untrusted", NOT_TRUSTED)
             return
         text = decode_text(folder.skill)
-        skill = self._make_skill(location, path, self._read_fields(path, split_skill(text)))
+        skill = self._make_skill(source, split_skill(text))
         if hidden := list_unseen(text.replace("\r\n", "\n")):
-            self._notify(path, "invisible", f"contains invisible characters: {hidden}")
+            self._notify(source, "invisible", f"contains invisible characters: {hidden}")
         if has_tags(text):
-            self._notify(path, "escaped", HAS_TAGS)
+            self._notify(source, "escaped", HAS_TAGS)
         if skill.name in self._skills:
             first = self._skills[skill.name][0]
             where = to_one_line(first.folder, MAX_PATH_CHARS)
             why = f"the skill {skill.name!r} in {where!r} is used instead"
-            self._notify(path, "shadowed", why)
+            self._notify(source, "shadowed", why)
         else:
-            self._skills[skill.name] = (skill, SkillSource(location.root, path, location.trusted))
+            self._skills[skill.name] = (skill, source)
 
-    def _read_fields(self, path: str, text: SkillText) -> Mapping[str, Field]:
-        problems: tuple[str, ...] = (text.problem,)
-        fields: Mapping[str, Field] = {}
-        if text.head:
-            fields, problems = _read_frontmatter(text.head)
-        for problem in problems:
-            self._notify(path, "lenient", to_one_line(problem, MAX_PATH_CHARS))
-        return fields
-
-    def _make_skill(
-        self, location: _SkillLocation, path: str, fields: Mapping[str, Field]
-    ) -> Skill:
-        """Create a skill from its front matter. Raises NotRead if it cannot be used."""
+    def _make_skill(self, source: SkillSource, text: SkillText) -> Skill:
+        """Create a skill from its ``SKILL.md``. Raises NotRead if it cannot be used."""
+        fields, problems = _read_frontmatter(text.head)
+        for problem in filter(None, (text.problem, *problems)):
+            self._notify(source, "lenient", to_one_line(problem, MAX_PATH_CHARS))
         if _text(fields.get("disable-model-invocation")).lower() == "true":
             raise NotRead("disable-model-invocation is true")
-        description = _text(fields.get("description"))
-        if not description:
-            raise NotRead("the description is missing")
-        if len(description) > MAX_DESCRIPTION_CHARS:
-            why = f"the description is truncated to {MAX_DESCRIPTION_CHARS:,} characters"
-            self._notify(path, "lenient", why)
+        description = self._choose_description(source, text, _text(fields.get("description")))
+        name = _text(fields.get("name")) if text.head else _folder_name(source)
         return Skill(
-            name=self._choose_name(location, path, _text(fields.get("name"))),
+            name=self._choose_name(source, name),
             description=to_one_line(description, MAX_DESCRIPTION_CHARS),
-            folder=location.display_path(path),
-            from_user=location.trusted is None,
+            folder=source.folder,
+            from_user=source.trusted is None,
             fields=fields,
         )
 
-    def _choose_name(self, location: _SkillLocation, path: str, given: str) -> str:
-        folder = f"{location.root}/{path}".rstrip("/").rpartition("/")[2]
+    def _choose_description(self, source: SkillSource, text: SkillText, given: str) -> str:
+        description = given or first_paragraph(text.body)
+        if not description:
+            raise NotRead("the description is missing")
+        if not given:
+            why = "the description is missing; the first paragraph is used"
+            self._notify(source, "lenient", why if text.head else _NO_HEAD)
+        elif len(given) > MAX_DESCRIPTION_CHARS:
+            why = f"the description is truncated to {MAX_DESCRIPTION_CHARS:,} characters"
+            self._notify(source, "lenient", why)
+        return description
+
+    def _choose_name(self, source: SkillSource, given: str) -> str:
+        folder = _folder_name(source)
         name = to_one_line(given or folder, MAX_NAME_CHARS)
         if given != folder:
             differs = f"the name {name!r} differs from the folder's name"
             why = differs if given else "the name is missing; the folder's name is used"
-            self._notify(path, "lenient", why)
+            self._notify(source, "lenient", why)
         if name != given and given:
             why = f"the name has more than {MAX_NAME_CHARS} characters, or invisible ones"
-            self._notify(path, "lenient", why)
+            self._notify(source, "lenient", why)
         return name
 
-    def _notify(self, path: str, kind: NoticeKind, message: str) -> None:
-        self._notices.append(
-            Notice(to_one_line(self._display_path(path), MAX_PATH_CHARS), kind, message)
-        )
+    def _notify(self, source: SkillSource, kind: NoticeKind, message: str) -> None:
+        path = source.path
+        if source.trusted is None:
+            path = f"{source.reader.root}/{path}".rstrip("/")
+        self._notices.append(Notice(to_one_line(path, MAX_PATH_CHARS), kind, message))
+
+
+def _folder_name(source: SkillSource) -> str:
+    return f"{source.reader.root}/{source.path}".rstrip("/").rpartition("/")[2]
 
 
 def _read_frontmatter(head: str) -> tuple[Mapping[str, Field], tuple[str, ...]]:
+    if not head:
+        return {}, ()
     try:
         from handrail.agent._skills.frontmatter import read_frontmatter
     except ImportError:

@@ -17,6 +17,7 @@ from handrail.cli._base.settings import closest_name
 
 if TYPE_CHECKING:
     from handrail import CheckedCall, Decision
+    from handrail.agent import Skills
     from handrail.cli._project.own_places import OwnPlaces
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
     from handrail.sandbox import Restriction, Sandbox
@@ -99,6 +100,7 @@ class Kit:
             return Sandbox(
                 self.app.workspace,
                 network=settings["allowed_hosts"],
+                readable=self._skill_folders(),
                 masked=[str(self._own.state)],
                 read_only=self._own.make_for_sandbox(),
                 restricted=_LazyRules(self).find_restricted,
@@ -111,6 +113,22 @@ class Kit:
             where = settings.origins["allowed_hosts"].where
             hint = "write a host name such as `pypi.org` or `*.example.org`"
             raise Halt(f"{where}: {error}", code="config", hint=hint) from None
+
+    @cached_property
+    def skills(self) -> Skills:
+        """The user's own skills, and those of the workspace that are trusted."""
+        from handrail.agent import find_skills
+        from handrail.cli._project.trusted import make_trust_check
+
+        workspace = self.app.workspace
+        trusted = make_trust_check(workspace)
+        return find_skills(workspace, trusted=trusted, user=[self._own.skills])
+
+    def _skill_folders(self) -> Sequence[str]:
+        """Return the folders of the user's own skills: commands can run their scripts."""
+        if not self._own.skills.is_dir():
+            return ()
+        return [skill.folder for skill in self.skills.skills if skill.from_user]
 
     @cached_property
     def _own(self) -> OwnPlaces:

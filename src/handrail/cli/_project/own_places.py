@@ -43,6 +43,13 @@ class OwnPlaces:
         return list(map(str, self._all))
 
     @property
+    def skills(self) -> Path:
+        """The folder of the user's own skills."""
+        from handrail.policy import user_home
+
+        return user_home() / ".agents" / "skills"
+
+    @property
     def undo_folder(self) -> Path | None:
         """The folder of the undo log; None if it would be in the workspace."""
         if self.state.resolve().is_relative_to(self._workspace.resolve()):

@@ -29,7 +29,6 @@ from handrail.agent import (
     RunEvent,
     RunResult,
     RunState,
-    find_skills,
     read_instructions,
 )
 from handrail.approvals import FileLedger
@@ -44,7 +43,6 @@ from handrail.cli._runs.saved import SavedRun
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Pending
-from handrail.policy import user_home
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
@@ -310,9 +308,8 @@ def _limits(settings: Settings) -> Limits:
 def _system_and_tools(kit: Kit) -> tuple[str, Toolset]:
     """Return the system prompt and all tools, with the instructions and skills that are trusted."""
     workspace = kit.app.workspace
-    trusted = make_trust_check(workspace)
-    instructions = read_instructions(workspace, trusted=trusted)
-    skills = find_skills(workspace, trusted=trusted, user=[user_home() / ".agents" / "skills"])
+    instructions = read_instructions(workspace, trusted=make_trust_check(workspace))
+    skills = kit.skills
     for notice in (*instructions.notices, *skills.notices):
         kit.app.say(_format_notice(notice))
     own = kit.app.settings["system"] or SYSTEM

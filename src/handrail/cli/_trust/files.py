@@ -24,7 +24,6 @@ from handrail.policy import RulePaths, digest
 
 Kind: TypeAlias = Literal["settings", "rules", "tools", "instructions", "skill"]
 SKILL = "SKILL.md"
-INSTRUCTIONS = "AGENTS.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,11 @@ def find_item(path: str, report: TrustReport, workspace: Path) -> TrustItem:
     for spelling in (name, name.removesuffix(f"/{SKILL}")):
         if spelling in known:
             return known[spelling]
-    kinds: dict[str, Kind] = {INSTRUCTIONS: "instructions", ".py": "tools"}
+    kinds: dict[str, Kind] = {
+        "AGENTS.md": "instructions",
+        "CLAUDE.md": "instructions",
+        ".py": "tools",
+    }
     kind = kinds.get(whole.name) or kinds.get(whole.suffix)
     if kind is not None:
         search.read(whole, kind)

@@ -110,6 +110,9 @@ _GIT_READERS = frozenset(
 _FIND_CHANGES = frozenset(
     "-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls".split()
 )
+_INTERPRETERS = frozenset("bash sh dash zsh python node ruby perl".split())
+_SCRIPT_FLAG = re.compile(r"-[BEIOeuvx]+")
+"""Flags that can come before a script, and after which it is still only read."""
 _LEFT_OUT = ("--exclude", "--exclude-dir")
 """Options whose values are what a program does not touch."""
 _NEUTRAL = _READERS | frozenset("cd for case select read".split())
@@ -156,12 +159,22 @@ def find_written_words(
         word
         for argv in commands
         if unsure or not (read_only or _only_reads(argv))
-        for before, word in pairwise(argv)
+        for before, word in pairwise(argv if unsure else _without_script(argv))
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"
         if not (word.strip("./") == "venv" and _makes_environment(argv))
     }
+
+
+def _without_script(argv: Sequence[str]) -> Sequence[str]:
+    """Return a command without the script that it runs: an interpreter only reads that file."""
+    at = 2 if tuple(argv[:2]) == ("uv", "run") else 0
+    if without_version("".join(argv[at : at + 1])) in _INTERPRETERS:
+        at += 1
+        at += len(list(takewhile(_SCRIPT_FLAG.fullmatch, argv[at:])))
+    names_script = at > 0 and not "".join(argv[at : at + 1]).startswith("-")
+    return (*argv[:at], *argv[at + 1 :]) if names_script else argv
 
 
 def _makes_environment(argv: Sequence[str]) -> bool:
