@@ -1,4 +1,4 @@
-"""What a run uses: tokens, and their cost. What a sub-agent uses, its parent uses too."""
+"""Count the tokens and the cost of a run. Those of a sub-agent are its parent's, too."""
 
 from __future__ import annotations
 
