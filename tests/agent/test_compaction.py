@@ -6,6 +6,7 @@ import json
 import random
 from typing import Any
 
+import anyio
 import pytest
 from inline_snapshot import snapshot
 
@@ -24,7 +25,7 @@ from handrail import (
     tool,
     writes_file,
 )
-from handrail.agent import Agent, Compaction, Limits
+from handrail.agent import Agent, Compaction, Limits, RunState
 from handrail.messages import Message, ModelError, Prompt, Reply, Request, ToolResults, Usage
 
 CHARS_PER_TOKEN = 4
@@ -247,3 +248,53 @@ async def test_a_long_prompt_is_quoted_from_its_beginning() -> None:
     assert isinstance(first, Prompt)
     quoted = first.parts[0].text.partition("Prompts so far:\n")[2].partition("\n\n")[0]  # type: ignore[union-attr]
     assert quoted == f'- {task[:500]}… [To read all of it: read_earlier(result="0").]'
+
+
+async def test_the_latest_prompts_are_quoted_as_far_as_there_is_room() -> None:
+    seen: list[tuple[Message, ...]] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice != "none":
+            seen.append(request.messages)
+        return says("Fine.")
+
+    agent = Agent(model, Toolset(), compaction=Compaction(window=600, keep_turns=1))
+    state = RunState()
+    for number in range(30):
+        state = (await agent.run(f"question {number} {'?' * 50}", history=state)).state
+
+    first = seen[-1][0]
+    assert isinstance(first, Prompt)
+    quoted = first.parts[0].text.partition("Prompts so far:\n")[2].partition("\n\n")[0]  # type: ignore[union-attr]
+    numbers = [int(line.split()[2]) for line in quoted.splitlines()]
+    assert (numbers[0], len(numbers)) == (0, 4), "the first one, and three in 200 characters"
+    assert numbers[1:] == list(range(numbers[-1] - 2, numbers[-1] + 1))
+
+
+async def test_a_run_that_stopped_after_results_knows_its_size() -> None:
+    server = Server(6_400, 12)
+    agent = Agent(server, pages(5_000), compaction=Compaction(window=6_400))
+
+    state, prompt = RunState(), "Read all pages."
+    for _ in range(12):
+        limits = Limits(turns=1, last_word=False)
+        done = await agent.resume(state, prompt, limits=limits)
+        state, prompt = done.state, "Go on."
+
+    assert (done.limit, server.refused, server.summaries > 0) == ("turns", 0, True)
+
+
+async def test_an_interrupted_summary_shortens_nothing() -> None:
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            run.interrupt()
+            await anyio.sleep_forever()
+        page = str(sum(isinstance(message, Reply) for message in request.messages))
+        return Reply((Call("fetch", {"page": page}, "call_0"),), "calls")
+
+    compaction = Compaction(window=300, keep_turns=1)
+    run = Agent(model, pages(300), compaction=compaction).run("Read all pages.")
+    done = await run
+
+    assert (done.stop_reason, done.state.shortened.summary) == ("interrupted", "")
+    owed(done.state.transcript())
