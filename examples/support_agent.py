@@ -1,8 +1,8 @@
 """A support agent whose refund a person approves in another process: a small web app.
 
 The agent's process ends when the refund needs approval. The web app lists what is waiting, with a
-signed link for each request. An approval resumes the saved run, and works once. Run it with
-`python examples/support_agent.py`: it starts the agent, then acts as the browser.
+signed link for each request. An approval resumes the run. An old state cannot refund twice.
+Run it with `python examples/support_agent.py`: it starts the agent, then acts as the browser.
 """
 
 import secrets
@@ -15,40 +15,40 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from urllib.request import ProxyHandler, build_opener
 
-import anyio
-
-from handrail import Allow, Approvals, Call, Executor, Toolset, tool
-from handrail.agent import Agent, RunState, dump_state, load_state
+from handrail import Allow, Approvals, Call, tool
+from handrail.agent import Agent, dump_state, load_state
 from handrail.approvals import FileLedger, defer, sign_pending, verify_pending
 from handrail.policy import Rulebook
 from handrail.testing import ScriptedModel
 
 FORM = "<form method=post action=/{}><button>{}</button></form>"
 KEY = secrets.token_bytes(32)  # in a real app: one secret for all web processes
-SCRIPT = (Call("refund", {"order": "A1", "euros": 120}, "c1"), "You will get 120 euros back.")
+SCRIPT = (Call("refund", {"order": "A1", "euros": 120}, "c1"), "You get 120 euros back.")
 
 
 @tool(headline="Refund {euros} euros on order {order}".format)
 async def refund(order: str, euros: int) -> None:
     """Refund part of an order."""
-    print(f"refund: {euros} euros on order {order}", flush=True)
+    print(f"refund: {euros} euros on order {order}")
 
 
-async def save(state: RunState) -> None:
-    await anyio.Path(f"{state.run_id}.json").write_text(dump_state(state), encoding="utf-8")
-
-
-async def work(token: str) -> str:
-    """Start a run, or resume the run of an approved request."""
+def make_agent(step: Call | str) -> Agent:
     approvals = Approvals(approver=defer, ledger=FileLedger("ledger"))
-    async with Executor(Toolset(refund), policy=Rulebook(), approvals=approvals) as executor:
-        if not token:
-            agent = Agent(ScriptedModel(SCRIPT[0]), executor, save=save)
-            return (await agent.run("I want 120 euros back for order A1.")).stop_reason
-        pending = verify_pending(token, KEY)  # raises Tampered if the link was changed
-        state = load_state(await anyio.Path(f"{pending.run_id}.json").read_text(encoding="utf-8"))
-        agent = Agent(ScriptedModel(SCRIPT[1]), executor, save=save)
-        return (await agent.resume(state, answers={pending.id: Allow()})).text
+    return Agent(ScriptedModel(step), [refund], policy=Rulebook(), approvals=approvals)
+
+
+def start(prompt: str) -> str:
+    """Run in the agent's process, until an answer or an approval request."""
+    result = make_agent(SCRIPT[0]).run_sync(prompt)
+    Path(f"{result.state.run_id}.json").write_text(dump_state(result.state), encoding="utf-8")
+    return result.stop_reason
+
+
+def approve(token: str) -> str:
+    """Resume the run, in the process of the web app."""
+    pending = verify_pending(token, KEY)  # raises Tampered if the link was changed
+    state = load_state(Path(f"{pending.run_id}.json").read_text(encoding="utf-8"))
+    return make_agent(SCRIPT[1]).run_sync(history=state, answers={pending.id: Allow()}).text
 
 
 class App(BaseHTTPRequestHandler):  # a real one has a login
@@ -58,7 +58,7 @@ class App(BaseHTTPRequestHandler):  # a real one has a login
         self.reply("".join(FORM.format(sign_pending(p, KEY), escape(p.headline)) for p in waiting))
 
     def do_POST(self) -> None:
-        self.reply(anyio.run(work, self.path[1:]))
+        self.reply(approve(self.path[1:]))
 
     def reply(self, page: str) -> None:
         self.send_response_only(200)
@@ -68,7 +68,7 @@ class App(BaseHTTPRequestHandler):  # a real one has a login
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder, chdir(folder), HTTPServer(("127.0.0.1", 0), App) as server:
-        print("agent:", ProcessPoolExecutor().submit(anyio.run, work, "").result())
+        print("agent:", ProcessPoolExecutor().submit(start, "I want 120 euros back.").result())
         Thread(target=server.serve_forever, daemon=True).start()
         browser, url = build_opener(ProxyHandler({})), f"http://127.0.0.1:{server.server_port}"
         page = browser.open(url).read().decode()
@@ -82,5 +82,5 @@ if __name__ == "__main__":
 # agent: pending
 # queue: <form method=post action=LINK><button>Refund 120 euros on order A1</button></form>
 # refund: 120 euros on order A1
-# approve: You will get 120 euros back.
-# approve: You will get 120 euros back.
+# approve: You get 120 euros back.
+# approve: You get 120 euros back.

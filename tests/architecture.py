@@ -29,6 +29,7 @@ EDGES: Mapping[str, set[str]] = {
     "agent": {"approvals", "models"},
     "approvals": set(),
     "cli": {"agent", "approvals", "models", "net", "policy", "providers", "sandbox", "tools"},
+    "coding": {"agent", "policy", "sandbox", "tools"},
     "hooks": set(),
     "models": {"providers"},
     "net": set(),

@@ -23,7 +23,17 @@ settings.register_profile("quick", max_examples=40, derandomize=True, **_CALM)
 settings.register_profile("soak", max_examples=5_000, **_CALM)
 settings.load_profile(PROFILE)
 
-ONE_LOOP = {"approvals", "cli", "models", "net", "policy", "providers", "sandbox", "tools"}
+ONE_LOOP = {
+    "approvals",
+    "cli",
+    "coding",
+    "models",
+    "net",
+    "policy",
+    "providers",
+    "sandbox",
+    "tools",
+}
 """Edges that leave loops to anyio and to the core: asyncio is enough but for `make soak`."""
 BOTH_LOOPS = {"test_web_fetch.py"}
 """On asyncio, the tracer of Python 3.11 does not see the lines after a connection is made."""

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable
+
 import pytest
 
 from handrail import Call, HandrailError, Text, Toolset
-from handrail.messages import Prompt, Reply, Request
+from handrail.agent import Agent
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    ModelError,
+    Opaque,
+    Prompt,
+    Reasoning,
+    Reply,
+    Request,
+    StreamItem,
+    Usage,
+)
+from handrail.models import retrying
 from handrail.testing import OffScript, ScriptedModel
+
+
+async def read(answer: Awaitable[Reply] | AsyncIterator[StreamItem]) -> list[StreamItem]:
+    """Return everything that a model sends."""
+    if isinstance(answer, AsyncIterator):
+        return [item async for item in answer]
+    return [await answer]
+
 
 CALL = Call("look", "{}", "1")
 REQUEST = Request((Prompt.of("go"),), Toolset())
@@ -45,6 +68,64 @@ async def test_arguments_are_sent_as_json_text_as_models_send_them() -> None:
         Reply((Text("w"), sent), "calls"),
         Reply((Text("w"), sent), "calls"),
     ]
+
+
+async def test_a_streamed_reply_comes_in_pieces_as_those_of_providers_do() -> None:
+    call = Call("add", {"numbers": [1, 2, 3]}, "1")
+    unread = Opaque('{"type": "search"}', "anthropic")
+    thought = Reply((Reasoning("Hm, so."), unread, Text("Let me\nsee. ")), "end")
+    with ScriptedModel(["Let me add.", call], thought, stream=True) as model:
+        first, second = [await read(model(REQUEST)) for _ in range(2)]
+
+    sent = Call("add", '{"numbers": [1, 2, 3]}', "1")
+    assert first == [
+        *(Delta(word) for word in ("Let", " me", " add.")),
+        ArgsDelta("1", "add", '{"numbers": [1, '),
+        ArgsDelta("1", "add", "2, 3]}"),
+        sent,
+        Reply((Text("Let me add."), sent), "calls"),
+    ]
+    assert second == [
+        *(Delta(word, thought=True) for word in ("Hm,", " so.")),
+        *(Delta(word) for word in ("Let", " me", "\nsee.", " ")),
+        thought,
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_exception_is_raised_and_the_script_continues(*, stream: bool) -> None:
+    busy = ModelError("Too many requests.", "rate_limited", retry_after=2.0)
+    with ScriptedModel(busy, lambda _: busy, "Done.", stream=stream) as model:
+        for _ in range(2):
+            with pytest.raises(ModelError) as error:
+                await read(model(REQUEST))
+            assert error.value is busy
+        last = (await read(model(REQUEST)))[-1]
+
+    assert last == Reply((Text("Done."),), "end")
+
+
+async def test_a_reply_has_the_usage_of_the_script_or_its_own() -> None:
+    own = Reply((Text("b"),), usage=Usage(input_tokens=7))
+    with ScriptedModel("a", own, usage=Usage(input_tokens=1, output_tokens=2)) as model:
+        done = await Agent(model).run("go")
+        done = await Agent(model).run("go", history=done.state)
+
+    assert done.state.usage == Usage(input_tokens=8, output_tokens=2)
+
+
+async def test_a_run_survives_a_model_that_fails_while_it_streams() -> None:
+    """As users test it: through an agent, with a model that retries."""
+
+    def fine() -> str:
+        """Look."""
+        return "fine"
+
+    busy = ModelError("Too many requests.", "rate_limited", retry_after=0.0)
+    with ScriptedModel(busy, Call("fine", {}, "1"), busy, "It is fine.", stream=True) as model:
+        done = await Agent(retrying(model), [fine]).run("How is it?")
+
+    assert (done.stop_reason, done.output) == ("answer", "It is fine.")
 
 
 async def test_a_run_that_asks_for_more_than_the_script_has_fails() -> None:

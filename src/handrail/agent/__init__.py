@@ -1,6 +1,7 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent, AnyTools, RunArgs, task_tool
+from handrail.agent._agent import Agent, RunArgs, task_tool
+from handrail.agent._arguments import AnyTools
 from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, cast
+from typing import Any, Generic, TypedDict
 
 import anyio
 from typing_extensions import Unpack
@@ -13,14 +13,25 @@ from typing_extensions import Unpack
 from handrail import (
     READ,
     Access,
+    Approvals,
     Context,
     Effect,
     Executor,
+    Hook,
+    Json,
     Registry,
     Tool,
     ToolFailed,
-    Toolset,
     tool,
+)
+from handrail._support.loop import in_event_loop
+from handrail.agent._arguments import (
+    AnyTools,
+    as_model,
+    as_tools,
+    check_limits,
+    check_options,
+    find_start,
 )
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
@@ -36,24 +47,15 @@ from handrail.agent._loop.settings import (
     RunSettings,
     Save,
     SystemPrompt,
+    T,
 )
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
-from handrail.messages import Content, Message, Model, Prompt, model_names
+from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, Policy
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # whose default all checkers know
-
-    T = TypeVar("T", default=str)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
-AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
-"""Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
 _DEFAULT_LIMITS = Limits()
 
 
@@ -68,10 +70,14 @@ class RunArgs(TypedDict, total=False):
     """The user or service on whose behalf the calls run."""
     deps: Any
     """Objects for the tools, such as a database."""
+    metadata: Mapping[str, Json]
+    """More facts for policies, hooks and tools, such as a tenant."""
     limits: Limits
     """The limits of this run, in place of the agent's."""
     model: Model | str
     """The model of this run, in place of the agent's."""
+    system: str | SystemPrompt
+    """The system prompt of this run, in place of the agent's."""
 
 
 class Agent(Generic[T]):
@@ -80,8 +86,8 @@ class Agent(Generic[T]):
     Args:
         model: A provider and a model, such as ``openai:NAME``. Or a function from a request to a
             reply, or to a stream that ends with the reply.
-        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. For
-            a policy, approvals and hooks, pass an Executor, which you close.
+        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. Each
+            run has its own Executor. Or your own Executor, which you close.
         system: The system prompt, or a function that returns it at the start of a run.
         output: The type of the answer. By default, the answer is the model's last text.
         limits: Limits of a run: turns, calls, tokens, cost and seconds.
@@ -91,6 +97,9 @@ class Agent(Generic[T]):
         compaction: Shortens what is sent of a long history, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
         max_tokens: Maximum tokens of one reply.
+        policy: Decides each call. Without one, every call is allowed.
+        approvals: Who approves calls, and what an approval is tied to.
+        hooks: Your code before, after and around calls.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -99,20 +108,33 @@ class Agent(Generic[T]):
         tools: AnyTools = (),
         *,
         system: str | SystemPrompt = "",
-        output: type[T] = cast("type[Any]", str),  # noqa: B008  a cast
+        output: type[T] | None = None,
         limits: Limits = _DEFAULT_LIMITS,
         retries: int = 2,
         prepare: Prepare | None = None,
         compaction: Compaction | None = None,
         save: Save | None = None,
         max_tokens: int | None = None,
+        policy: Policy | None = None,
+        approvals: Approvals | Approver | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
-        self._tools = _as_tools(tools)
+        function = as_model(model)
+        check_limits(limits)
+        self._tools = as_tools(tools)
+        checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        given = [name for name, value in checks.items() if value]
+        if isinstance(self._tools, Executor) and given:
+            raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
+        if not isinstance(approvals, Approvals):  # one record of used approvals for all runs
+            checks["approvals"] = Approvals(approver=approvals)
+        self._checks: dict[str, Any] = checks
+        self._executor()  # a mistake is an error here, not in the first run
         self._settings = RunSettings(
-            model=_as_model(model),
+            model=function,
             system=system,
             limits=limits,
-            final=None if cast("object", output) is str else FinalAnswer(output),
+            final=None if output is None or output is str else FinalAnswer(output),
             save=save,
             max_tokens=max_tokens,
             retries=retries,
@@ -132,13 +154,12 @@ class Agent(Generic[T]):
         With ``history``, the run continues a conversation: the state of an earlier run, or its
         messages.
         """
-        start, executor = _start(history, prompt), self._executor()
+        start, executor = find_start(history, prompt), self._executor()
         return self._make_run(start, executor, options)
 
     def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
         """Resume a run from a state, optionally with another prompt."""
-        start = state.add_prompt(*prompt) if prompt else state
-        return self._make_run(start, self._executor(), options)
+        return self._make_run(find_start(state, prompt), self._executor(), options)
 
     def run_sync(
         self,
@@ -147,6 +168,8 @@ class Agent(Generic[T]):
         **options: Unpack[RunArgs],
     ) -> RunResult[T]:
         """Run with a prompt from synchronous code, and return the result."""
+        if in_event_loop():
+            raise RuntimeError("In async code, use `await agent.run(...)`, not run_sync.")
 
         async def run() -> RunResult[T]:
             return await self.run(*prompt, history=history, **options)
@@ -163,7 +186,7 @@ class Agent(Generic[T]):
 
         A state with pending calls or without an answer is continued; then the prompt is optional.
         """
-        start = _start(history, prompt)
+        start = find_start(history, prompt)
         executor = self._executor()
 
         def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
@@ -173,7 +196,9 @@ class Agent(Generic[T]):
         return EventStream(executor, make_run)
 
     def _executor(self) -> Executor:
-        return self._tools if isinstance(self._tools, Executor) else Executor(self._tools)
+        if isinstance(self._tools, Executor):
+            return self._tools
+        return Executor(self._tools, **self._checks)
 
     def _make_run(
         self,
@@ -184,16 +209,19 @@ class Agent(Generic[T]):
         approver: Approver | None = None,
         parent: LiveRun | None = None,
     ) -> Run[T]:
+        check_options(options, RunArgs.__annotations__)
         on_event = options.get("on_event")
         if inspect.iscoroutinefunction(on_event):
             raise TypeError("on_event must be a plain function: it is called and not awaited.")
         settings = self._settings
         if "limits" in options:
             settings = replace(settings, limits=options["limits"])
+        if "system" in options:
+            settings = replace(settings, system=options["system"])
         if "model" in options:
-            settings = replace(settings, model=_as_model(options["model"]))
-        given = {"principal": options.get("principal"), "deps": options.get("deps")}
-        for_turn = {**given, "approver": approver}
+            settings = replace(settings, model=as_model(options["model"]))
+        names = ("principal", "deps", "metadata")
+        for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),
             on_event=on_event,
@@ -213,7 +241,8 @@ class Agent(Generic[T]):
     ) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer.
 
-        Its questions are asked where the caller's are. Principal and deps are the caller's. Tokens
+        Its questions are asked where the caller's are. Principal, deps and metadata are the
+        caller's. Tokens
         count for the caller's run.
 
         Args:
@@ -235,7 +264,11 @@ class Agent(Generic[T]):
             executor = self._executor()
 
             def make_run(state: RunState, on_event: OnEvent, parent: LiveRun | None) -> Run[T]:
-                options: RunArgs = {"on_event": on_event, "deps": context.deps}
+                options: RunArgs = {
+                    "on_event": on_event,
+                    "deps": context.deps,
+                    "metadata": context.metadata,
+                }
                 if context.principal is not None:
                     options["principal"] = context.principal
                 if parent is None:
@@ -290,41 +323,6 @@ _TASK_DESCRIPTION = (
     "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
     "you do not need to see, such as a search through many files."
 )
-
-
-def _start(
-    history: RunState | Sequence[Message] | None, prompt: Sequence[str | Content]
-) -> RunState:
-    """Return the state at the start of a run. A new run begins with its prompt."""
-    if history is None:
-        if not prompt:
-            raise ValueError("A run needs a prompt, as in `agent.run('How is the roof?')`.")
-        return RunState(messages=(Prompt.of(*prompt),))
-    state = history if isinstance(history, RunState) else RunState(messages=tuple(history))
-    return state.add_prompt(*prompt) if prompt else state
-
-
-def _as_model(model: Model | str) -> Model:
-    if isinstance(model, str):
-        from handrail.models import named  # loads no SDK but the model's
-
-        return named(model)
-    if not callable(model):
-        raise TypeError(
-            f"Agent({type(model).__name__}): pass a model, as in `Agent('openai:NAME')`, "
-            "or a function from a Request to a Reply."
-        )
-    return model
-
-
-def _as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
-    if isinstance(tools, Executor | Toolset | Registry):
-        return tools
-    if callable(tools):
-        return Toolset(tools)
-    if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
-    return Toolset(*tools)
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:

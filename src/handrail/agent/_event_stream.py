@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Self, TypeAlias, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -12,13 +12,12 @@ from anyio.abc import TaskGroup
 from handrail import Executor
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent
-from handrail.agent._loop.settings import RunResult
+from handrail.agent._loop.settings import RunResult, T
 from handrail.agent._run import Run
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import ArgsDelta, Content, Delta, Reply, Restart
 from handrail.permissions import Answer, Approver, Pending
 
-T = TypeVar("T")
 StreamEvent: TypeAlias = ModelEvent | CallEvent | InnerEvent | RunResult[T]
 """An event of a streamed run. The last one is the RunResult."""
 _CALL_EVENTS = (Requested, Asked, Started, Progressed, Yielded, Finished)
@@ -95,6 +94,8 @@ class EventStream(Generic[T]):
         return self
 
     async def __anext__(self) -> StreamEvent[T]:
+        if self._group is None:
+            raise RuntimeError("Start the run first: `async with agent.stream(...) as events`.")
         for pending_id in self._shown:
             self._settle(pending_id, None)
         self._shown.clear()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from handrail import Executor
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.loop import Loop
 from handrail.agent._loop.model_stream import run_within
-from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings
+from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, T
 from handrail.messages import Content, Prompt
-
-T = TypeVar("T")
 
 
 class Run(Generic[T]):
@@ -44,6 +42,14 @@ class Run(Generic[T]):
     def interrupt(self) -> None:
         """Stop the model and the running calls. The run then ends as ``interrupted``."""
         self._loop.stop("interrupted")
+
+    if TYPE_CHECKING:
+        pass  # with the method below, checkers would accept every name
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ": await the run first" if hasattr(RunResult, name) else ""
+            raise AttributeError(f"'Run' object has no attribute {name!r}{hint}")
 
     def __await__(self) -> Generator[Any, Any, RunResult[T]]:
         bounded = self._own or self._seconds is not None

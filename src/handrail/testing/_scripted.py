@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Self, TypeAlias, TypeVar
 
 from handrail import Call, HandrailError, Text
-from handrail.messages import Delta, Reasoning, Reply, Request, StreamItem, Usage
+from handrail.messages import ArgsDelta, Delta, Reasoning, Reply, Request, StreamItem, Usage
 
 Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call]
 """One turn of a model: text, a call, both, a whole reply, or an exception that it raises."""
@@ -19,6 +19,7 @@ Step: TypeAlias = Said | Callable[[Request], Said]
 
 _Part = TypeVar("_Part")
 _WORDS = re.compile(r"\s*\S+|\s+")
+_PIECES = re.compile(r".{1,16}", re.DOTALL)
 
 
 class OffScript(HandrailError, AssertionError):
@@ -33,8 +34,8 @@ class ScriptedModel:
 
     Args:
         steps: The turns of the model.
-        stream: Whether to stream each reply, as the models of providers do: text word by word, each
-            call, then the reply.
+        stream: Whether to stream each reply, as the models of providers do: text word by word, the
+            arguments of each call in pieces, the call, then the reply.
         usage: The tokens of each reply that has none.
     """
 
@@ -56,6 +57,8 @@ class ScriptedModel:
         reply = self._next(request)
         for part in reply.parts:
             if isinstance(part, Call):
+                for piece in _PIECES.findall(str(part.args)):  # JSON text: see _send
+                    yield ArgsDelta(part.id, part.name, piece)
                 yield part
             elif isinstance(part, Text | Reasoning):
                 for word in _WORDS.findall(part.text):

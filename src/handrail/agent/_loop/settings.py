@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
 
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
@@ -17,7 +17,14 @@ from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
 from handrail.permissions import Answer
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose default all checkers know
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 StopReason: TypeAlias = Literal["answer", "pending", "limit", "interrupted", "stopped"] | NoAnswer
 """Why a run ended: answered, pending approval, at a limit, interrupted, or stopped by a hook; or
 without an answer: ``truncated`` at the output limit, ``refused``, ``empty``, or ``invalid`` (no

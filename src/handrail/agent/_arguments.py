@@ -1,0 +1,93 @@
+"""Read the arguments of an agent and its runs: convert them, or say what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from handrail import Executor, File, Image, Registry, Text, Tool, Toolset
+from handrail.agent._history.state import RunState
+from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.settings import RunResult
+from handrail.messages import Content, Message, Model, Prompt, Reply, ToolResults
+
+AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
+"""Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
+
+
+def as_model(model: Model | str) -> Model:
+    """Return a model, from its provider and name or unchanged."""
+    if isinstance(model, str):
+        from handrail.models import named  # loads no SDK but the model's
+
+        return named(model)
+    if not callable(model):
+        raise TypeError(
+            f"Agent({type(model).__name__}): pass a model, as in `Agent('openai:NAME')`, "
+            "or a function from a Request to a Reply."
+        )
+    return model
+
+
+def as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
+    """Return tools in one of the forms that a run can use."""
+    if isinstance(tools, Executor | Toolset | Registry):
+        return tools
+    if callable(tools):
+        return Toolset(tools)
+    if isinstance(tools, str | Mapping) or not hasattr(tools, "__iter__"):
+        raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
+    return Toolset(*tools)
+
+
+def check_limits(limits: object) -> None:
+    """Refuse limits of another type."""
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits={limits!r}: pass Limits, as in `Limits(turns=10)`.")
+
+
+def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse options of a run that do not exist, and values of another type."""
+    for name in options.keys() - set(known):
+        names = ", ".join(sorted({*known, "history"}))
+        raise TypeError(f"A run has no option {name!r}. Its options are {names}.")
+    if "limits" in options:
+        check_limits(options["limits"])
+    if not isinstance(options.get("answers", {}), Mapping):
+        raise TypeError(
+            "answers must be a dict by the ids of the pending calls, as in `{pending.id: Allow()}`."
+        )
+
+
+def find_start(
+    history: RunState | Sequence[Message] | None, prompt: Sequence[str | Content]
+) -> RunState:
+    """Return the state at the start of a run. A new run begins with its prompt."""
+    _check_prompt(prompt)
+    if history is None:
+        if not any(not isinstance(part, str) or part.strip() for part in prompt):
+            raise ValueError("A run needs a prompt, as in `agent.run('How is the roof?')`.")
+        return RunState(messages=(Prompt.of(*prompt),))
+    state = history if isinstance(history, RunState) else _as_state(history)
+    return state.add_prompt(*prompt) if prompt else state
+
+
+def _as_state(history: Sequence[Message]) -> RunState:
+    if isinstance(history, RunResult):
+        raise TypeError("Pass the state of the result: `result.state`.")
+    for number, message in enumerate(history):
+        if not isinstance(message, Prompt | Reply | ToolResults):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"history[{number}] is a {type(message).__name__}: pass a RunState or messages. "
+                "For messages of an API, use `decode_messages` of its module in handrail.providers."
+            )
+    return RunState(messages=tuple(history))
+
+
+def _check_prompt(prompt: Sequence[object]) -> None:
+    for part in prompt:
+        if not isinstance(part, str | Text | Image | File):
+            raise TypeError(
+                f"A prompt is text, images and files, not a {type(part).__name__}. "
+                "Pass earlier messages as `history=`."
+            )

@@ -1,0 +1,140 @@
+"""Make an agent that works on the files of one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from typing_extensions import Unpack
+
+from handrail import Approvals, Hook, Tool, Toolset
+from handrail.agent import Agent, Compaction, IsTrusted, Limits, Prepare, Save
+from handrail.coding._system_prompt import SystemPrompt
+from handrail.messages import Model
+from handrail.permissions import Approver
+from handrail.policy import Level, Mode, Rulebook, RuleFile, builtin_rules, parse
+from handrail.sandbox import Sandbox
+from handrail.tools import Workspace, coding_tools, hide_denied, outline
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose default all checkers know
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class AgentArgs(TypedDict, total=False):
+    """Options of a coding agent that are those of any ``Agent``."""
+
+    limits: Limits
+    retries: int
+    prepare: Prepare
+    compaction: Compaction
+    save: Save
+    max_tokens: int
+    hooks: Sequence[Hook]
+
+
+def coding_agent(  # noqa: PLR0913  each is an option with a default
+    folder: str | os.PathLike[str],
+    model: Model | str,
+    *,
+    rules: Rulebook | Mode | str = Mode.ASK,
+    approvals: Approvals | Approver | None = None,
+    network: Sequence[str] = (),
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
+    without: Iterable[str] = (),
+    system: str = "",
+    trusted: IsTrusted | None = None,
+    undo_folder: str | os.PathLike[str] | None = None,
+    output: type[T] | None = None,
+    **options: Unpack[AgentArgs],
+) -> Agent[T]:
+    """Make an agent that works on the files of one folder, with commands in a sandbox.
+
+    The system prompt names the folder, the date, the platform, the state of git and the network,
+    as they are when a conversation starts. It ends with the instruction files of the folder.
+
+    Args:
+        folder: The folder that the tools can read and change.
+        model: A provider and a model, such as ``openai:NAME``; or a model.
+        rules: A mode: ``plan``, ``ask``, ``edits`` or ``open``. Or your own rules, as the text of a
+            rule file. Both include the built-in rules. Or a whole Rulebook.
+        approvals: Who approves calls. Without it, a call that needs approval is denied, or waits in
+            the stream of the run.
+        network: Hosts that commands can reach.
+        tools: More tools, in addition to the coding tools.
+        without: Names of coding tools to omit. Without ``bash``, no sandbox is needed.
+        system: More text for the system prompt.
+        trusted: Whether an instruction file can be used with this content. By default, if the user
+            has trusted it with ``handrail trust``.
+        undo_folder: Where the changes are kept, so that you can undo them. Pass it to a Workspace
+            of the folder, and that to ``undo``.
+        output: The type of the answer. By default, it is text.
+        options: Options of ``Agent``.
+
+    Raises:
+        SandboxUnavailable: No sandbox works on this system.
+    """
+    without = _check_names(without)
+    sandbox: Sandbox | None = None
+    if "bash" not in without:
+        sandbox = Sandbox(
+            folder,
+            network=network,
+            restricted=lambda command: policy.find_restricted(command, folder=workspace.root),
+        )
+    policy = rules if isinstance(rules, Rulebook) else _make_rulebook(rules, folder, sandbox)
+    workspace = Workspace(folder, hides=hide_denied(policy), undo_folder=undo_folder)
+    coding = coding_tools(workspace, sandbox=sandbox, without=without)
+    if not isinstance(approvals, Approvals):
+        approvals = Approvals(approver=approvals, context=lambda _call: workspace.root)
+    return Agent(
+        model,
+        coding | Toolset(*tools),
+        system=SystemPrompt(workspace.root, sandbox, tools=coding, more=system, trusted=trusted),
+        output=output,
+        policy=policy,
+        approvals=approvals,
+        **options,
+    )
+
+
+def _check_names(without: Iterable[str]) -> set[str]:
+    """Return the tools to omit. A misspelled name would leave a tool in."""
+    if isinstance(without, str):
+        raise TypeError(f"coding_agent(without={without!r}): pass a list, as in [{without!r}].")
+    names = set(without)
+    known = {summary.name for summary in outline()}
+    if unknown := sorted(names - known):
+        raise ValueError(
+            f"There is no coding tool {unknown[0]!r}. The tools are {', '.join(sorted(known))}."
+        )
+    return names
+
+
+def _make_rulebook(
+    rules: Mode | str, folder: str | os.PathLike[str], sandbox: Sandbox | None
+) -> Rulebook:
+    """Return the built-in rules in a mode, or with rules of a text."""
+    if not isinstance(rules, Mode | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"coding_agent(rules={rules!r}): pass a mode such as 'edits', the text of a rule file, "
+            "or a Rulebook."
+        )
+    if isinstance(rules, str) and "=" in rules:
+        own = parse(rules, file="rules", level=Level.USER)
+    else:
+        own = RuleFile((), Mode.of(rules))
+    builtin = builtin_rules("read_only", "development") if sandbox else builtin_rules("read_only")
+    return Rulebook(
+        [*builtin, *own.rules],
+        mode=own.mode or Mode.ASK,
+        sandboxed=sandbox is not None,
+        hides_files=sandbox is not None and sandbox.restricts_files,
+        workspace=folder,
+    )
