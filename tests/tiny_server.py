@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 PAGE = Path(__file__).parents[1] / "docs" / "get-started" / "local-model.md"
 NAME = "tiny.py"
+WINDOW = 8192
+"""The context window in the file, in tokens."""
 _FILE = re.compile(r'^```python title="tiny\.py"\n(?P<source>.*?)^```$', re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"(?P<url>http://127\.0\.0\.1:(?P<port>\d+))/v1")
 
@@ -49,9 +51,9 @@ def source() -> str:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Tiny]:
-    """Run the server on a free port."""
-    (folder / NAME).write_text(source(), encoding="utf-8")
+def running(folder: Path, window: int = WINDOW) -> Iterator[Tiny]:
+    """Run the server on a free port, with a context window of so many tokens."""
+    (folder / NAME).write_text(source().replace(str(WINDOW), str(window)), encoding="utf-8")
     with subprocess.Popen(  # noqa: S603  our own code
         [sys.executable, NAME],
         cwd=folder,

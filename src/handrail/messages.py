@@ -41,6 +41,7 @@ __all__ = [
     "Usage",
     "api_name",
     "collect",
+    "model_names",
 ]
 
 Stop: TypeAlias = Literal[
@@ -299,3 +300,12 @@ class Request(NamedTuple):
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]
 """A function that replies to a request: a stream that ends with the reply, or the reply alone."""
+
+
+def model_names(model: Model) -> tuple[str, ...]:
+    """Return the names of the models that a model asks: its attribute ``names``.
+
+    A function without this attribute has an empty name.
+    """
+    names: tuple[str, ...] = getattr(model, "names", ())
+    return names or ("",)

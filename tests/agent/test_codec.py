@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -71,6 +72,7 @@ MESSAGES = st.one_of(
     ),
     st.builds(ToolResults, st.lists(RESULTS, max_size=2).map(tuple)),
 )
+COSTS = st.decimals(min_value=0, allow_nan=False, allow_infinity=False)
 STATES = st.builds(
     RunState,
     messages=st.lists(MESSAGES, max_size=3).map(tuple),
@@ -80,10 +82,11 @@ STATES = st.builds(
     turns=COUNTS,
     calls=COUNTS,
     run_id=TEXT,
-    before=st.builds(Spent, COUNTS, COUNTS, USAGES),
+    before=st.builds(Spent, COUNTS, COUNTS, USAGES, COSTS),
     discarded=st.lists(st.builds(EarlyCall, CALLS, RESULTS), max_size=1).map(tuple),
     inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
     shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
+    cost=COSTS,
 )
 
 
@@ -118,9 +121,10 @@ def test_the_format_of_a_saved_state() -> None:
         turns=1,
         calls=1,
         run_id="r1",
-        before=Spent(1, 1, Usage(input_tokens=1)),
+        before=Spent(1, 1, Usage(input_tokens=1), Decimal("0.25")),
         discarded=(EarlyCall(Call("a", "{}", "1"), Result("1", "1")),),
         shortened=Shortened(1, "before", 2),
+        cost=Decimal("1.50"),
     )  # fmt: skip
 
     assert json.loads(dump_state(state)) == snapshot(
@@ -180,7 +184,7 @@ def test_the_format_of_a_saved_state() -> None:
             "turns": 1,
             "calls": 1,
             "run_id": "r1",
-            "before": {"turns": 1, "calls": 1, "usage": [1, 0, 0, 0, 0]},
+            "before": {"turns": 1, "calls": 1, "usage": [1, 0, 0, 0, 0], "cost": "0.25"},
             "discarded": [
                 [
                     {"call": "a", "args": "{}", "id": "1"},
@@ -199,6 +203,7 @@ def test_the_format_of_a_saved_state() -> None:
             ],
             "inner": [],
             "shortened": [1, "before", 2],
+            "cost": "1.50",
         }
     )
 
@@ -260,9 +265,10 @@ GARBAGE: dict[str, str] = {
             "turns": [None, -1, 1.5, "1", True, float("inf"), float("nan")],
             "calls": [None, [], 1e300],
             "run_id": [None, 1, []],
-            "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0]}],
+            "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0], "cost": "0"}, {"turns": 1, "calls": 0, "usage": [0, 0, 0, 0, 0], "cost": 0}],
             "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
             "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
+            "cost": [None, 1, "", "a", "-1", "NaN", "sNaN", "Infinity"],
             "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values

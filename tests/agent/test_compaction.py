@@ -6,10 +6,11 @@ import json
 import random
 from typing import Any
 
+import anyio
 import pytest
 from inline_snapshot import snapshot
 
-from agent.stage import kinds, owed, says
+from agent.stage import owed, says
 from handrail import (
     READ,
     Access,
@@ -19,11 +20,12 @@ from handrail import (
     Decision,
     Deny,
     Executor,
+    Image,
     Toolset,
     tool,
     writes_file,
 )
-from handrail.agent import Agent, Compaction, Limits, RunState, dump_state, load_state
+from handrail.agent import Agent, Compaction, Limits, RunState
 from handrail.messages import Message, ModelError, Prompt, Reply, Request, ToolResults, Usage
 
 CHARS_PER_TOKEN = 4
@@ -72,35 +74,18 @@ def pages(chars: int) -> Toolset:
 
 
 @pytest.mark.parametrize("reports", [True, False], ids=["usage", "no usage"])
-async def test_four_hundred_turns_fit_a_small_window(*, reports: bool) -> None:
-    server = Server(32_000, 400, reports=reports)
+async def test_many_turns_fit_a_small_window(*, reports: bool) -> None:
+    server = Server(6_400, 60, reports=reports)
     agent = Agent(
-        server, pages(5_000), compaction=Compaction(window=32_000), limits=Limits(turns=None)
+        server, pages(5_000), compaction=Compaction(window=6_400), limits=Limits(turns=None)
     )
 
     done = await agent.run("Read all pages.")
 
-    assert (done.stop_reason, len(server.requests)) == ("answer", 401)
+    assert (done.stop_reason, len(server.requests)) == ("answer", 61)
     assert server.refused <= (0 if reports else 5), "without usage, tokens are a guess"
     assert server.summaries > 0
-    assert sum(len(text) for text in kinds(done.state.messages)) > 2_000_000
     owed(done.state.transcript())
-    for page in ("1", "40", "120", "250", "399"):
-        again = Call("read_earlier", {"search": f"word{page}word"}, "r")
-        state = done.state
-        result = await read_again(again, state)
-        assert f"page {page} has the secret word" in result, "it can be read again"
-
-
-async def read_again(call: Call, state: RunState) -> str:
-    async def model(request: Request) -> Reply:
-        last = request.messages[-1]
-        if isinstance(last, ToolResults):
-            return says(last.results[0].text)
-        return Reply((call,), "calls")
-
-    agent = Agent(model, pages(1), compaction=Compaction(window=32_000))
-    return (await agent.run("Where was it?", history=load_state(dump_state(state)))).text
 
 
 async def test_what_is_sent_grows_only_at_its_end_between_two_cuts() -> None:
@@ -165,6 +150,9 @@ This is a summary of the conversation so far.
 
 We put things.
 
+Prompts so far:
+- go
+
 Denied, do not try again:
 - put({"path": "secret"}): not this one
 
@@ -176,7 +164,7 @@ Touched so far:
 - write file:f3
 - write file:f4
 
-Earlier results can be searched with read_earlier(search="text"). Continue.\
+Earlier messages and results can be searched with read_earlier(search="text"). Continue.\
 """)  # type: ignore[union-attr]
     assert done.state.messages[0] == Prompt.of("go"), "the transcript stays whole"
 
@@ -211,7 +199,7 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
     assert texts[4].startswith('result="2.0", at 27: page 1 has the secret word word1word.')
     assert texts[5:] == snapshot(
         [
-            "[No earlier result has 'nowhere'.]",
+            "[No earlier message or result has 'nowhere'.]",
             """\
 Not run: invalid arguments.
 - results: unknown field; did you mean result?
@@ -219,3 +207,94 @@ Fix these and call again.\
 """,
         ]
     )
+
+
+async def test_messages_can_be_read_and_searched_too() -> None:
+    """But not what the tool itself was asked, or has found."""
+    texts: list[str] = []
+    calls = [
+        Call("fetch", {"page": "blue"}, "1"),
+        Call("read_earlier", {"search": "BLUE"}, "2"),
+        Call("read_earlier", {"search": "blue"}, "3"),
+        Call("read_earlier", {"result": "0"}, "4"),
+        Call("read_earlier", {"result": "1"}, "5"),
+        Call("read_earlier", {"result": "3"}, "6"),
+        Call("read_earlier", {"result": "4.0"}, "7"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        last = request.messages[-1]
+        if isinstance(last, ToolResults):
+            texts.append(last.results[0].text)
+        if len(texts) == len(calls):
+            return says("done")
+        return Reply((*says(f"Step {len(texts)}.").parts, calls[len(texts)]), "calls")
+
+    agent = Agent(model, pages(0), compaction=Compaction(window=100_000))
+    await agent.run("Paint it blue.", Image(b"\0", "image/png"))
+
+    fetched = "Step 0.\nfetch({'page': 'blue'})"
+    found = f'result="0", at 9: Paint it blue.\nresult="1", at 24: {fetched}'
+    assert texts[1:3] == [f'{found}\nresult="2.0", at 5: {texts[0]}'] * 2
+    assert texts[3:] == ["Paint it blue.", fetched, "Step 1.", texts[1]]
+
+
+async def test_a_long_prompt_is_quoted_from_its_beginning() -> None:
+    server = Server(2_000, 6)
+    task = "Read all pages. " + "Be careful. " * 60
+    await Agent(server, pages(3_000), compaction=Compaction(window=2_000, keep_turns=1)).run(task)
+
+    first = server.requests[-1].messages[0]
+    assert isinstance(first, Prompt)
+    quoted = first.parts[0].text.partition("Prompts so far:\n")[2].partition("\n\n")[0]  # type: ignore[union-attr]
+    assert quoted == f'- {task[:500]}… [To read all of it: read_earlier(result="0").]'
+
+
+async def test_the_latest_prompts_are_quoted_as_far_as_there_is_room() -> None:
+    seen: list[tuple[Message, ...]] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice != "none":
+            seen.append(request.messages)
+        return says("Fine.")
+
+    agent = Agent(model, Toolset(), compaction=Compaction(window=600, keep_turns=1))
+    state = RunState()
+    for number in range(30):
+        state = (await agent.run(f"question {number} {'?' * 50}", history=state)).state
+
+    first = seen[-1][0]
+    assert isinstance(first, Prompt)
+    quoted = first.parts[0].text.partition("Prompts so far:\n")[2].partition("\n\n")[0]  # type: ignore[union-attr]
+    numbers = [int(line.split()[2]) for line in quoted.splitlines()]
+    assert (numbers[0], len(numbers)) == (0, 4), "the first one, and three in 200 characters"
+    assert numbers[1:] == list(range(numbers[-1] - 2, numbers[-1] + 1))
+
+
+async def test_a_run_that_stopped_after_results_knows_its_size() -> None:
+    server = Server(6_400, 12)
+    agent = Agent(server, pages(5_000), compaction=Compaction(window=6_400))
+
+    state, prompt = RunState(), "Read all pages."
+    for _ in range(12):
+        limits = Limits(turns=1, last_word=False)
+        done = await agent.resume(state, prompt, limits=limits)
+        state, prompt = done.state, "Go on."
+
+    assert (done.limit, server.refused, server.summaries > 0) == ("turns", 0, True)
+
+
+async def test_an_interrupted_summary_shortens_nothing() -> None:
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            run.interrupt()
+            await anyio.sleep_forever()
+        page = str(sum(isinstance(message, Reply) for message in request.messages))
+        return Reply((Call("fetch", {"page": page}, "call_0"),), "calls")
+
+    compaction = Compaction(window=300, keep_turns=1)
+    run = Agent(model, pages(300), compaction=compaction).run("Read all pages.")
+    done = await run
+
+    assert (done.stop_reason, done.state.shortened.summary) == ("interrupted", "")
+    owed(done.state.transcript())

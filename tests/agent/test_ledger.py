@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
@@ -31,11 +31,23 @@ from handrail import (  # fmt: skip
     writes_file,
 )
 from handrail.agent import Agent, Limits, RunState, dump_state, load_state
-from handrail.messages import Delta, ModelError, Prompt, Reply, Request, StreamItem, ToolResults
+from handrail.messages import (  # fmt: skip
+    Delta,
+    Model,
+    ModelError,
+    Prompt,
+    Reply,
+    Request,
+    StreamItem,
+    ToolResults,
+)
+from handrail.models import fallback, retrying
 from virtual_time import BACKENDS
 
 RUNS = {"brief": 60, "soak": 20_000}.get(PROFILE, 300)
 TURNS = 3
+KINDS = ("killed", "early", "again", "killed_in_call", "whole", "retrying", "fallback")
+"""What must be in the runs, each often enough."""
 
 
 class Killed(BaseException):
@@ -47,6 +59,8 @@ class World:
     """Tools that record what they did, outside of any history."""
 
     did: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    paid: Callable[[str], None] = lambda _: None
+    """Called when something is paid. The process may end there."""
 
     def tools(self) -> Toolset:
         @tool(effect=READ, touches=reads_file)
@@ -61,6 +75,7 @@ class World:
             """Pay someone."""
             await anyio.lowlevel.checkpoint()
             self.did.append(("pay", path))
+            self.paid(path)
             await anyio.lowlevel.checkpoint()
             return f"paid {path}"
 
@@ -92,12 +107,29 @@ class Script:
         items: list[StreamItem | str] = [*left_over, *early, Delta("Hm.")]
         items += ["wait"] * dice.randrange(4)
         if self.faults and dice.random() < 0.3:
-            items.append(dice.choice(["fail", "interrupt"]))
+            faults = ["fail", "interrupt", "kill"] if self.kills else ["fail", "interrupt"]
+            items.append(dice.choice(faults))
         dice.shuffle(items)
         return [*items, Reply(tuple(calls), "calls")]
 
+    @property
+    def kills(self) -> bool:
+        """Whether the process is killed now and then: what was only read may then be lost."""
+        return self.faults and self.seed % 2 == 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of the model: it streams or not, retries, or is replaced by another."""
+        return random.Random(f"{self.seed} kind").choice(["stream", "stream", "whole", "retrying", "fallback"])  # noqa: S311  # fmt: skip
+
+    def kills_in(self, path: str) -> bool:
+        """Whether the process is killed while something is paid."""
+        return random.Random(f"{self.seed} pay {path}").random() < 0.15 and self.kills  # noqa: S311
+
     def kills_at(self, save: int) -> str:
         """Whether the process is killed at a save, before or after it is written."""
+        if not self.kills:
+            return ""
         return random.Random(f"{self.seed} save {save}").choice(["", "", "", "before", "after"])  # noqa: S311
 
 
@@ -129,6 +161,13 @@ def problems(state: RunState, did: Sequence[tuple[str, str]], *, killed: bool) -
     return found
 
 
+def is_killed(error: BaseException) -> bool:
+    """Whether it is only the end of the process."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_killed(one) for one in error.exceptions)
+    return isinstance(error, Killed)
+
+
 @dataclass
 class Play:
     """One run of a script to its answer, through failures, interruptions and kills."""
@@ -139,6 +178,8 @@ class Play:
     saved: RunState | None = None
     saves: int = 0
     killed: bool = False
+    killed_in_call: bool = False
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     run: Any = None
 
     async def model(self, request: Request) -> AsyncIterator[StreamItem]:
@@ -152,32 +193,69 @@ class Play:
                 raise ModelError("reset", "network")
             if item == "interrupt":
                 self.run.interrupt()
+            if item == "kill":
+                self.die()
             if isinstance(item, str):
                 await anyio.lowlevel.checkpoint()
             else:
                 yield item
 
     async def save(self, state: RunState) -> None:
+        if self.scope.cancel_called:
+            raise Killed
         self.saves += 1
         kill = self.script.kills_at(self.saves)
         if kill != "before":
             self.saved = load_state(dump_state(state))
         if kill:
-            self.killed = True
-            raise Killed
+            self.die()
+
+    def die(self) -> None:
+        self.killed = True
+        raise Killed
+
+    def die_while_paying(self, path: str) -> None:
+        """A tool cannot raise what ends the process: nothing goes on from here."""
+        if self.script.kills_in(path):
+            self.killed = self.killed_in_call = True
+            self.scope.cancel()
+
+    async def whole(self, request: Request) -> Reply:
+        """The same model, without a stream."""
+        items = [item async for item in self.model(request)]
+        return cast("Reply", items[-1])
+
+    @property
+    def any_model(self) -> Model:
+        match self.script.kind:
+            case "whole":
+                return self.whole
+            case "retrying":
+                return retrying(self.model, tries=2, wait=0)
+            case "fallback":
+                return fallback(self.model, self.model)
+            case _:
+                return self.model
 
     async def to_the_end(self) -> RunState:
+        self.world.paid = self.die_while_paying
         for _ in range(200):
             async with Executor(self.world.tools()) as executor:
-                agent = Agent(self.model, executor, save=self.save, limits=Limits(turns=None))
+                agent = Agent(self.any_model, executor, save=self.save, limits=Limits(turns=None))
                 self.run = agent.run("go") if self.saved is None else agent.resume(self.saved)
+                self.scope, done = anyio.CancelScope(), None
                 try:
-                    done = await self.run
+                    with self.scope:
+                        done = await self.run
                 except ModelError as error:
                     self.saved = cast("RunState", error.state)
                     continue
-                except Killed:
+                except BaseException as error:
+                    if not is_killed(error):
+                        raise
                     continue
+            if done is None:
+                continue
             self.saved = done.state
             if done.stop_reason == "answer":
                 return done.state
@@ -195,10 +273,12 @@ def test_effects_and_history_agree(backend: str) -> None:
             owed(state.transcript())
             seen += Counter(killed=play.killed, early=bool(state.discarded))
             seen += Counter(again=max(play.attempts.values()) > 1)
+            seen[play.script.kind] += 1
+            seen += Counter(killed_in_call=play.killed_in_call)
         return seen
 
     seen = anyio.run(play_all, backend=backend)
-    assert min(seen[kind] for kind in ("killed", "early", "again")) > RUNS // 20, seen
+    assert min(seen[kind] for kind in KINDS) > RUNS // 20, seen
 
 
 async def by_position(play: Play) -> RunState:

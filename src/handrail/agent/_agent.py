@@ -38,6 +38,7 @@ from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.live_runs import LiveRun
 from handrail.agent._loop.settings import (
     NO_ANSWERS,
     Prepare,
@@ -48,10 +49,11 @@ from handrail.agent._loop.settings import (
     SystemPrompt,
     T,
 )
+from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
-from handrail.messages import Content, Message, Model
+from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, Policy
 
 _DEFAULT_LIMITS = Limits()
@@ -88,7 +90,7 @@ class Agent(Generic[T]):
             run has its own Executor. Or your own Executor, which you close.
         system: The system prompt, or a function that returns it at the start of a run.
         output: The type of the answer. By default, the answer is the model's last text.
-        limits: Limits of a run: turns, calls, tokens and seconds.
+        limits: Limits of a run: turns, calls, tokens, cost and seconds.
         retries: How often in a row the model is asked again after a reply that is empty, truncated
             or not a valid answer.
         prepare: Changes each request before it is sent.
@@ -139,6 +141,7 @@ class Agent(Generic[T]):
             prepare=prepare,
             compaction=compaction,
         )
+        check_price(limits, model_names(self._settings.model))
 
     def run(
         self,
@@ -188,7 +191,7 @@ class Agent(Generic[T]):
 
         def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
             watched: RunArgs = {**options, "on_event": on_event}
-            return self._make_run(start, executor, watched, approver)
+            return self._make_run(start, executor, watched, approver=approver)
 
         return EventStream(executor, make_run)
 
@@ -202,7 +205,9 @@ class Agent(Generic[T]):
         start: RunState,
         executor: Executor,
         options: RunArgs,
+        *,
         approver: Approver | None = None,
+        parent: LiveRun | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
         on_event = options.get("on_event")
@@ -221,6 +226,7 @@ class Agent(Generic[T]):
             answers=options.get("answers", NO_ANSWERS),
             on_event=on_event,
             for_turn={name: value for name, value in for_turn.items() if value is not None},
+            parent=parent,
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
@@ -257,21 +263,19 @@ class Agent(Generic[T]):
             """
             executor = self._executor()
 
-            def make_run(
-                state: RunState,
-                on_event: OnEvent,
-                approver: Approver | None,
-                answers: Mapping[str, Answer],
-            ) -> Run[T]:
+            def make_run(state: RunState, on_event: OnEvent, parent: LiveRun | None) -> Run[T]:
                 options: RunArgs = {
                     "on_event": on_event,
-                    "answers": answers,
                     "deps": context.deps,
                     "metadata": context.metadata,
                 }
                 if context.principal is not None:
                     options["principal"] = context.principal
-                return self._make_run(state, executor, options, approver)
+                if parent is None:
+                    return self._make_run(state, executor, options)
+                options["answers"] = parent.answers
+                approver = parent.approver
+                return self._make_run(state, executor, options, approver=approver, parent=parent)
 
             done = await run_inside(task, context, executor, make_run)
             if done.stop_reason != "answer":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from handrail import Context, Executor, ToolFailed, Transient
@@ -11,13 +11,14 @@ from handrail.agent._event_stream import EventStream
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import InnerEvent, OnEvent
 from handrail.agent._loop.live_runs import LiveRun, find_run
-from handrail.agent._loop.settings import NO_ANSWERS, RunResult
+from handrail.agent._loop.settings import RunResult
+from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
 from handrail.messages import ModelError
-from handrail.permissions import Answer, Approver, Suspended
+from handrail.permissions import Approver, Suspended
 
-MakeRun: TypeAlias = Callable[[RunState, OnEvent, Approver | None, Mapping[str, Answer]], Run[Any]]
-"""Makes the run of a sub-agent: from its state, a listener, an approver, and answers."""
+MakeRun: TypeAlias = Callable[[RunState, OnEvent, LiveRun | None], Run[Any]]
+"""Makes the run of a sub-agent: from its state, a listener, and the run that it works for."""
 NO_TIMEOUT = math.inf
 """A sub-agent runs until its own limits or its parent's are reached."""
 
@@ -34,10 +35,9 @@ async def run_inside(
     key = context.idempotency_key
     before = None if parent is None else parent.talk.take_inner(key)
     state = before or RunState(run_id=key).add_prompt(task)
-    approver, answers = (parent.approver, parent.answers) if parent else (None, NO_ANSWERS)
 
     def make(on_event: OnEvent, _asks_here: Approver | None) -> Run[Any]:
-        return make_run(state, on_event, approver, answers)
+        return make_run(state, on_event, parent)
 
     try:
         result = await _watch(executor, make, context.call_id, parent)
@@ -45,8 +45,8 @@ async def run_inside(
         if error.kind in ("rate_limited", "overloaded", "network"):
             raise Transient(str(error)) from error
         raise ToolFailed(str(error)) from error
-    if parent is not None:
-        parent.talk.usage += result.state.usage - state.usage
+    except UnknownPrice as error:
+        raise ToolFailed(f"Not run: {error}") from error
     if result.stop_reason == "pending" and parent is not None:
         parent.talk.put_inner(key, result.state)
         raise Suspended("A sub-agent waits for approval.")

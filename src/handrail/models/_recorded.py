@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from handrail import HandrailError, Text
-from handrail.messages import Delta, Model, ModelError, Reasoning, Reply, Request, StreamItem
+from handrail.messages import (
+    Delta,
+    Model,
+    ModelError,
+    Reasoning,
+    Reply,
+    Request,
+    StreamItem,
+    model_names,
+)
 from handrail.models._plain import digest, first_difference, from_plain, plain_request, to_plain
-from handrail.models._resilience import ask
+from handrail.models._resilience import ModelOfModels, ask
 
 _VERSION = 1
 _Plain: TypeAlias = dict[str, Any]
@@ -53,7 +62,7 @@ def recorded(path: str | os.PathLike[str], model: Model | None = None) -> Model:
             async for item in items:
                 yield item
 
-    return replies
+    return ModelOfModels(replies, model_names(model) if model else tape.models)
 
 
 async def _record(
@@ -91,6 +100,11 @@ class _Tape:
             raise HandrailError(f"{self.path} does not contain recorded replies of this version.")
         self._values = saved["values"]
         self._replies = {_key(entry["request"]): entry for entry in saved["replies"]}
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models whose replies were recorded."""
+        return [entry["reply"].get("model", "") for entry in self._replies.values()]
 
     def find(self, request: _Plain) -> Reply | None:
         """Return the reply to a request, or None."""

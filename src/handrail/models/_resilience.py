@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from handrail.messages import (
     Restart,
     StreamItem,
     Usage,
+    model_names,
 )
 
 _Kinds: TypeAlias = Collection[ModelErrorKind]
@@ -30,6 +31,23 @@ REPLACEABLE: _Kinds = frozenset((*TEMPORARY, "too_long", "auth", "not_found"))
 """Errors that another model may not have."""
 _JITTER = 0.25
 """Part of a wait that is added at random, so that many clients do not retry at the same time."""
+
+
+class ModelOfModels:
+    """A model that asks other models."""
+
+    __slots__ = ("_replies", "names")
+
+    def __init__(
+        self, replies: Callable[[Request], AsyncIterator[StreamItem]], names: Iterable[str]
+    ) -> None:
+        self._replies = replies
+        self.names = tuple(dict.fromkeys(names))
+        """The names of the models that it asks, to find their prices."""
+
+    def __call__(self, request: Request) -> AsyncIterator[StreamItem]:
+        """Reply to a request."""
+        return self._replies(request)
 
 
 def retrying(
@@ -67,11 +85,12 @@ def retrying(
                 return
             seconds = _seconds(error, min(wait * 2 ** (number - 1), max_wait))
             if number == tries or error.kind not in kinds or seconds > max_wait * (1 + _JITTER):
+                error.usage = attempts.used
                 raise error
             await anyio.sleep(seconds)
             number += 1
 
-    return replies
+    return ModelOfModels(replies, model_names(model))
 
 
 def fallback(*models: Model, kinds: _Kinds = REPLACEABLE) -> Model:
@@ -97,9 +116,10 @@ def fallback(*models: Model, kinds: _Kinds = REPLACEABLE) -> Model:
             if error is None:
                 return
             if not left or error.kind not in kinds:
+                error.usage = attempts.used
                 raise error
 
-    return replies
+    return ModelOfModels(replies, [name for model in models for name in model_names(model)])
 
 
 class _Attempts:
@@ -108,7 +128,8 @@ class _Attempts:
     def __init__(self) -> None:
         self.error: ModelError | None = None
         """Why the last attempt failed."""
-        self._used = NO_USAGE
+        self.used = NO_USAGE
+        """Tokens of the failed attempts."""
         self._has_sent = False
 
     async def ask(self, model: Model, request: Request) -> AsyncGenerator[StreamItem]:
@@ -124,7 +145,7 @@ class _Attempts:
                     if isinstance(item, Reply):
                         for call in calls:
                             yield call
-                        yield _add_usage(item, self._used)
+                        yield _add_usage(item, self.used)
                     elif isinstance(item, Call):
                         calls.append(item)
                     else:
@@ -132,7 +153,7 @@ class _Attempts:
                         yield item
         except ModelError as failed:
             self.error = failed
-            self._used += failed.usage
+            self.used += failed.usage
 
 
 async def ask(model: Model, request: Request) -> AsyncGenerator[StreamItem]:

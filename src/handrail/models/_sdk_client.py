@@ -165,6 +165,11 @@ class ProviderModel:
         """Reply to a request."""
         return self._replies(request)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of the model, to find its price."""
+        return (self._client.name,)
+
     def __repr__(self) -> str:
         return f"<model {self._client.name!r}>"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import astuple, fields
+from decimal import Decimal
 from typing import Any, TypeVar, assert_never, cast, get_args
 
 from handrail import Call, File, HandrailError, Image, Result, Text
@@ -55,6 +56,7 @@ def _encode_state(state: RunState) -> dict[str, Any]:
         ],
         "inner": [[key, _encode_state(inner)] for key, inner in state.inner],
         "shortened": list(state.shortened),
+        "cost": str(state.cost),
     }
 
 
@@ -87,6 +89,7 @@ def _decode_state(value: object) -> RunState:
         discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
         inner=tuple(_decode_inner(item) for item in _as_list(plain["inner"])),
         shortened=_decode_shortened(plain["shortened"]),
+        cost=_decode_cost(plain["cost"]),
     )
 
 
@@ -119,14 +122,29 @@ def _encode_usage(usage: Usage) -> list[int]:
 
 
 def _encode_spent(spent: Spent) -> dict[str, Any]:
-    return {"turns": spent.turns, "calls": spent.calls, "usage": _encode_usage(spent.usage)}
+    return {
+        "turns": spent.turns,
+        "calls": spent.calls,
+        "usage": _encode_usage(spent.usage),
+        "cost": str(spent.cost),
+    }
 
 
 def _decode_spent(value: object) -> Spent:
     plain = _as_object(value)
     return Spent(
-        _as_count(plain["turns"]), _as_count(plain["calls"]), _decode_usage(plain["usage"])
+        _as_count(plain["turns"]),
+        _as_count(plain["calls"]),
+        _decode_usage(plain["usage"]),
+        _decode_cost(plain["cost"]),
     )
+
+
+def _decode_cost(value: object) -> Decimal:
+    cost = Decimal(_expect(str, value))
+    if not (cost.is_finite() and cost >= 0):
+        raise ValueError(f"expected a cost of at least 0, got {cost}")
+    return cost
 
 
 def _decode_early(value: object) -> EarlyCall:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from handrail import Access, Call, FailureKind, Result, Text
+from handrail import Access, Call, FailureKind, Result, Text, Toolset
 from handrail.messages import Message, Prompt, Reply, ToolResults, Usage
 
 _CHARS_PER_TOKEN = 3.5
 """A cautious guess: text has more characters per token, JSON and code have fewer."""
 _MIN_LEFT_OUT_CHARS = 400
 _MAX_FACTS = 60
+_MAX_PROMPT_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +80,17 @@ class TokenCount:
         self._chars = 0
 
     def learn(self, sent: Sequence[Message], usage: Usage) -> None:
-        """Learn the real number of tokens of a request."""
-        self._known, self._chars = usage.input_tokens, count_chars(sent)
+        """Learn the real number of tokens of a request, if the reply reports it."""
+        if usage.input_tokens:
+            self._known, self._chars = usage.input_tokens, count_chars(sent)
 
-    def estimate(self, messages: Sequence[Message], system: str) -> int:
-        """Return about how many tokens these messages are."""
+    def estimate(self, messages: Sequence[Message], system: str, tools: Toolset) -> int:
+        """Return about how many tokens a request has."""
         chars = count_chars(messages)
         if self._known:
             return self._known + round((chars - self._chars) / _CHARS_PER_TOKEN)
-        return round((chars + len(system)) / _CHARS_PER_TOKEN)
+        defined = sum(len(spec.description) + len(str(spec.input_schema)) for spec in tools.specs)
+        return round((chars + len(system) + defined) / _CHARS_PER_TOKEN)
 
 
 def count_chars(messages: Iterable[Message]) -> int:
@@ -117,16 +120,43 @@ def next_start(messages: Sequence[Message], keep_turns: int) -> int:
     return replies[-keep_turns] if len(replies) > keep_turns else 0
 
 
-def facts(messages: Sequence[Message], touched: Callable[[Call], Iterable[Access]]) -> str:
-    """Return what must not be lost in a summary: denials, and what calls have changed."""
+def facts(
+    messages: Sequence[Message], touched: Callable[[Call], Iterable[Access]], prompt_chars: int
+) -> str:
+    """Return what must not be lost in a summary: prompts, denials, and what calls have changed."""
     denied, changed = list[str](), dict[str, None]()
     for call, result in _pairs(messages):
         if result.failure is not None and result.failure.kind is FailureKind.DENIED:
             denied.append(f"- {call.name}({call.args}): {result.failure.message}")
         elif result.failure is None:
             changed |= {f"- {access}": None for access in touched(call)}
-    parts = [("Denied, do not try again:", denied), ("Touched so far:", [*changed])]
+    parts = [
+        ("Prompts so far:", _quote_prompts(messages, prompt_chars)),
+        ("Denied, do not try again:", denied),
+        ("Touched so far:", [*changed]),
+    ]
     return "\n\n".join("\n".join([title, *lines[-_MAX_FACTS:]]) for title, lines in parts if lines)
+
+
+def _quote_prompts(messages: Sequence[Message], room: int) -> list[str]:
+    """Quote the first prompt and the latest ones, as many as there is room for."""
+    most = min(room, _MAX_PROMPT_CHARS)
+    quotes = [_quote(one, at, most) for at, one in enumerate(messages) if isinstance(one, Prompt)]
+    first, latest = quotes[:1], list[str]()
+    for quote in reversed(quotes[1:]):
+        room -= len(quote)
+        if room < 0:
+            break
+        latest.insert(0, quote)
+    return first + latest
+
+
+def _quote(prompt: Prompt, at: int, most: int) -> str:
+    """Return the text of a prompt, or its beginning."""
+    text = " ".join(part.text for part in prompt.parts if isinstance(part, Text))
+    if len(text) <= most:
+        return f"- {text}"
+    return f'- {text[:most]}… [To read all of it: read_earlier(result="{at}").]'
 
 
 def _pairs(messages: Sequence[Message]) -> Iterator[tuple[Call, Result]]:
@@ -149,4 +179,4 @@ SUMMARIZE = (
     "summary only."
 )
 _BEGINS = "This is a summary of the conversation so far."
-_ENDS = 'Earlier results can be searched with read_earlier(search="text"). Continue.'
+_ENDS = 'Earlier messages and results can be searched with read_earlier(search="text"). Continue.'

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from handrail import Call, Result
 from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
-from handrail.messages import NO_USAGE, Message, Prompt, Reply, ToolResults
+from handrail.messages import Message, Prompt, Reply, ToolResults
 
 
 class Conversation:
@@ -21,7 +21,7 @@ class Conversation:
         self.messages: list[Message] = [*state.messages]
         self.waiting = state.waiting
         self.usage, self.turns, self.calls = state.usage, state.turns, state.calls
-        self.before = state.before
+        self.cost, self.before = state.cost, state.before
         self._inbox: list[Prompt] = [*state.inbox]
         self._discarded: list[EarlyCall] = [*state.discarded]
         self._inner = dict(state.inner)
@@ -42,12 +42,13 @@ class Conversation:
             tuple(self._discarded),
             tuple([InnerRun(key, state) for key, state in self._inner.items()]),
             self.shortened,
+            self.cost,
         )
 
     @property
     def spent(self) -> Spent:
-        """The turns, calls and tokens of the run so far."""
-        return Spent(self.turns, self.calls, self.usage)
+        """The turns, calls, tokens and cost of the run so far."""
+        return Spent(self.turns, self.calls, self.usage, self.cost)
 
     @property
     def last(self) -> Message | None:
@@ -73,8 +74,6 @@ class Conversation:
         self.messages.append(reply)
         self.turns += 1
         self.calls += calls
-        if reply.usage is not NO_USAGE:
-            self.usage += reply.usage
 
     def add_results(self, results: tuple[Result, ...], *, pending: bool) -> ToolResults:
         """Add the results of the last reply's calls. If some are pending, the run waits."""

@@ -1,11 +1,12 @@
-"""A tool that reads results which are no longer sent."""
+"""A tool that reads messages and results which are no longer sent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from handrail import READ, Args, Call, Result, Tool, Toolset, tool
-from handrail.messages import Message, ToolResults
+from handrail import READ, Args, Call, Result, Text, Tool, Toolset, tool
+from handrail.messages import Message, Prompt, Reply, ToolResults
 
 _NAME = "read_earlier"
 _MAX_CHARS = 15_000
@@ -38,47 +39,67 @@ class EarlierResults:
             return Result(call.id, self._search(values["search"]))
         return Result(call.id, self._read(values.get("result", ""), values.get("start", 0)))
 
-    def _results(self) -> dict[str, Result]:
-        return {
-            f"{at}.{n}": result
-            for at, message in enumerate(self._messages)
-            if isinstance(message, ToolResults)
-            for n, result in enumerate(message.results)
-        }
+    def _texts(self) -> dict[str, str]:
+        """Return the texts of all messages and results, by their names."""
+        texts: dict[str, str] = {}
+        for at, message in enumerate(self._messages):
+            if isinstance(message, ToolResults):
+                texts |= {f"{at}.{n}": result.text for n, result in enumerate(message.results)}
+            else:
+                texts[str(at)] = _text_of(message)
+        return texts
 
     def _read(self, name: str, start: int) -> str:
-        result = self._results().get(name)
-        if result is None:
+        text = self._texts().get(name)
+        if text is None:
             return f"[There is no result {name!r}. Pass search to find one.]"
-        part = result.text[start : start + _MAX_CHARS]
+        part = text[start : start + _MAX_CHARS]
         end = start + len(part)
-        if end >= len(result.text):
+        if end >= len(text):
             return part
-        return (
-            f"{part}\n[Characters {start:,} to {end:,} of {len(result.text):,}. Next: start={end}.]"
-        )
+        return f"{part}\n[Characters {start:,} to {end:,} of {len(text):,}. Next: start={end}.]"
 
     def _search(self, text: str) -> str:
         rows: list[str] = []
-        for name, result in self._results().items():
-            at = result.text.lower().find(text.lower())
-            if at >= 0:
-                around = result.text[max(at - _AROUND_CHARS, 0) : at + len(text) + _AROUND_CHARS]
+        own = self._own_results()
+        for name, whole in self._texts().items():
+            at = whole.lower().find(text.lower())
+            if at >= 0 and name not in own:
+                around = whole[max(at - _AROUND_CHARS, 0) : at + len(text) + _AROUND_CHARS]
                 rows.append(f'result="{name}", at {at:,}: {around}')
         shown = "\n".join(rows[:_MAX_MATCHES])
         more = f"\n[{len(rows) - _MAX_MATCHES} more.]" if len(rows) > _MAX_MATCHES else ""
-        return f"{shown}{more}" if rows else f"[No earlier result has {text!r}.]"
+        return f"{shown}{more}" if rows else f"[No earlier message or result has {text!r}.]"
+
+    def _own_results(self) -> set[str]:
+        """Return the names of the results of this tool. They repeat others."""
+        return {
+            f"{at}.{n}"
+            for at, (reply, results) in enumerate(pairwise(self._messages), 1)
+            if isinstance(reply, Reply) and isinstance(results, ToolResults)
+            for n, result in enumerate(results.results)
+            if any(call.name == _NAME and call.id == result.call_id for call in reply.calls)
+        }
+
+
+def _text_of(message: Prompt | Reply) -> str:
+    """Return the text of a message, with the arguments of its calls."""
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    calls = message.calls if isinstance(message, Reply) else ()
+    return "\n".join(
+        [*texts, *(f"{call.name}({call.args})" for call in calls if call.name != _NAME)]
+    )
 
 
 def _read_earlier(result: str = "", start: int = 0, search: str = "") -> str:
-    """Read or search results of earlier calls.
+    """Read or search earlier messages and results.
 
     Args:
-        result: The name of a result that was left out, such as "12.0".
+        result: The name of a result or a message that was left out, such as "12.0" or "12".
         start: The first character to read.
-        search: A text to find in all earlier results, instead of reading one.
+        search: A text to find in all earlier messages and results, instead of reading one.
     """
     raise NotImplementedError
 
 
-_DESCRIPTION = "Read or search results of earlier calls that are no longer shown."
+_DESCRIPTION = "Read or search earlier messages and results that are no longer shown."

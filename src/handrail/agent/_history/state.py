@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from handrail import READ, Call, FailureKind, Result, Tool
@@ -22,12 +23,16 @@ AnyCall: TypeAlias = Call | TruncatedCall
 """A call of a reply, complete or not."""
 
 
+NO_COST = Decimal(0)
+
+
 class Spent(NamedTuple):
-    """Turns, calls and tokens that a run has used."""
+    """Turns, calls, tokens and money that a run has used."""
 
     turns: int = 0
     calls: int = 0
     usage: Usage = NO_USAGE
+    cost: Decimal = NO_COST
 
 
 class EarlyCall(NamedTuple):
@@ -70,6 +75,8 @@ class RunState(NamedTuple):
     """Sub-agents that wait for approval."""
     shortened: Shortened = Shortened()
     """What is left out of the messages when they are sent."""
+    cost: Decimal = NO_COST
+    """What the tokens cost. It is computed only in runs with a limit of cost."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -77,7 +84,12 @@ class RunState(NamedTuple):
 
     def count_anew(self) -> RunState:
         """Return the state with limits that count from here."""
-        return self._replace(before=Spent(self.turns, self.calls, self.usage))
+        return self._replace(before=self.spent)
+
+    @property
+    def spent(self) -> Spent:
+        """Everything that was used so far."""
+        return Spent(self.turns, self.calls, self.usage, self.cost)
 
     @property
     def pending(self) -> tuple[Pending, ...]:

@@ -18,7 +18,7 @@ from handrail.agent._history.compaction import (
 )
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.earlier_results import EarlierResults
-from handrail.messages import Message, Prompt, Usage
+from handrail.messages import Message, ModelError, Prompt, Reply, Usage
 
 Summarize: TypeAlias = Callable[[tuple[Message, ...]], Awaitable[str]]
 """Asks the model to summarize these messages. Returns an empty text if it does not."""
@@ -34,6 +34,16 @@ class Window:
         self._tokens = TokenCount()
         self._earlier = EarlierResults(talk.messages)
         self._is_full = False
+        self._learn_from_history()
+
+    def _learn_from_history(self) -> None:
+        """Learn the size of the last request of an earlier run."""
+        messages = self._talk.messages
+        for at in range(len(messages) - 1, 0, -1):
+            reply = messages[at]
+            if isinstance(reply, Reply):
+                self.learn(shorten(messages[:at], self._talk.shortened), reply.usage)
+                return
 
     def add_tools(self, tools: Toolset) -> Toolset:
         """Return the tools with the one that reads earlier results."""
@@ -45,42 +55,74 @@ class Window:
 
     def learn(self, sent: Sequence[Message], usage: Usage) -> None:
         """Learn the real size of a request from the usage of its reply."""
-        if usage.input_tokens:
-            self._tokens.learn(sent, usage)
+        self._tokens.learn(sent, usage)
 
     def overflow(self) -> None:
         """Note that a request was too long: the history is shortened before the next one."""
         self._is_full = True
 
-    async def fit(self, system: str, summarize: Summarize) -> tuple[Message, ...]:
-        """Return the messages to send, shortened if that is necessary."""
-        talk, keep = self._talk, 1 if self._is_full else self._settings.keep_turns
-        sent = shorten(talk.messages, talk.shortened)
-        if not self._exceeds(sent, system):
-            return sent
-        recent = next_start(talk.messages, keep)
-        if recent > talk.shortened.results_before:
-            talk.shortened = talk.shortened._replace(results_before=recent)
-            sent = shorten(talk.messages, talk.shortened)
-        if self._exceeds(sent, system) and recent > talk.shortened.start:
-            await self._summarize(recent, summarize)
-            sent = shorten(talk.messages, talk.shortened)
-        self._is_full = False
-        return sent
+    async def fit(self, system: str, tools: Toolset, summarize: Summarize) -> tuple[Message, ...]:
+        """Return the messages to send, shortened if that is necessary.
 
-    def _exceeds(self, sent: Sequence[Message], system: str) -> bool:
-        most = self._settings.window * self._settings.threshold
-        return self._is_full or self._tokens.estimate(sent, system) > most
+        Much is left out at once: what is sent then stays the same for many turns, and is cached.
+        """
+        talk = self._talk
+
+        def exceeds(shortened: Shortened, part: float) -> bool:
+            sent = shorten(talk.messages, shortened)
+            most = self._settings.window * self._settings.threshold * part
+            return self._is_full or self._tokens.estimate(sent, system, tools) > most
+
+        if exceeds(talk.shortened, 1):
+            recent, is_enough = self._leave_out(exceeds)
+            if not is_enough and recent > talk.shortened.start:
+                await self._summarize(recent, summarize)
+            self._is_full = False
+        return shorten(talk.messages, talk.shortened)
+
+    def _leave_out(self, exceeds: Callable[[Shortened, float], bool]) -> tuple[int, bool]:
+        """Leave out old results. Return where the recent turns start, and whether that is enough.
+
+        If it is not, the turns before them are to be summarized.
+        """
+        talk, turns = self._talk, 1 if self._is_full else self._settings.keep_turns
+        while True:
+            recent = next_start(talk.messages, turns)
+            before = max(recent, talk.shortened.results_before)
+            shorter = talk.shortened._replace(results_before=before)
+            is_enough = not exceeds(shorter, _TARGET)
+            if is_enough or turns <= 1 or not exceeds(Shortened(recent, "", recent), _TARGET):
+                talk.shortened = shorter
+                return recent, is_enough
+            turns -= 1
 
     async def _summarize(self, recent: int, summarize: Summarize) -> None:
         talk = self._talk
         older = shorten(talk.messages[:recent], talk.shortened)
-        summary = await summarize((*older, Prompt.of(SUMMARIZE)))
+        summary = await _summarize_what_fits(older, summarize)
         if summary:
-            known = facts(talk.messages[:recent], self._touched)
+            known = facts(talk.messages[:recent], self._touched, self._settings.window // 3)
             talk.shortened = Shortened(recent, write_summary(summary, known), recent)
 
     def _touched(self, call: Call) -> Iterable[Access]:
         """Return what a call has changed, as its tool declares it."""
         accesses = self._executor.explain(call).accesses
         return [access for access in accesses if access.verb >= WRITE]
+
+
+async def _summarize_what_fits(older: tuple[Message, ...], summarize: Summarize) -> str:
+    """Return a summary. If the messages are too long even for that, of half of their turns."""
+    while True:
+        try:
+            return await summarize((*older, Prompt.of(SUMMARIZE)))
+        except ModelError as error:
+            turns = sum(isinstance(message, Reply) for message in older)
+            if error.kind != "too_long" or turns < _MIN_TURNS:
+                raise
+            older = (older[0], *older[next_start(older, turns // 2) :])
+
+
+_MIN_TURNS = 2
+"""Fewer turns cannot be divided."""
+_TARGET = 2 / 3
+"""The part of the threshold that is sent after the history was shortened."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from handrail.agent._history.state import Spent
+from handrail.messages import Price
 
-LimitName: TypeAlias = Literal["turns", "calls", "tokens", "seconds"]
+LimitName: TypeAlias = Literal["turns", "calls", "tokens", "cost", "seconds"]
 StoppedBy: TypeAlias = Literal["interrupted"] | LimitName
 """Why a run ends before the model is done."""
 
@@ -25,11 +28,15 @@ class Limits:
     """Tool calls."""
     tokens: int | None = None
     """Input and output tokens."""
+    cost: Decimal | float | None = None
+    """What the tokens cost, in US dollars or in the currency of ``prices``."""
+    prices: Mapping[str, Price] | Price | None = None
+    """Your own prices in place of the known ones: by the name of a model, or one for all models."""
     seconds: float | None = None
     """Time since the run was started or last resumed."""
     last_word: bool = True
-    """At a limit of turns, calls or tokens, whether the model gets one more turn without tools to
-    answer with what it has."""
+    """At a limit of turns, calls, tokens or cost, whether the model gets one more turn without
+    tools, to answer with what it has."""
 
     def over(self, spent: Spent, before: Spent) -> LimitName | None:
         """Return the limit that is reached, or None."""
@@ -37,11 +44,19 @@ class Limits:
             return "turns"
         if self.calls is not None and spent.calls - before.calls >= self.calls:
             return "calls"
+        return self.over_budget(spent, before)
+
+    def over_budget(self, spent: Spent, before: Spent) -> LimitName | None:
+        """Return the limit of tokens or cost that is reached, or None."""
         tokens = spent.usage.total - before.usage.total
-        return "tokens" if self.tokens is not None and tokens >= self.tokens else None
+        if self.tokens is not None and tokens >= self.tokens:
+            return "tokens"
+        return "cost" if self.cost is not None and spent.cost - before.cost >= self.cost else None
 
     def describe(self, limit: LimitName) -> str:
         """Return a message that a limit is reached."""
+        if limit == "cost":
+            return f"reached the cost limit of {self.cost}"
         number = getattr(self, limit)
         value = f"{number:g}" if limit == "seconds" else f"{number:,}"
         return f"reached the limit of {value} {limit if number != 1 else limit.removesuffix('s')}"

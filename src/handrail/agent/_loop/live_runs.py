@@ -8,6 +8,7 @@ from typing import Protocol
 
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._loop.events import RunEvent
+from handrail.agent._loop.spending import Spending
 from handrail.permissions import Answer, Approver
 
 
@@ -15,6 +16,7 @@ class LiveRun(Protocol):
     """The part of a run that its sub-agents use."""
 
     talk: Conversation
+    spending: Spending
 
     @property
     def answers(self) -> Mapping[str, Answer]:

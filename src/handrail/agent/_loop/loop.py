@@ -9,6 +9,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
+import anyio.lowlevel
+
 from handrail import Call, Executor, Result, Toolset, Turn
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
@@ -22,15 +24,17 @@ from handrail.agent._history.state import (
 )
 from handrail.agent._history.window import Window
 from handrail.agent._loop.events import RunEvent
-from handrail.agent._loop.limits import CallBudget, LimitName, StoppedBy
+from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import live
 from handrail.agent._loop.model_stream import ask, await_any, expect_reply
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
 from handrail.agent._loop.resume import Resumption
 from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
+from handrail.agent._loop.spending import Reached, Spending
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
+    Delta,
     Message,
     ModelError,
     Prompt,
@@ -57,11 +61,12 @@ class Loop(Generic[T]):
         self._options = options
         self._executor = executor
         self.talk = Conversation(state)
+        self.spending = Spending(self.talk, settings, options.parent)
         self.stopped_by: StoppedBy | None = None
         self._system = settings.system if isinstance(settings.system, str) else None
         self._cancel_model: Callable[[], None] | None = None
         self._turn: Turn[Any] | None = None
-        self._limit: LimitName | None = None
+        self._limit: Reached | None = None
         self._output: tuple[T] | None = None
         self._attempts = Attempts(settings.retries)
         self._must_answer = False
@@ -95,6 +100,7 @@ class Loop(Generic[T]):
             while self._should_continue():
                 await self._take_turn()
         except ModelError as error:
+            self.spending.add(error.usage)
             error.state = self.talk.state
             raise
         return self._make_done()
@@ -120,9 +126,8 @@ class Loop(Generic[T]):
         over = self._output is not None or self.stopped_by or self._limit or self._attempts.ended
         if talk.waiting or over or self._stop_reason or self._is_at_rest():
             return False
-        limits = self._settings.limits
-        self._limit = limits.over(talk.spent, talk.before)
-        return not self._limit or (limits.last_word and type(talk.last) is ToolResults)
+        self._limit = limit = self.spending.reached()
+        return limit is None or (limit.last_word and type(talk.last) is ToolResults)
 
     def _is_at_rest(self) -> bool:
         """Whether the last message is the model's, and nothing more is to be asked."""
@@ -160,10 +165,11 @@ class Loop(Generic[T]):
             return RunResult("pending", state)
         if self.stopped_by == "interrupted" and self._output is None:
             return RunResult("interrupted", state)
-        limit = self._limit or (None if self._output else self.stopped_by)
+        limit = self._limit
+        if self.stopped_by is not None and self._output is None:
+            limit = limit or Reached("seconds", self._settings.limits.describe("seconds"))
         if limit is not None:
-            why = self._settings.limits.describe(cast("LimitName", limit))
-            return RunResult("limit", state, output, why, cast("LimitName", limit))
+            return RunResult("limit", state, output, limit.detail, limit.name)
         if (ended := self._attempts.ended) is not None and ended.problem is not None:
             return RunResult(ended.problem, state, stop_detail=ended.detail)
         if self._settings.final is None:
@@ -175,21 +181,33 @@ class Loop(Generic[T]):
         settings, talk = self._settings, self.talk
         self._turn = turn = self._make_turn(str(talk.turns + 1))
         self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
-        request = await self._make_request()
+        choice = self._choose_tools()
+        request = await self._make_request(choice)
         try:
             ran = await self._send(request, turn)
         except ModelError as error:
-            if self._window is None or error.kind != "too_long":
-                raise
-            self._window.overflow()
-            request = await self._make_request()
+            request = await self._make_shorter_request(request, error)
             ran = await self._send(request, turn)
         if ran is not None and self._window is not None:
             self._window.learn(request.messages, cast("Reply", talk.last).usage)
         if ran is not None and self._unanswered:
             await self._finish_turn(ran)
 
-    async def _make_request(self) -> Request:
+    async def _make_shorter_request(self, request: Request, error: ModelError) -> Request:
+        """Return the request with a shorter history. Raises the error if that does not help."""
+        if error.kind != "too_long":
+            raise error
+        if self._window is None:
+            error.add_note(_USE_COMPACTION)
+            raise error
+        self.spending.add(error.usage)
+        self._window.overflow()
+        shorter = await self._make_request(request.tool_choice)
+        if shorter.messages == request.messages:
+            raise error
+        return shorter
+
+    async def _make_request(self, choice: ToolChoice) -> Request:
         settings, system = self._settings, self._system or ""
         tools = self._executor.refresh_tools()
         if settings.final is not None:
@@ -197,8 +215,7 @@ class Loop(Generic[T]):
         messages = tuple(self.talk.messages)
         if self._window is not None:
             tools = self._window.add_tools(tools)
-            messages = await self._window.fit(system, partial(self._summarize, tools))
-        choice = self._choose_tools()
+            messages = await self._window.fit(system, tools, partial(self._summarize, tools))
         request = Request(messages, tools, system, settings.max_tokens, choice)
         if settings.prepare is not None:
             prepared = settings.prepare(request)
@@ -207,11 +224,12 @@ class Loop(Generic[T]):
 
     async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
         """Ask the model to summarize messages. The tools stay, so that its cache is used."""
-        request = Request(messages, tools, self._system or "", None, "none")
+        most = self._settings.max_tokens
+        request = Request(messages, tools, self._system or "", most, "none")
         reply = await ask(self._settings.model, request, self.wait_for_model)
         if reply is None:
             return ""
-        self.talk.usage += reply.usage
+        self.spending.add(reply.usage, reply.model)
         return reply.text
 
     async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
@@ -257,6 +275,7 @@ class Loop(Generic[T]):
         if self._limit and not all_calls and reply.stop == "end":
             reply = replace(reply, stop="other")  # the last word, and not the end of the work
         self.talk.add_reply(reply, len(calls))
+        self.spending.add(reply.usage, reply.model)
         self.emit(reply)
         return calls
 
@@ -264,6 +283,12 @@ class Loop(Generic[T]):
         """Tell the listener of an event."""
         if self._options.on_event is not None:
             self._options.on_event(event)
+
+    async def show(self, event: RunEvent) -> None:
+        """Tell the listener of an event, and let it show text: a stream may never wait."""
+        self.emit(event)
+        if self._options.on_event is not None and isinstance(event, Delta):
+            await anyio.lowlevel.checkpoint()
 
     def can_run(self, call: Call) -> bool:
         """Whether to pass a call to the executor."""
@@ -361,4 +386,5 @@ class Loop(Generic[T]):
 
 
 _PENDING = attrgetter("pending")
+_USE_COMPACTION = "To shorten long conversations, pass `compaction=Compaction(window=...)`."
 _CONTINUE = "You were interrupted. Continue."

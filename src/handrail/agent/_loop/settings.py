@@ -11,6 +11,7 @@ from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import LimitName, Limits
+from handrail.agent._loop.live_runs import LiveRun
 from handrail.agent._loop.next_step import NoAnswer, answer_text
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
@@ -48,6 +49,8 @@ class RunOptions:
     on_event: OnEvent | None
     for_turn: Mapping[str, Any]
     """Options of each turn: who the calls are for, what tools can use, who approves."""
+    parent: LiveRun | None
+    """The run that a sub-agent works for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,8 +41,8 @@ class StreamLoop(Protocol):
         """Add a reply, and return its complete calls."""
         ...
 
-    def emit(self, event: RunEvent) -> None:
-        """Tell the listener of an event."""
+    async def show(self, event: RunEvent) -> None:
+        """Tell the listener of an event, and let it run."""
         ...
 
     async def save(self) -> None:
@@ -91,17 +91,17 @@ class StreamTurn:
                 if loop.can_run(call):
                     yield call
             else:
-                reply = self._receive(piece)
+                reply = await self._receive(piece)
         reply = reply or streamed.partial()
         for call in () if reply is None else await self._take_reply(reply):
             if call.id not in early and loop.can_run(call):
                 yield call
 
-    def _receive(self, piece: object) -> Reply | None:
+    async def _receive(self, piece: object) -> Reply | None:
         """Receive a piece of text, or the reply that ends the stream."""
         if isinstance(piece, Delta | ArgsDelta | Restart):
             self._streamed.add_piece(piece)
-            self._loop.emit(piece)
+            await self._loop.show(piece)
             return None
         if piece is None and not self._loop.stopped_by:
             raise ModelError("The model's stream ended without a Reply.")
