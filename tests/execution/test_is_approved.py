@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from handrail import Allow, Ask, Call, CheckedCall, Context, Decision, Executor, Toolset, tool
+from handrail import (
+    READ,
+    Allow,
+    Ask,
+    Call,
+    CheckedCall,
+    Context,
+    Decision,
+    Executor,
+    NeedsLogin,
+    Toolset,
+    tool,
+)
 from handrail.approvals import defer
 from handrail.permissions import Answer, Edit, Pending
 from resuming import resume
@@ -48,6 +60,36 @@ async def test_an_approval_is_for_the_call_that_was_shown(answers: list[Answer],
     executor = Executor(TOOLS, policy=careful, approvals=approve)
 
     assert (await executor.run(Call("save", {"path": "secret"}, "c1"))).text == text
+
+
+@pytest.mark.parametrize(
+    ("path", "answers", "texts"),
+    [
+        ("a", [Allow()], ["a: False", "a: False"]),
+        ("secret", [Allow(), Allow()], ["secret: True", "secret: True"]),
+        ("secret", [Allow(), Edit({"path": "a"})], ["secret: True", "a: False"]),
+    ],
+)
+async def test_to_sign_in_is_no_approval(
+    path: str, answers: list[Answer], texts: list[str]
+) -> None:
+    given, seen = iter(answers), list[str]()
+
+    @tool(name="save", effect=READ)
+    async def save_as_user(path: str, context: Context) -> str:
+        """Save a file."""
+        seen.append(f"{path}: {context.is_approved}")
+        if len(seen) == 1:
+            raise NeedsLogin("Sign in.")
+        return seen[-1]
+
+    async def approve(_pending: Pending) -> Answer:
+        return next(given)
+
+    executor = Executor(Toolset(save_as_user), policy=careful, approvals=approve)
+    await executor.run(Call("save", {"path": path}, "c1"))
+
+    assert seen == texts
 
 
 async def test_an_approval_that_is_given_later_counts_too() -> None:

@@ -136,7 +136,7 @@ async def test_a_proxy_of_ones_own_serves_too(root: Path, tmp_path: Path) -> Non
     with Proxy(["example.org"], directory=tmp_path / "proxy") as proxy:
         sandbox = Sandbox(root, network=proxy)
         made = await run(
-            sandbox, "python3 -c 1; echo fine > x; cat x; touch /tmp/.handrail-proxy/x"
+            sandbox, "python3 -c 1; echo fine > x; cat x; touch /dev/.handrail-proxy/x"
         )
 
     assert made.text.startswith("fine\n")

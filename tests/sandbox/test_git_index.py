@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,52 @@ async def test_git_runs_no_hook_to_show_something(tmp_path: Path, tier: Any, whe
     )
     git(tmp_path, "diff", "--stat")
     assert (tmp_path / "ran").exists()
+
+
+def elsewhere(root: Path) -> None:
+    shutil.copytree(root / ".git", root / "other")
+    add_hook(root / "other/hooks")
+    (root / ".git/commondir").write_text("../other\n", encoding="utf-8")
+
+
+def by_settings(root: Path, settings: str, *, before: str = "") -> None:
+    config = root / ".git/config"
+    text = before + config.read_text(encoding="utf-8") + settings
+    config.write_text(text, encoding="utf-8")
+    add_hook(root / "hk")
+
+
+def included(root: Path) -> None:
+    for number in range(25):
+        (root / f"i{number}").write_text("", encoding="utf-8")
+    (root / "i24").write_text("[core]\nhooksPath = hk\n", encoding="utf-8")
+    by_settings(root, "[include]\n" + "".join(f"path = ../i{n}\n" for n in range(25)))
+
+
+SPOILT: dict[str, Callable[[Path], None]] = {
+    "another folder": elsewhere,
+    "a way through /proc": partial(by_settings, settings="[core]\nhooksPath = /proc/self/cwd/hk\n"),
+    "a file that is included late": included,
+    "a setting that comes late": partial(
+        by_settings, settings="#" * (1 << 20) + "\n[core]\nhooksPath = hk\n"
+    ),
+    "a mark before the settings": partial(
+        by_settings, settings="", before="\ufeff[core]\n\thooksPath = hk\n"
+    ),
+    "another tree": partial(by_settings, settings="[core]\nworktree = ..\nhooksPath = hk\n"),
+}
+
+
+@pytest.mark.parametrize("way", SPOILT)
+async def test_git_finds_no_hook_in_another_place(tmp_path: Path, way: str) -> None:
+    """The control runs outside: the hook runs."""
+    sandbox = Sandbox(repository(tmp_path))
+    SPOILT[way](tmp_path)
+    shown = await run(sandbox, SHOW)
+    ran = (tmp_path / "ran").exists()
+    git(tmp_path, "diff", "--stat")
+
+    assert ("same.bin" in shown.text, ran, (tmp_path / "ran").exists()) == (True, False, True)
 
 
 async def test_the_repository_of_the_folder_decides(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from handrail import DESTROY, WRITE, Access, Ask, Call, CheckedCall, Spec
-from handrail._support.obeyed_names import OBEYED_NAMES, GitPaths, ObeyedName, find_git_paths
+from handrail._support.git_settings import GitPaths, find_git_paths
+from handrail._support.obeyed_names import OBEYED_NAMES, ObeyedName
 from handrail.policy import Rulebook
 from handrail.sandbox import Sandbox
 from handrail.tools import Scan
@@ -254,7 +255,7 @@ def test_includes_are_bounded(root: Path) -> None:
     lines = "".join(f"path = ../{number}.cfg\n" for number in range(1_000))
     (root / ".git/config").write_text(f"[include]\n{lines}", encoding="utf-8")
 
-    assert len(find_git_paths(str(root)).settings) == 15
+    assert len(find_git_paths(str(root)).settings) == 20
 
 
 @pytest.mark.timeout(20)

@@ -200,6 +200,9 @@ class Questions:
     ) -> Result | None:
         """Check and decide the current call. Returns its result if it must not run."""
         edited = isinstance(answer, Edit)
+        signs_in = pending.once and pending.origin is None
+        was_approved = running.is_approved if signs_in else bool(pending.question)
+        running.is_approved = False
         result = await self._check_again(running, pending, answer)
         if result is not None:
             return result
@@ -208,7 +211,7 @@ class Questions:
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.question:
             now = self._confirm(running, pending, now)
-            running.is_approved = isinstance(now, Allow)
+            running.is_approved = was_approved and isinstance(now, Allow)
         running.checked = running.checked._replace(decision=now)
         running.is_rewritten = running.is_rewritten or edited
         return None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from handrail._support.obeyed_names import OBEYED_NAMES, find_git_paths
+from handrail._support.git_settings import find_git_paths, is_plain_repository
+from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail.sandbox._values import Restriction, SandboxUnavailable
 
 _HELD: Final = [row for row in OBEYED_NAMES if row.held != "never"]
@@ -159,9 +160,14 @@ def has_index_hook(root: str, folder: str) -> bool:
     """
     while folder != root and not _file_type(f"{folder}/.git"):
         folder = os.path.dirname(folder)  # noqa: PTH120  before every command
+    kind = _file_type(f"{folder}/.git")
+    if not kind:
+        return False
     hooks = (".git/hooks", *find_git_paths(folder).hooks)
-    return _file_type(f"{folder}/.git") not in {0, stat.S_IFDIR} or any(
-        _file_type(f"{folder}/{path}/post-index-change") for path in hooks
+    return (
+        kind != stat.S_IFDIR
+        or not is_plain_repository(folder)
+        or any(_file_type(f"{folder}/{path}/post-index-change") for path in hooks)
     )
 
 

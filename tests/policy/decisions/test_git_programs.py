@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,49 @@ def test_a_program_makes_a_read_ask_in_plan_mode(root: Path, key: str) -> None:
     assert before == [Allow] * len(READS)
     assert [type(judge(root, command)) for command in READS] == [Ask] * len(READS)
     assert [type(judge(root, command)) for command in RUN_NOTHING] == [Allow] * len(RUN_NOTHING)
+
+
+def in_module(root: Path) -> None:
+    module = root / ".git/modules/a/b"
+    module.mkdir(parents=True)
+    (module / "objects").mkdir()
+    (module / "config").write_text('[filter "x"]\nclean = x\n', encoding="utf-8")
+
+
+def included(root: Path) -> None:
+    (root / "i29").write_text("[diff]\nexternal = x\n", encoding="utf-8")
+    by_text(root, "[include]\n" + "".join(f"path = ../i{n}\n" for n in range(30)))
+
+
+def by_text(root: Path, after: str, *, before: str = "") -> None:
+    config = root / ".git/config"
+    text = before + config.read_text(encoding="utf-8") + after
+    config.write_text(text, encoding="utf-8")
+
+
+FAR = {
+    "in a submodule": (in_module, "filter.clean"),
+    "in the last of many files": (included, "include.path"),
+    "after a mark": (partial(by_text, after="", before="\ufeff[diff]\nexternal = x\n"), "diff.external"),
+    "after much else": (partial(by_text, after="#" * (1 << 20) + "\n[diff]\nexternal = x\n"), "include.path"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", FAR)
+def test_a_program_is_found_wherever_it_is_named(root: Path, where: str) -> None:
+    change, setting = FAR[where]
+    change(root)
+    decision = judge(root, "git status")
+
+    assert isinstance(decision, Ask)
+    assert f"git may run a program that {setting} names" in decision.question
+
+
+def test_the_many_submodules_of_a_repository_are_read_up_to_a_limit(root: Path) -> None:
+    for number in range(120):
+        (root / f".git/modules/m{number}").mkdir(parents=True)
+
+    assert isinstance(judge(root, "git status"), Allow)
 
 
 def test_the_question_names_the_setting(root: Path) -> None:

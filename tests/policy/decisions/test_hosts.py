@@ -17,7 +17,7 @@ from handrail import (
     Effect,
     Spec,
 )
-from handrail.policy import Level, Rulebook, parse
+from handrail.policy import InvalidRule, Level, Rulebook, parse
 
 BASH = Spec(name="bash", description="", input_schema={}, effect=DESTROY, tags=["shell"])
 
@@ -53,11 +53,24 @@ ONE = rule("allow", "write net:a.test/**")
         (ONE + rule("deny", "read net:a.test/443/secret/**"), []),
         (ONE + rule("ask", "write net:**"), []),
         (ONE + rule("deny", "* net:b.test/**"), ["a.test"]),
+        (ONE + rule("deny", "* net:A.test/**"), []),
+        (rule("allow", "write net:A.Test"), ["a.test"]),
+        (ONE + rule("deny", "write net:a.test", "args = { background = true }"), []),
+        (ONE + rule("deny", "write net:a.test", "expires = 2001-01-01"), ["a.test"]),
         (ONE + rule("deny", "* net:a.test/**", 'tools = ["web_fetch"]'), ["a.test"]),
     ],
 )
 def test_a_rule_opens_a_host_that_it_names(rules: str, hosts: list[str]) -> None:
     assert rulebook(rules).find_hosts() == hosts
+
+
+def test_no_host_is_open_where_nothing_may_change() -> None:
+    assert rulebook(ONE, mode="plan").find_hosts() == []
+
+
+def test_a_host_is_written_in_its_one_form() -> None:
+    with pytest.raises(InvalidRule, match="write an international name in its ASCII form"):
+        parse(rule("deny", "* net:bücher.test"), file="rules.toml", level=Level.USER)
 
 
 def test_the_rules_of_a_workspace_open_nothing() -> None:

@@ -151,7 +151,7 @@ WRITING = [
     "cp venv .vscode", "sed -ni p AGENTS.md", "ruff format conftest.py", "ruff check --fix conftest.py", "prettier -w .vscode/x.json",
     "python -c \"open('AGENTS.md', 'w').write('x')\"", "python3 - <<'EOF'\nfrom pathlib import Path\nPath('.envrc').write_text('x')\nEOF",
     "python3 run.py .envrc", "python3 .envrc .envrc", "./python3 .envrc", "bash -s .envrc", "perl -i .envrc", "uv run rm .envrc", "uv run -q .envrc x",
-    "alias python3=tee; python3 .envrc", "python3() { tee $1; }; python3 .envrc", "uv pip compile -o .envrc",
+    "alias python3=tee; python3 .envrc", "hash -p /usr/bin/tee sh; echo x | sh .envrc", "PATH=.:$PATH; echo x | sh .envrc", "python3() { tee $1; }; python3 .envrc", "uv pip compile -o .envrc",
 ]  # fmt: skip
 
 

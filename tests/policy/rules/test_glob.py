@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handrail import DESTROY, READ, WRITE, Access
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
-from handrail.policy._rules.parse import parse_touch
+from handrail.policy._rules.touch import parse_touch
 
 LETTERS = st.text("ab.\n[]{}\\^$(ß", max_size=3)
 SEGMENTS = st.lists(

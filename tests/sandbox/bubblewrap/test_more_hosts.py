@@ -62,6 +62,39 @@ async def test_the_hosts_of_a_running_command_are_closed_to_others(
     assert (await run(sandbox, FETCH.format(""))).text == CLOSED
 
 
+async def test_no_other_command_leads_a_command_to_another_socket(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    """Commands share /tmp: what is there is no way to a proxy."""
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    sandbox = Sandbox(workspace, network=[], opened=list)
+    swap = """
+for folder in /tmp /dev; do
+    mv $folder/.handrail-proxy $folder/moved; mkdir -p $folder/.handrail-proxy
+    for n in 1 2 3; do ln -s $PWD/other.sock $folder/.handrail-proxy/$n-proxy.sock; done
+done
+"""
+    ask = "exec 5<>/dev/tcp/127.0.0.1/3128; printf 'GET http://pub.test/ HTTP/1.1\r\n\r\n' >&5; head -n 1 <&5"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(workspace / "other.sock"))
+        other.listen()
+        other.settimeout(0)
+        first = sandbox.start(
+            f"echo begun; until [ -e go ]; do sleep 0.05; done; {ask}", hosts=["pub.test"]
+        )
+        text = await first.read()
+        await run(sandbox, swap)
+        (workspace / "go").touch()
+        while more := await first.read():
+            text += more
+        await first.kill()
+        with pytest.raises(BlockingIOError):
+            other.accept()
+
+    assert text.startswith(b"begun\nHTTP/1.1 ")
+
+
 async def test_a_process_says_which_hosts_were_closed_to_it(proxy: Proxy, tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     sandbox = Sandbox(tmp_path / "ws", network=proxy, opened=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, Decision, Deny, Effect, Executor, Toolset
-from handrail._support.tables import is_table
+from handrail._support import is_table
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.calls import as_data
 from handrail.cli._runs.saved import find_run

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from handrail._support.tables import is_list, is_table
+from handrail._support import is_list, is_table
 from handrail.cli._base.printable import one_line
 from handrail.policy import Level, Rule
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import click
 
+from handrail._support import is_list, is_table
 from handrail._support.private_files import make_private_folder, replace_file
-from handrail._support.tables import is_list, is_table
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import KNOWN, runs_folder
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from handrail._support import is_list
 from handrail._support.private_files import read_file
-from handrail._support.tables import is_list
 from handrail.agent import Notice, find_skills, read_instructions
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.printable import one_line

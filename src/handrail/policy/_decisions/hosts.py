@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from handrail import READ, WRITE, Access
 from handrail.policy._decisions.tool_rules import ToolRules, make_shell_spec
@@ -62,7 +63,7 @@ def find_open_hosts(rules: Sequence[Rule], tools: Iterable[str], usable: Usable)
     against = [
         touch
         for rule in rules
-        if rule.decide != "allow" and applies(rule)
+        if rule.decide != "allow" and applies(replace(rule, args={}))
         for touch in rule.touches
     ]
     return [host for host in hosts if not any(_may_meet(touch, host) for touch in against)]

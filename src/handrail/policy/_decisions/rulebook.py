@@ -222,7 +222,12 @@ class Rulebook:
         return self._rule_files().find_restricted(top, command, usable, searched=searched)
 
     def find_hosts(self) -> list[str]:
-        """Return the hosts that rules open to all commands, for ``Sandbox(opened=...)``."""
+        """Return the hosts that rules open to all commands, for ``Sandbox(opened=...)``.
+
+        In the mode ``plan`` there are none: an open host can be sent to.
+        """
+        if self.mode is Mode.PLAN:
+            return []
         usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
         return find_open_hosts(self.rules, self._shell, usable)
 

@@ -11,12 +11,8 @@ from itertools import dropwhile, pairwise, takewhile
 from types import MappingProxyType
 
 from handrail import READ, WRITE, Access
-from handrail._support.obeyed_names import (
-    OBEYED_NAMES,
-    find_git_paths,
-    find_name,
-    index_names,
-)
+from handrail._support.git_settings import find_git_paths
+from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name, without_version
 
@@ -118,7 +114,7 @@ _LEFT_OUT = ("--exclude", "--exclude-dir")
 _NEUTRAL = _READERS | frozenset("cd for case select read".split())
 """Words that begin a part of a text in which nothing is changed, if its other parts only read."""
 _NAMED_READERS = "|".join(map(re.escape, sorted(_READERS)))
-_REDEFINED = r"\b(?:alias|function)\b|\(\s*\)"
+_REDEFINED = r"\b(?:alias|function|enable)\b|\bhash\s+-\w*p|\(\s*\)"
 _UNSURE = re.compile(
     rf"{_REDEFINED}|\b(?:read|mapfile|readarray)\b|`|[$<]\(|\b(?:xargs|parallel)\b"
     rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
@@ -159,7 +155,7 @@ def find_written_words(
         word
         for argv in commands
         if unsure or not (read_only or _only_reads(argv))
-        for before, word in pairwise(argv if unsure else _without_script(argv))
+        for before, word in pairwise(argv if unsure or "PATH=" in text else _without_script(argv))
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"

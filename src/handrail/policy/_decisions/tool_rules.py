@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handrail import Call, Decision, Effect, Spec
-from handrail._support.tables import is_table
+from handrail._support import is_table
 from handrail.policy._decisions.recursion import GuardedFiles
 from handrail.policy._rules.index import AccessIndex, CommandIndex
 from handrail.policy._rules.rule import Rule

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
-from handrail._support.obeyed_names import find_git_program
+from handrail._support.git_settings import find_git_program
 from handrail.policy._decisions.git_index import (
     find_git_folder,
     read_regular_file,

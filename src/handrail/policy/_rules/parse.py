@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from handrail import DESTROY, READ, WRITE, Access, Effect
-from handrail._support.tables import is_list, is_table
+from handrail import DESTROY, WRITE, Effect
+from handrail._support import is_list, is_table
 from handrail.permissions import Origin, Verdict
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.examples import check_examples, parse_access
 from handrail.policy._rules.glob import name_glob, path_glob
 from handrail.policy._rules.mode import Mode
-from handrail.policy._rules.paths import user_home
 from handrail.policy._rules.regex import compile_regex
 from handrail.policy._rules.rule import Condition, Example, Level, Rule, Touch
 from handrail.policy._rules.toml_text import format_value, rule_text
+from handrail.policy._rules.touch import parse_effect, parse_touch
 from handrail.policy._shell.wrappers import program_name
 
 _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILINE)
@@ -124,7 +124,7 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         reason=_get_text(table, "reason"),
         tools=_get_texts(table, "tools"),
         tags=frozenset(_get_texts(table, "tags")),
-        effects=frozenset(_read_effect(name) for name in _get_texts(table, "effects")),
+        effects=frozenset(parse_effect(name) for name in _get_texts(table, "effects")),
         touches=tuple(_read_touches(_get_texts(table, "access"), decide)),
         commands=_read_commands(table, decide),
         line=_get_text(table, "line"),
@@ -182,29 +182,6 @@ def _read_touches(texts: Iterable[str], decide: Verdict) -> Iterator[Touch]:
     for touch in map(parse_touch, texts):
         widens = decide != "allow" and WRITE in touch.verbs
         yield replace(touch, verbs=touch.verbs | {DESTROY}) if widens else touch
-
-
-def parse_touch(text: str) -> Touch:
-    """Read an access of a rule: ``write file:src/**``, ``read|write net:*``, ``* db:**``."""
-    verbs, _, resource = text.strip().partition(" ")
-    if not resource:
-        raise InvalidRule(
-            f"invalid access {text!r}; write a verb and a resource, as 'write file:src/**'"
-        )
-    if resource.startswith("file:~/"):
-        resource = f"file:{user_home()}{resource.removeprefix('file:~')}"
-    named = list(Effect) if verbs == "*" else [_read_effect(name) for name in verbs.split("|")]
-    try:
-        return Touch(frozenset(named), Access(READ, resource.strip()).resource)
-    except ValueError as error:
-        raise InvalidRule(str(error)) from None
-
-
-def _read_effect(name: str) -> Effect:
-    try:
-        return Effect[name.upper()]
-    except KeyError:
-        raise InvalidRule(f"unknown effect {name!r}; use read, write or destroy") from None
 
 
 def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, ...]:
@@ -322,7 +299,7 @@ def _read_example(given: Any) -> Example:
     if is_table(given):
         table = given
         _check_keys(table, {"tool", "args", "access", "tags", "effect", "command"}, "example: ")
-        effect = _read_effect(_get_text(table, "effect")) if "effect" in table else Effect.WRITE
+        effect = parse_effect(_get_text(table, "effect")) if "effect" in table else Effect.WRITE
         accesses = tuple(parse_access(text) for text in _get_texts(table, "access"))
         args: Any = table.get("args", {})
         if not is_table(args):

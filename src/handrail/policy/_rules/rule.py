@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from handrail import Access, Effect, Spec
-from handrail._support.tables import is_table
+from handrail._support import is_table
 from handrail.permissions import Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob

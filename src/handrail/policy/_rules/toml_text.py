@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Any
 
-from handrail._support.tables import is_list, is_table
+from handrail._support import is_list, is_table
 
 
 def rules_text(tables: Iterable[Mapping[str, Any]]) -> str:

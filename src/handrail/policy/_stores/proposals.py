@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from handrail import DESTROY, WRITE, Access, Allow, Call, CheckedCall
-from handrail._support.tables import is_list, is_table
+from handrail._support import is_list, is_table
 from handrail._support.visible import list_unseen
 from handrail.permissions import Pending
 from handrail.policy._decisions.hosts import name_hosts

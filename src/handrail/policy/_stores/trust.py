@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from handrail._support import is_table
 from handrail._support.private_files import hold_lock, read_private_file, replace_file
-from handrail._support.tables import is_table
 from handrail.policy._rules.errors import InvalidRule, ProblemKind, RuleProblem
 
 

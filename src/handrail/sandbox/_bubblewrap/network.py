@@ -14,8 +14,8 @@ from handrail.sandbox._setup import Setup, is_python_usable
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _PORT: Final = 3128
-_SOCKET_FOLDER: Final = f"{TMP}/.handrail-proxy"
-"""In the private folder that is mounted on /tmp."""
+_SOCKET_FOLDER: Final = "/dev/.handrail-proxy"
+"""Each command has its own /dev. In /tmp, which commands share, another one could replace it."""
 
 
 class NetworkBridge:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
-from handrail._support.tables import is_list
+from handrail._support import is_list
 
 SUFFIX = ".ipynb"
 _FORMAT = 4

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from handrail._support.tables import is_list, is_table
+from handrail._support import is_list, is_table
 from handrail.tools._notebook.cells import Cell
 
 _MAX_OUTPUT_LINES = 20

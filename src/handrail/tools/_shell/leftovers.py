@@ -17,12 +17,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
-from handrail._support.obeyed_names import (
-    OBEYED_NAMES,
-    find_git_paths,
-    find_name,
-    index_names,
-)
+from handrail._support.git_settings import find_git_paths
+from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
 from handrail.tools._files.links import follow_links
 from handrail.tools._files.paths import quote_path
 

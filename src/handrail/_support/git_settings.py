@@ -1,0 +1,185 @@
+"""Finds the hooks, further settings and programs that the settings of a repository name."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+_MAX_SETTINGS_FILES: Final = 20
+_MAX_SETTINGS_BYTES: Final = 1 << 20
+_INCLUDES: Final = frozenset(["include.path", "includeif.path"])
+_RUNNING: Final = frozenset(
+    "core.fsmonitor diff.command diff.external diff.textconv filter.clean filter.process "
+    "filter.smudge merge.driver".split()
+)
+"""Settings whose values are programs that git runs to show files and differences."""
+_NAMING: Final = frozenset(["core.hookspath", *_INCLUDES, *_RUNNING])
+"""Settings whose values are hooks, further settings, or programs."""
+_HARMLESS: Final = re.compile(r"(?i:true|false|yes|no|on|off|[01])|git-lfs [a-z-]+( -- %f)?")
+"""Values that name no program of a workspace."""
+_SECTION: Final = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
+_CONTINUED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
+_VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')
+_ESCAPE: Final = re.compile(r"\\(.)")
+_MOVED: Final = re.compile("hookspath|worktree|include", re.IGNORECASE)
+"""Settings that move hooks or settings to other places, in any spelling."""
+_UNREAD: Final = "include.path"
+"""The setting to name if there are too many settings to read."""
+_MAX_MODULES: Final = 100
+_NO_MODULES: Final = frozenset("branches hooks info lfs logs objects refs".split())
+"""Folders of a submodule's repository that contain no further submodules."""
+
+
+class GitPaths(NamedTuple):
+    """Paths in a workspace that git obeys because its settings name them."""
+
+    hooks: tuple[str, ...] = ()
+    """Folders that ``core.hooksPath`` names, relative to the workspace."""
+    settings: tuple[str, ...] = ()
+    """Files that ``include.path`` and ``includeIf`` name, relative to the workspace."""
+
+
+def find_git_paths(root: str) -> GitPaths:
+    """Return what the settings of the repository and of the user name in a workspace.
+
+    Conditions of ``includeIf`` are ignored: each may hold at another time. ``root`` is a real path.
+    """
+    hooks: dict[str, None] = {}
+    included: dict[str, None] = {}
+    for folder, key, value in _iterate_settings(_settings_files(root)):
+        if key == "core.hookspath":
+            hooks |= dict.fromkeys(_inside(root, root, value))
+        elif key in _INCLUDES and value:
+            included |= dict.fromkeys(_inside(root, folder, value))
+    return GitPaths(tuple(hooks), tuple(included))
+
+
+def find_git_program(root: str) -> str:
+    """Return a setting of a repository with a program that git may run to read; empty if none.
+
+    Settings of its submodules are included: ``git status`` uses them.
+    """
+    files = [*_settings_files(root)[:2], *_module_settings(f"{root}/.git/modules")]
+    for _, key, value in _iterate_settings(files):
+        if key in _RUNNING and not _HARMLESS.fullmatch(value):
+            return key
+        if key == _UNREAD and not value:
+            return _UNREAD
+    return ""
+
+
+def is_plain_repository(folder: str) -> bool:
+    """Return whether the own settings of a repository leave its hooks and settings in `.git`."""
+    git = f"{folder}/.git"
+    texts = [_read_start(f"{git}/{name}") for name in ("config", "config.worktree")]
+    return not os.path.lexists(f"{git}/commondir") and not any(
+        len(text) >= _MAX_SETTINGS_BYTES or _MOVED.search(text) for text in texts
+    )
+
+
+def _module_settings(folder: str) -> list[str]:
+    """Return the settings files of submodules, at any depth."""
+    waiting = [folder]
+    for path in waiting:  # grows while it is read
+        with suppress(OSError), os.scandir(path) as entries:
+            waiting += [
+                entry.path
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and entry.name not in _NO_MODULES
+            ]
+        if len(waiting) > _MAX_MODULES:
+            break
+    return [f"{path}/config" for path in waiting[1:]]
+
+
+def _iterate_settings(files: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the settings of files and of those that they include, each with its folder.
+
+    If there are too many to read, the last one is an include without a value.
+    """
+    waiting, most = list(files), len(files) + _MAX_SETTINGS_FILES
+    for path in waiting:  # grows while it is read
+        folder = os.path.dirname(path)  # noqa: PTH120
+        for key, value in _read_settings(path):
+            if key in _INCLUDES and len(waiting) >= most:
+                yield folder, _UNREAD, ""
+                return
+            yield folder, key, value
+            waiting += [_resolve(folder, value)] if key in _INCLUDES and value else []
+
+
+def _settings_files(root: str) -> list[str]:
+    """Return the files that git reads settings from, in a workspace."""
+    folder = f"{root}/.git"
+    if pointer := _read_start(folder).removeprefix("gitdir:").strip():
+        folder = _resolve(root, pointer)
+    common = _resolve(folder, _read_start(f"{folder}/commondir").strip() or ".")
+    home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
+    own = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    user = (f"{home}/.gitconfig", f"{own}/git/config", "/etc/gitconfig")
+    return [f"{common}/config", f"{folder}/config.worktree", *user]
+
+
+def _resolve(folder: str, value: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))  # noqa: PTH111, PTH118
+
+
+def _inside(root: str, folder: str, value: str) -> Iterator[str]:
+    """Yield a path relative to the workspace, as it is spelled and where its links lead."""
+    spelled = _resolve(folder, value)
+    for path in (spelled, os.path.realpath(spelled)):
+        if path.startswith(f"{root}/"):
+            yield path[len(root) + 1 :]
+
+
+def _read_settings(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the settings of a file that name other files; nothing if it cannot be read."""
+    try:
+        about = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return ()
+    return _parse_settings(path, (about.st_ino, about.st_mtime_ns, about.st_size))
+
+
+@lru_cache(maxsize=64)
+def _parse_settings(path: str, _state: object) -> tuple[tuple[str, str], ...]:
+    section, found, text = "", list[tuple[str, str]](), _read_start(path)
+    if len(text) >= _MAX_SETTINGS_BYTES:
+        found.append((_UNREAD, ""))
+    for line in _CONTINUED.sub(r"\1", text.removeprefix("\ufeff")).split("\n"):
+        at = 0
+        while named := _SECTION.match(line, at):
+            section, at = named[1].lower(), named.end()
+        name, _, value = line[at:].partition("=")
+        key = f"{section.partition('.')[0]}.{name.strip().lower()}"
+        if key in _NAMING and (named_value := _read_value(value)) and "\0" not in named_value:
+            found.append((key, named_value))
+    return tuple(found)
+
+
+def _read_value(raw: str) -> str:
+    """Return a value without quotes, escapes and the comment after it."""
+    text = ""
+    for quoted, escaped, comment, plain in _VALUE.findall(raw.strip()):
+        if comment:
+            break
+        text += _ESCAPE.sub(r"\1", quoted) + escaped + plain
+    return text.strip()
+
+
+def _read_start(path: str) -> str:
+    """Return the start of a regular file; empty if it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        return os.fsdecode(os.read(fd, _MAX_SETTINGS_BYTES)) if regular else ""
+    finally:
+        os.close(fd)
