@@ -80,15 +80,6 @@ class Usage:
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens - other.input_tokens,
-            output_tokens=self.output_tokens - other.output_tokens,
-            cached_tokens=self.cached_tokens - other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens - other.cache_write_tokens,
-            reasoning_tokens=self.reasoning_tokens - other.reasoning_tokens,
-        )
-
 
 NO_USAGE = Usage()
 """No tokens."""

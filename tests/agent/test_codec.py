@@ -127,6 +127,7 @@ def test_the_format_of_a_saved_state() -> None:
         cost=Decimal("1.50"),
     )  # fmt: skip
 
+    assert load_state(dump_state(state)) == state
     assert json.loads(dump_state(state)) == snapshot(
         {
             "handrail": 2,

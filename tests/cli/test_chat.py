@@ -377,13 +377,31 @@ def test_a_line_of_any_bytes_is_a_line(chat: Chat, handrail: Handrail) -> None:
 
 def test_a_limit_holds_for_what_was_said_last(chat: Chat) -> None:
     looks = "Call('read', {'file_path': 'notes.txt'}, 'c1')"
-    pty = chat(f"ScriptedModel({looks}, {looks}, 'Done.')", "Look.", "--max-turns", "1")
+    script = f"ScriptedModel({looks}, 'So far.', {looks}, 'And then.', 'Done.')"
+    pty = chat(script, "Look.", "--max-turns", "1")
     first = plain(pty.answers("", after=ENTER))[-1]
     second = plain(pty.answers("", after=ENTER))[-1]
     pty.sees("Done.")
     pty.answers("/quit", after=ENTER)
 
     assert (first, second, pty.ends()) == (LIMIT, LIMIT, 0)
+
+
+def test_pieces_of_arguments_are_not_shown(chat: Chat) -> None:
+    looks = "Call('read', {'file_path': 'notes.txt'}, 'c1')"
+    pty = chat(f"ScriptedModel({looks}, 'Done.', stream=True)", "Look.")
+    said = plain(pty.answers("/quit", after=ENTER))
+
+    assert [row for row in said if "file_path" in row] == ['▸ read(file_path: "notes.txt")']
+    assert (said[-1], pty.ends()) == ("  Done.", 0)
+
+
+def test_a_reply_that_is_no_answer_is_not_taken_for_one(chat: Chat) -> None:
+    refuses = "lambda _: Reply((Text('No.'),), 'refused', stop_detail='not\\nthat')"
+    pty = chat(f"ScriptedModel({refuses})", "Look.")
+    said = plain(pty.answers("/quit", after=ENTER))
+
+    assert (said[-2:], pty.ends()) == (["  No.", "no answer: not that"], 0)
 
 
 def test_a_model_that_fails_can_be_tried_again(chat: Chat) -> None:

@@ -1192,6 +1192,6 @@ async def test_a_context_can_be_printed_by_its_tool() -> None:
 
     assert result.text == (
         "Context(call_id='c1', idempotency_key='r7/3/c1', attempt=1, accesses=(Access(verb="
-        "<Effect.READ: 1>, resource='*'),), run_id='r7', turn_id='3', principal=None, deps=None, "
-        "metadata=mappingproxy({}))"
+        "<Effect.READ: 1>, resource='*'),), is_approved=False, run_id='r7', turn_id='3', "
+        "principal=None, deps=None, metadata=mappingproxy({}))"
     )

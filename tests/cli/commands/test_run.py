@@ -59,6 +59,21 @@ answer: 2 turns, 1 call, 12 tokens in, 5 out
 """)
 
 
+def test_pieces_of_arguments_are_not_printed(handrail: Handrail) -> None:
+    handrail.write("a.txt", "x")
+    streamed = "model = ScriptedModel(glob('c1'), 'It is done.', stream=True)\n"
+
+    ran = handrail("run", *programmed(handrail, streamed), "Look", "around.")
+
+    assert (ran.exit, ran.out) == (0, "It is done.\n")
+    assert settled(ran) == snapshot("""\
+run RUN
+> glob {"pattern": "*.txt"}
+< glob done: a.txt
+answer: 2 turns, 1 call, 0 tokens in, 0 out
+""")
+
+
 def test_quiet_leaves_the_words(handrail: Handrail) -> None:
     ran = handrail("run", *scripted(handrail, "glob('c1')", "'Done.\\n'"), "Look", "--quiet")
 

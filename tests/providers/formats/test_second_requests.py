@@ -14,7 +14,7 @@ from google import genai
 from inline_snapshot import snapshot
 
 from handrail import Result
-from handrail.messages import Message, Prompt, Reply, ToolResults
+from handrail.messages import Message, Opaque, Prompt, Reasoning, Reply, ToolResults
 from providers.apis import APIS
 from providers.formats.strict import RULES, refusal, strict_provider
 from providers.sdk_types import CHECKS
@@ -653,3 +653,13 @@ def test_the_second_request_of_each_api() -> None:
             },
         }
     )
+
+
+def test_a_signature_before_a_part_that_is_not_read_is_sent_alone() -> None:
+    code = {"executableCode": {"code": "1", "language": "PYTHON"}}
+    reply = Reply((Reasoning("", "c2ln", "gemini"), Opaque(json.dumps(code), "gemini")))
+
+    assert APIS["gemini"].encode_messages((Prompt.of("go"), reply))["contents"][1]["parts"] == [
+        {"text": "", "thoughtSignature": "c2ln"},
+        code,
+    ]

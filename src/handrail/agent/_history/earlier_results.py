@@ -19,7 +19,7 @@ class EarlierResults:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
-        self._tool: Tool[..., str] = tool(name=_NAME, effect=READ, description=_DESCRIPTION)(
+        self._tool: Tool[..., None] = tool(name=_NAME, effect=READ, description=_DESCRIPTION)(
             _read_earlier
         )
 
@@ -91,7 +91,7 @@ def _text_of(message: Prompt | Reply) -> str:
     )
 
 
-def _read_earlier(result: str = "", start: int = 0, search: str = "") -> str:
+def _read_earlier(result: str = "", start: int = 0, search: str = "") -> None:
     """Read or search earlier messages and results.
 
     Args:
@@ -99,7 +99,6 @@ def _read_earlier(result: str = "", start: int = 0, search: str = "") -> str:
         start: The first character to read.
         search: A text to find in all earlier messages and results, instead of reading one.
     """
-    raise NotImplementedError
 
 
 _DESCRIPTION = "Read or search earlier messages and results that are no longer shown."

@@ -45,13 +45,13 @@ async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
     if not isinstance(answer, AsyncIterator):
         return expect_reply(await collect(await_any(answer), wait), cancelled=True)
     try:
-        while (piece := await collect(await_any(anext(answer, None)), wait)) is not None:
-            if isinstance(piece, Reply):
+        while True:
+            piece = await collect(await_any(anext(answer, None)), wait)
+            if piece is None or isinstance(piece, Reply):
                 return piece
     finally:
         with anyio.CancelScope(shield=True):
             await close_stream(answer)
-    return None
 
 
 async def run_within(
