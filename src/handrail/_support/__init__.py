@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeGuard
 
 
 def is_table(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a value is a table, which JSON calls an object."""
+    """Return whether a value from TOML or JSON is a table, which JSON calls an object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is a list."""
+    """Return whether a value from TOML or JSON is a list."""
     return isinstance(value, list)
