@@ -19,6 +19,7 @@ _CHARS_PER_TOKEN = 3.5
 _MIN_LEFT_OUT_CHARS = 400
 _MAX_FACTS = 60
 _MAX_PROMPT_CHARS = 500
+_MAX_ARGS_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +115,23 @@ def _chars(message: Message) -> int:
 _MEDIA_CHARS = 5_000
 
 
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Return the indexes at which turns start. A reply that continues a paused one starts none."""
+    return [
+        at
+        for at, message in enumerate(messages)
+        if isinstance(message, Reply) and not (at and _is_paused(messages[at - 1]))
+    ]
+
+
+def _is_paused(message: Message) -> bool:
+    return isinstance(message, Reply) and message.stop == "paused"
+
+
 def next_start(messages: Sequence[Message], keep_turns: int) -> int:
     """Return the index of the first message of the last turns. Turns are never divided."""
-    replies = [at for at, message in enumerate(messages) if isinstance(message, Reply)]
-    return replies[-keep_turns] if len(replies) > keep_turns else 0
+    starts = turn_starts(messages)
+    return starts[-keep_turns] if len(starts) > keep_turns else 0
 
 
 def facts(
@@ -127,7 +141,7 @@ def facts(
     denied, changed = list[str](), dict[str, None]()
     for call, result in _pairs(messages):
         if result.failure is not None and result.failure.kind is FailureKind.DENIED:
-            denied.append(f"- {call.name}({call.args}): {result.failure.message}")
+            denied.append(f"- {call.name}({_beginning_of(call.args)}): {result.failure.message}")
         elif result.failure is None:
             changed |= {f"- {access}": None for access in touched(call)}
     parts = [
@@ -136,6 +150,11 @@ def facts(
         ("Touched so far:", [*changed]),
     ]
     return "\n\n".join("\n".join([title, *lines[-_MAX_FACTS:]]) for title, lines in parts if lines)
+
+
+def _beginning_of(args: object) -> str:
+    text = str(args)
+    return text if len(text) <= _MAX_ARGS_CHARS else f"{text[:_MAX_ARGS_CHARS]}…"
 
 
 def _quote_prompts(messages: Sequence[Message], room: int) -> list[str]:

@@ -230,7 +230,7 @@ class Loop(Generic[T]):
         if reply is None:
             return ""
         self.spending.add(reply.usage, reply.model)
-        return reply.text
+        return reply.text if reply.stop == "end" else ""
 
     async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""
