@@ -257,7 +257,7 @@ class Loop(Generic[T]):
         reply = expect_reply(collected, cancelled=bool(self.stopped_by))
         if reply is None:
             return None
-        calls = self.add_reply(StreamedReply().match(reply)[0])
+        calls = self.add_reply(StreamedReply().match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
         return await self._executor.run_all(started, turn=turn) if started else []
