@@ -413,6 +413,14 @@ async def test_a_summary_quotes_the_beginning_of_long_arguments() -> None:
     assert facts.partition("\n\n")[0] == f"- put({start}{'y' * (200 - len(start))}…): not this one"
 
 
+@pytest.mark.parametrize("turns", [0, -1])
+def test_at_least_one_turn_is_kept(turns: int) -> None:
+    with pytest.raises(ValueError, match="must be at least 1") as failure:
+        Compaction(window=1_000, keep_turns=turns)
+
+    assert str(failure.value) == f"Compaction(keep_turns={turns}): must be at least 1."
+
+
 async def test_an_interrupted_summary_shortens_nothing() -> None:
     async def model(request: Request) -> Reply:
         if request.tool_choice == "none":

@@ -119,6 +119,17 @@ async def test_a_turn_with_no_call_within_the_limit_runs_nothing(wrap: type[Mode
     assert (kinds(done.state.messages), world.did) == (["seen b", "cancelled"], ["look b"])
 
 
+async def test_open_calls_are_within_the_limit_of_a_new_prompt() -> None:
+    world = World()
+    last = calls(*[look(str(n), str(n)) for n in range(4)])
+    state = RunState(messages=(Prompt.of("go"), last), turns=1, calls=4)
+
+    limits = Limits(calls=2, last_word=False)
+    done = await Agent(ScriptedModel("done"), world.tools, limits=limits).resume(state, "And now?")
+
+    assert kinds(done.state.messages) == ["seen 0", "seen 1", "cancelled", "cancelled"]
+
+
 @WAYS
 async def test_truncated_calls_are_not_counted(wrap: type[Model]) -> None:
     world = World()

@@ -33,6 +33,10 @@ class Compaction:
     keep_turns: int = 3
     """The last turns, which are sent unchanged."""
 
+    def __post_init__(self) -> None:
+        if self.keep_turns < 1:
+            raise ValueError(f"Compaction(keep_turns={self.keep_turns!r}): must be at least 1.")
+
 
 class Shortened(NamedTuple):
     """The parts of a history that are not sent."""

@@ -303,7 +303,7 @@ class Loop(Generic[T]):
     def _answer_own(self, call: Call) -> Result | None:
         """Return the result of a final answer, or of a call that reads earlier results."""
         if (final := self._settings.final) is not None and call.name == final.name:
-            return final.accept(call)[1]
+            return final.answer(call, self._unanswered)
         return None if self._window is None else self._window.answer(call)
 
     async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
@@ -370,7 +370,7 @@ class Loop(Generic[T]):
         self._unanswered = calls_left
         find = self._executor.refresh_tools().find
         spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
-        self._budget = CallBudget(self._settings.limits, spent_before)
+        self._budget = CallBudget(self._settings.limits, max(0, spent_before))
         allowed = [call for call in last.calls if self.can_run(call)]
         calls = [call for call in allowed if is_repeatable(find(call.name))]
         self._turn = turn = self._make_turn(str(self.talk.turns))  # the same turn, again
