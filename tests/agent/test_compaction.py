@@ -20,6 +20,7 @@ from handrail import (
     Decision,
     Deny,
     Executor,
+    File,
     Image,
     Text,
     Toolset,
@@ -190,6 +191,8 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
         Call("read_earlier", {"search": "WORD1word"}, "5"),
         Call("read_earlier", {"search": "nowhere"}, "6"),
         Call("read_earlier", {"results": 1}, "7"),
+        Call("read_earlier", {"result": "2.0", "start": -5}, "8"),
+        Call("read_earlier", {"result": "2.0", "start": 30_000}, "9"),
     ]
 
     async def model(request: Request) -> Reply:
@@ -208,7 +211,8 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
     assert texts[2] == whole[15_000:]
     assert texts[3] == snapshot("[There is no result '9.9'. Pass search to find one.]")
     assert texts[4].startswith('result="2.0", at 27: page 1 has the secret word word1word.')
-    assert texts[5:] == snapshot(
+    assert texts[7:] == [texts[1], ""]
+    assert texts[5:7] == snapshot(
         [
             "[No earlier message or result has 'nowhere'.]",
             """\
@@ -247,7 +251,40 @@ async def test_messages_can_be_read_and_searched_too() -> None:
     fetched = "Step 0.\nfetch({'page': 'blue'})"
     found = f'result="0", at 9: Paint it blue.\nresult="1", at 24: {fetched}'
     assert texts[1:3] == [f'{found}\nresult="2.0", at 5: {texts[0]}'] * 2
-    assert texts[3:] == ["Paint it blue.", fetched, "Step 1.", texts[1]]
+    assert texts[3:] == [
+        "Paint it blue.\n[Images and files that cannot be shown again: 1.]",
+        fetched,
+        "Step 1.",
+        texts[1],
+    ]
+
+
+async def test_a_result_of_images_and_files_says_that_they_are_left_out() -> None:
+    @tool(effect=READ)
+    async def shoot() -> list[Image | File]:
+        """Take a picture."""
+        return [Image(b"\0", "image/png"), File(b"\0", "application/pdf", "a.pdf")]
+
+    seen: list[tuple[Message, ...]] = []
+    steps = [
+        Call("shoot", {}, "1"),
+        *[Call("fetch", {"page": str(page)}, "1") for page in range(3)],
+        Call("read_earlier", {"result": "2.0"}, "1"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return Reply((), "refused")
+        seen.append(request.messages)
+        return Reply((steps[len(seen) - 1],), "calls") if len(seen) <= len(steps) else says("done")
+
+    compaction = Compaction(window=3_000, keep_turns=1)
+    await Agent(model, Toolset(shoot) | pages(300), compaction=compaction).run("go")
+
+    texts = [one.results[0].text for one in seen[-1] if isinstance(one, ToolResults)]
+    note = "Images and files that cannot be shown again: 2."
+    read = 'To read them again: read_earlier(result="2.0").'
+    assert (texts[0], texts[-1]) == (f"[Left out: 0 characters. {read} {note}]", f"[{note}]")
 
 
 async def test_a_long_prompt_is_quoted_from_its_beginning() -> None:

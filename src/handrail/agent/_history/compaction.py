@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from handrail import Access, Call, FailureKind, Result, Text, Toolset
+from handrail import Access, Call, FailureKind, File, Image, Result, Text, Toolset
 from handrail.messages import Message, Prompt, Reply, ToolResults, Usage
 
 _CHARS_PER_TOKEN = 3.5
@@ -70,11 +70,18 @@ def _leave_out(message: Message, at: int) -> Message:
 def _refer_to(result: Result, name: str) -> Result:
     if len(result.text) < _MIN_LEFT_OUT_CHARS and not result.parts:
         return result
+    media = describe_media(result.parts)
     text = (
         f"[Left out: {len(result.text):,} characters. "
-        f'To read them again: read_earlier(result="{name}").]'
+        f'To read them again: read_earlier(result="{name}").{media and f" {media}"}]'
     )
     return Result(result.call_id, text, failure=result.failure)
+
+
+def describe_media(parts: Iterable[object]) -> str:
+    """Return how many images and files there are, or an empty text if there are none."""
+    number = sum(isinstance(part, Image | File) for part in parts)
+    return f"Images and files that cannot be shown again: {number}." if number else ""
 
 
 class TokenCount:

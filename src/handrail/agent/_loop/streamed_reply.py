@@ -70,9 +70,7 @@ class StreamedReply:
             return reply
         early = self._find_early(reply)
         parts = [
-            (early.get(at) or self._with_own_id(part))
-            if _is_call(part)
-            else part
+            (early.get(at) or self._with_own_id(part)) if _is_call(part) else part
             for at, part in enumerate(reply.parts)
         ]
         return replace(reply, parts=tuple(parts))
