@@ -20,13 +20,25 @@ from handrail import (
     Decision,
     Deny,
     Executor,
+    File,
     Image,
+    Text,
     Toolset,
     tool,
     writes_file,
 )
-from handrail.agent import Agent, Compaction, Limits, RunState
-from handrail.messages import Message, ModelError, Prompt, Reply, Request, ToolResults, Usage
+from handrail.agent import Agent, Compaction, Limits, RunState, Shortened
+from handrail.messages import (
+    Message,
+    ModelError,
+    Opaque,
+    Prompt,
+    Reply,
+    Request,
+    Stop,
+    ToolResults,
+    Usage,
+)
 
 CHARS_PER_TOKEN = 4
 
@@ -179,6 +191,8 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
         Call("read_earlier", {"search": "WORD1word"}, "5"),
         Call("read_earlier", {"search": "nowhere"}, "6"),
         Call("read_earlier", {"results": 1}, "7"),
+        Call("read_earlier", {"result": "2.0", "start": -5}, "8"),
+        Call("read_earlier", {"result": "2.0", "start": 30_000}, "9"),
     ]
 
     async def model(request: Request) -> Reply:
@@ -197,7 +211,8 @@ async def test_an_earlier_result_is_read_in_pages_or_searched() -> None:
     assert texts[2] == whole[15_000:]
     assert texts[3] == snapshot("[There is no result '9.9'. Pass search to find one.]")
     assert texts[4].startswith('result="2.0", at 27: page 1 has the secret word word1word.')
-    assert texts[5:] == snapshot(
+    assert texts[7:] == [texts[1], ""]
+    assert texts[5:7] == snapshot(
         [
             "[No earlier message or result has 'nowhere'.]",
             """\
@@ -236,7 +251,40 @@ async def test_messages_can_be_read_and_searched_too() -> None:
     fetched = "Step 0.\nfetch({'page': 'blue'})"
     found = f'result="0", at 9: Paint it blue.\nresult="1", at 24: {fetched}'
     assert texts[1:3] == [f'{found}\nresult="2.0", at 5: {texts[0]}'] * 2
-    assert texts[3:] == ["Paint it blue.", fetched, "Step 1.", texts[1]]
+    assert texts[3:] == [
+        "Paint it blue.\n[Images and files that cannot be shown again: 1.]",
+        fetched,
+        "Step 1.",
+        texts[1],
+    ]
+
+
+async def test_a_result_of_images_and_files_says_that_they_are_left_out() -> None:
+    @tool(effect=READ)
+    async def shoot() -> list[Image | File]:
+        """Take a picture."""
+        return [Image(b"\0", "image/png"), File(b"\0", "application/pdf", "a.pdf")]
+
+    seen: list[tuple[Message, ...]] = []
+    steps = [
+        Call("shoot", {}, "1"),
+        *[Call("fetch", {"page": str(page)}, "1") for page in range(3)],
+        Call("read_earlier", {"result": "2.0"}, "1"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return Reply((), "refused")
+        seen.append(request.messages)
+        return Reply((steps[len(seen) - 1],), "calls") if len(seen) <= len(steps) else says("done")
+
+    compaction = Compaction(window=3_000, keep_turns=1)
+    await Agent(model, Toolset(shoot) | pages(300), compaction=compaction).run("go")
+
+    texts = [one.results[0].text for one in seen[-1] if isinstance(one, ToolResults)]
+    note = "Images and files that cannot be shown again: 2."
+    read = 'To read them again: read_earlier(result="2.0").'
+    assert (texts[0], texts[-1]) == (f"[Left out: 0 characters. {read} {note}]", f"[{note}]")
 
 
 async def test_a_long_prompt_is_quoted_from_its_beginning() -> None:
@@ -282,6 +330,132 @@ async def test_a_run_that_stopped_after_results_knows_its_size() -> None:
         state, prompt = done.state, "Go on."
 
     assert (done.limit, server.refused, server.summaries > 0) == ("turns", 0, True)
+
+
+async def test_a_reply_is_not_separated_from_the_paused_one_that_it_continues() -> None:
+    """A provider's own tool was called in the one, and its result is in the other."""
+    use = Opaque('{"type": "server_tool_use", "id": "s1"}', "anthropic", "part")
+    got = Opaque('{"type": "web_search_tool_result", "tool_use_id": "s1"}', "anthropic", "part")
+    seen: list[tuple[Message, ...]] = []
+    script = [
+        Reply((Call("fetch", {"page": "1"}, "1"),), "calls"),
+        Reply((Text("p" * 6_000), use), "paused"),
+        Reply((Text("q" * 6_000), got), "paused"),
+        Reply((Text("r" * 6_000), Call("fetch", {"page": "2"}, "2")), "calls"),
+        says("done"),
+    ]
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return says("We searched.")
+        seen.append(request.messages)
+        return script[len(seen) - 1]
+
+    compaction = Compaction(window=4_000, keep_turns=1)
+    done = await Agent(model, pages(10), compaction=compaction).run("go")
+
+    assert done.state.shortened.start == 3
+    assert seen[-1][1:] == done.state.messages[3:-1]
+    assert seen[-1][1:4] == tuple(script[1:4])
+
+
+async def test_a_summary_of_paused_replies_alone_is_not_divided() -> None:
+    """They are one turn, so there is no shorter part to summarize."""
+    asked: list[int] = []
+
+    async def model(request: Request) -> Reply:
+        asked.append(len(request.messages))
+        raise ModelError("The prompt is too long.", "too_long")
+
+    paused = Reply((Text("p" * 6_000),), "paused")
+    state = RunState((Prompt.of("go"), paused, paused, says("so far")))
+    compaction = Compaction(window=100_000, keep_turns=1)
+    with pytest.raises(ModelError):
+        await Agent(model, Toolset(), compaction=compaction).run("And now?", history=state)
+
+    assert asked == [5]
+
+
+@pytest.mark.parametrize("stop", ["refused", "length", "calls", "other"])
+async def test_a_summary_that_is_refused_or_incomplete_shortens_nothing(stop: Stop) -> None:
+    seen: list[tuple[Message, ...]] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return Reply(says("I can't help with that.").parts, stop, Usage(input_tokens=3))
+        seen.append(request.messages)
+        args = {"page": str(len(seen))}
+        return says("done") if len(seen) > 3 else Reply((Call("fetch", args, "1"),), "calls")
+
+    compaction = Compaction(window=300, keep_turns=1)
+    done = await Agent(model, pages(300), compaction=compaction).run("Read all pages.")
+
+    assert (done.stop_reason, done.state.shortened) == ("answer", Shortened(results_before=5))
+    assert seen[-1] == done.state.messages[:-1]
+    assert done.state.usage.input_tokens >= 3, "it is paid all the same"
+
+
+async def test_an_earlier_summary_stays_if_the_next_one_is_refused() -> None:
+    summaries = [says("We read."), Reply(says("I can't help with that.").parts, "refused")]
+    asked: list[Request] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            asked.append(request)
+            return summaries[min(len(asked), 2) - 1]
+        page = str(sum(isinstance(message, Reply) for message in request.messages))
+        return Reply((Call("fetch", {"page": page}, "1"),), "calls")
+
+    compaction = Compaction(window=300, keep_turns=1)
+    limits = Limits(turns=6, last_word=False)
+    done = await Agent(model, pages(300), compaction=compaction, limits=limits).run("Read.")
+
+    assert len(asked) > 1
+    assert done.state.shortened.summary.splitlines()[2] == "We read."
+
+
+async def test_a_summary_quotes_the_beginning_of_long_arguments() -> None:
+    """Calls over a limit are no denials: the model may make them again."""
+
+    @tool
+    async def put(text: str) -> str:
+        """Put something somewhere."""
+        raise AssertionError(text)
+
+    def policy(_: CheckedCall) -> Decision:
+        return Deny("not this one")
+
+    texts = ["y" * 20_000, "z" * 20_000]
+    replies = [
+        Reply(tuple(Call("put", {"text": text}, text[0]) for text in texts), "calls"),
+        *[Reply((Call("fetch", {"page": str(at)}, "1"),), "calls") for at in range(3)],
+        says("done"),
+    ]
+    turns: list[Request] = []
+
+    async def model(request: Request) -> Reply:
+        if request.tool_choice == "none":
+            return says("We tried.")
+        turns.append(request)
+        return replies[len(turns) - 1]
+
+    compaction = Compaction(window=4_000, keep_turns=1)
+    async with Executor(Toolset(put) | pages(300), policy=policy) as executor:
+        agent = Agent(model, executor, compaction=compaction)
+        done = await agent.run("go", limits=Limits(calls=1, last_word=False))
+        done = await agent.resume(done.state)
+
+    facts = done.state.shortened.summary.partition("Denied, do not try again:\n")[2]
+    start = "{'text': '"
+    assert facts.partition("\n\n")[0] == f"- put({start}{'y' * (200 - len(start))}…): not this one"
+
+
+@pytest.mark.parametrize("turns", [0, -1])
+def test_at_least_one_turn_is_kept(turns: int) -> None:
+    with pytest.raises(ValueError, match="must be at least 1") as failure:
+        Compaction(window=1_000, keep_turns=turns)
+
+    assert str(failure.value) == f"Compaction(keep_turns={turns}): must be at least 1."
 
 
 async def test_an_interrupted_summary_shortens_nothing() -> None:

@@ -95,8 +95,8 @@ async def test_calls_over_the_limit_are_not_run_in_the_middle_of_a_turn(wrap: ty
     assert done.state.messages[-1] == ToolResults(
         (
             Result("1", "put b"),
-            Result.fail("2", FailureKind.DENIED, TOO_MANY),
-            Result.fail("3", FailureKind.DENIED, TOO_MANY),
+            Result.fail("2", FailureKind.CANCELLED, TOO_MANY),
+            Result.fail("3", FailureKind.CANCELLED, TOO_MANY),
         )
     )
     assert (world.did, done.state.calls) == (["look a", "put b"], 4)
@@ -116,7 +116,18 @@ async def test_a_turn_with_no_call_within_the_limit_runs_nothing(wrap: type[Mode
     done = await Agent(wrap(model), world.tools, limits=Limits(calls=1, last_word=False)).resume(
         state
     )
-    assert (kinds(done.state.messages), world.did) == (["seen b", "denied"], ["look b"])
+    assert (kinds(done.state.messages), world.did) == (["seen b", "cancelled"], ["look b"])
+
+
+async def test_open_calls_are_within_the_limit_of_a_new_prompt() -> None:
+    world = World()
+    last = calls(*[look(str(n), str(n)) for n in range(4)])
+    state = RunState(messages=(Prompt.of("go"), last), turns=1, calls=4)
+
+    limits = Limits(calls=2, last_word=False)
+    done = await Agent(ScriptedModel("done"), world.tools, limits=limits).resume(state, "And now?")
+
+    assert kinds(done.state.messages) == ["seen 0", "seen 1", "cancelled", "cancelled"]
 
 
 @WAYS
@@ -130,7 +141,7 @@ async def test_truncated_calls_are_not_counted(wrap: type[Model]) -> None:
         wrap(by_turn(first)), world.tools, limits=Limits(calls=2, last_word=False)
     ).run("go")
 
-    assert kinds(done.state.messages) == ["bad_args", "put b", "put c", "denied"]
+    assert kinds(done.state.messages) == ["bad_args", "put b", "put c", "cancelled"]
     assert (sorted(world.did), done.state.calls) == (["put b", "put c"], 3)
 
 
@@ -142,7 +153,7 @@ async def test_calls_over_the_limit_are_not_run_if_a_stream_has_only_its_reply()
 
     done = await Agent(model, world.tools, limits=Limits(calls=1, last_word=False)).run("go")
 
-    assert (kinds(done.state.messages), world.did) == (["put a", "denied"], ["put a"])
+    assert (kinds(done.state.messages), world.did) == (["put a", "cancelled"], ["put a"])
 
 
 @WAYS
@@ -271,7 +282,7 @@ async def test_calls_in_the_last_word_are_not_run(wrap: type[Model], limits: Lim
     done = await Agent(wrap(model), world.tools, limits=limits).run("go")
 
     assert (done.stop_reason, done.text, world.did) == ("limit", "I need b.", ["look a"])
-    assert kinds(done.state.messages) == ["seen a", "denied"]
+    assert kinds(done.state.messages) == ["seen a", "cancelled"]
     owed(done.state.transcript())
 
 

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
+import anyio
 import anyio.lowlevel
 import pytest
 
 from agent.stage import World, by_turn, calls, kinds, look, owed, put, says, streamed
-from handrail import Call, Executor, Result, Toolset, tool
+from handrail import READ, Call, Executor, FailureKind, Result, Text, Toolset, tool
 from handrail.agent import Agent, EarlyCall, Limits, RunState, dump_state, load_state
-from handrail.messages import Model, ModelError, Reply, Request, StreamItem, ToolResults
+from handrail.events import Started
+from handrail.messages import (
+    Delta,
+    Model,
+    ModelError,
+    Prompt,
+    Reply,
+    Request,
+    Restart,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
+)
 
 WAYS = pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
 
@@ -112,6 +126,62 @@ async def test_the_history_has_what_ran_if_a_reply_changes_a_call() -> None:
     assert done.state.messages[1] == calls(look("early", "1"))
 
 
+async def test_a_reply_that_starts_again_can_use_an_id_for_another_call() -> None:
+    world = World()
+    restart, ann, bob = Restart("It is overloaded."), put("ann", "a"), put("bob", "a")
+
+    streams: list[tuple[StreamItem, ...]] = [
+        (ann, restart, bob, calls(bob)),
+        (ann, restart, calls(bob)),
+    ]
+    for pieces in streams:
+        done = await Agent(pieces_then_done(*pieces), world.tools).run("go")
+
+        assert (world.did, done.state.messages[1]) == (["put bob"], calls(put("bob", "a-2")))
+        assert kinds(done.state.messages) == ["put bob"]
+        owed(done.state.transcript())
+        world.did.clear()
+
+
+async def test_a_reply_that_starts_again_with_the_same_call_runs_it_once() -> None:
+    world = World()
+    ann = put("ann", "a")
+
+    model = pieces_then_done(ann, Restart("It is overloaded."), ann, calls(ann))
+    done = await Agent(model, world.tools).run("go")
+
+    assert (world.did, done.state.messages[1]) == (["put ann"], calls(ann))
+    assert done.state.discarded == ()
+
+
+@WAYS
+async def test_calls_of_a_refused_reply_are_not_run(wrap: Callable[[Model], Model]) -> None:
+    world = World()
+    parts = (Text("I"), put("ann", "1"), TruncatedCall("put", "2"))
+    model = by_turn(Reply(parts, "refused", stop_detail="not this"))
+
+    done = await Agent(wrap(model), world.tools).run("go")
+
+    assert (done.stop_reason, done.stop_detail, world.did) == ("refused", "not this", [])
+    assert done.state.messages[1:] == (Reply(parts[:1], "refused", stop_detail="not this"),)
+    assert (done.state.calls, done.state.discarded) == (0, ())
+
+
+async def test_a_read_that_started_before_the_reply_was_refused_is_discarded() -> None:
+    world = World()
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield look("roof", "1")
+        while not world.did:
+            await anyio.lowlevel.checkpoint()
+        yield Reply((look("roof", "1"),), "refused")
+
+    done = await Agent(model, world.tools).run("go")
+
+    assert (done.stop_reason, done.state.messages[1:]) == ("refused", (Reply((), "refused"),))
+    assert done.state.discarded == (EarlyCall(look("roof", "1"), Result("1", "seen roof")),)
+
+
 @WAYS
 async def test_each_call_gets_an_id_of_its_own(wrap: Callable[[Model], Model]) -> None:
     world = World()
@@ -154,6 +224,76 @@ async def test_a_failed_stream_leaves_only_reads_behind() -> None:
     runs.append(agent.resume(state))
     done = await runs[1]
     assert (done.stop_reason, "put ann" in world.did) == ("answer", False)
+
+
+async def test_leaving_the_block_while_an_early_read_runs_discards_it() -> None:
+    @tool(effect=READ)
+    async def wait() -> str:
+        """Wait."""
+        await anyio.sleep_forever()
+        return "never"
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield Call("wait", {}, "1")
+        await anyio.sleep_forever()
+
+    async with Agent(model, Toolset(wait)).stream("go") as events:
+        async for event in events:
+            if isinstance(event, Started):
+                break
+
+    result = Result.fail("1", FailureKind.CANCELLED, "Cancelled while it ran.")
+    assert events.state.messages == (Prompt.of("go"),)
+    assert events.state.discarded == (EarlyCall(Call("wait", {}, "1"), result),)
+
+
+@pytest.mark.parametrize("ids", [("", ""), ("a", "a"), ("a-2", "a", "a")])
+async def test_an_interrupted_stream_keeps_the_results_of_calls_with_equal_ids(
+    ids: tuple[str, ...],
+) -> None:
+    world = World()
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        for at, call_id in enumerate(ids):
+            yield look(str(at), call_id)
+        while len(world.did) < len(ids):
+            await anyio.lowlevel.checkpoint()
+        run.interrupt()
+        await anyio.sleep_forever()
+
+    run = Agent(model, world.tools).run("go")
+    done = await run
+
+    assert kinds(done.state.messages) == [f"seen {at}" for at in range(len(ids))]
+    assert (done.stop_reason, done.state.discarded) == ("interrupted", ())
+    owed(done.state.transcript())
+
+
+@pytest.mark.parametrize("pieces", [(), (Delta("again"), look("b", "a"))])
+async def test_an_interrupted_stream_that_started_again_has_only_what_came_after(
+    pieces: tuple[StreamItem, ...],
+) -> None:
+    world, more = World(), sum(isinstance(piece, Call) for piece in pieces)
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield Delta("first")
+        yield look("a", "a")
+        yield Restart("It is overloaded.")
+        for piece in pieces:
+            yield piece
+        while len(world.did) < 1 + more:
+            await anyio.lowlevel.checkpoint()
+        run.interrupt()
+        await anyio.sleep_forever()
+
+    run = Agent(model, world.tools).run("go")
+    done = await run
+
+    again = (calls("again", look("b", "a-2")), ToolResults((Result("a-2", "seen b"),)))
+    expected = (replace(again[0], stop="other"), again[1]) if pieces else ()
+    assert done.state.messages[1:] == expected
+    assert done.state.discarded == (EarlyCall(look("a", "a"), Result("a", "seen a")),)
+    owed(done.state.transcript())
 
 
 async def test_interrupting_one_run_stops_no_call_of_another() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from contextvars import copy_context
 from functools import partial
@@ -112,6 +113,26 @@ async def test_a_question_stays_one_where_a_hook_around_the_call_fails_after_it(
         result = await executor.run(Call("push", "{}", "c1"))
 
     assert (kind(result), result.pending is not None) == (FailureKind.PENDING, True)
+
+
+async def test_a_tool_that_needs_a_login_without_a_message_asks_to_sign_in() -> None:
+    @tool
+    async def push() -> str:
+        """Push."""
+        raise NeedsLogin("")
+
+    async with Executor(Toolset(push), approvals=defer) as executor:
+        pending = (await executor.run(Call("push", "{}", "c1"))).pending
+
+    assert (pending is not None and pending.question) == "Sign in."
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_policy_that_asks_nothing_denies() -> None:
+    with pytest.raises(ValueError, match=re.escape("Ask(question=''): must not be empty.")):
+        Ask("")
+    async with Executor(Toolset(look), policy=lambda _: Ask(""), approvals=defer) as executor:
+        assert kind(await executor.run(Call("look", "{}", "c1"))) is FailureKind.DENIED
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

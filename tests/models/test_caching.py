@@ -231,6 +231,32 @@ async def test_a_callers_own_mark_is_enough() -> None:
     assert automatic["cache_control"] == MARK["cache_control"]
 
 
+BLOCK = {"type": "text", "text": "Be brief.", **MARK}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (1, 1, [True, False, True])),
+        ({"server_tools": [{**WEB, **MARK}] * 2}, (2, 1, [False, False, True])),
+        ({"server_tools": [{**WEB, **MARK}] * 3}, (3, 1, [False, False, False])),
+        ({"server_tools": [{**WEB, **MARK}] * 4}, (4, 0, [False, False, False])),
+        ({"options": {"system": [BLOCK, BLOCK]}}, (1, 2, [False, False, True])),
+        ({"options": {"system": "Be brief."}}, (1, 0, [True, False, True])),
+        ({"options": {"system": [BLOCK] * 4}}, (1, 4, [False, False, False])),
+    ],
+)
+async def test_a_callers_own_marks_leave_room_for_fewer(
+    options: dict[str, Any], expected: tuple[int, int, list[bool]]
+) -> None:
+    history: tuple[Message, ...] = (Prompt.of("Hi."), Reply((Text("Hi."),)), Prompt.of("Go."))
+    body = await sent(Request(history, Toolset(read_file), "Be brief."), **options)
+
+    counts = [repr(body[field]).count("cache_control") for field in ("tools", "system")]
+    ends = [any(marked(message["content"])) for message in body["messages"]]
+    assert (*counts, ends) == expected
+
+
 async def test_without_messages_only_the_rest_is_marked() -> None:
     body = await sent(Request((), system="Be brief."))
 

@@ -510,6 +510,8 @@ HEADERS: dict[str, tuple[dict[str, str], float | None, str]] = {
     "milliseconds": ({"retry-after-ms": "1500", "x-request-id": "r2"}, 1.5, "r2"),
     "past": ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT", "apim-request-id": "r3"}, 0.0, "r3"),
     "nonsense": ({"retry-after": "soon"}, None, ""),
+    "not a number": ({"retry-after-ms": "nan", "retry-after": "7"}, 7.0, ""),
+    "forever": ({"retry-after": "1e400"}, None, ""),
     "nothing": ({}, None, ""),
 }
 

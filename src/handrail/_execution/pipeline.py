@@ -262,7 +262,7 @@ class Pipeline:
     async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
         """Ask a person to sign in, and then run the tool."""
         for _ in range(MAX_ROUNDS):
-            question = f"{error} {error.url}".strip()
+            question = f"{error} {error.url}".strip() or "Sign in."
             before = running.checked.accesses
             settled = await self.questions.ask(running, Ask(question, once=True))
             running.round += 1

@@ -38,6 +38,10 @@ class Ask:
     once: bool = False
     """Whether an approval is for this call only, and must never be remembered."""
 
+    def __post_init__(self) -> None:
+        if not self.question:
+            raise ValueError("Ask(question=''): must not be empty.")
+
 
 @dataclass(frozen=True, slots=True)
 class Deny:

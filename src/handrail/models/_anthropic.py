@@ -91,7 +91,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         if parallel is not None and "tools" in base:
             base["tool_choice"] = _limit_calls(base.get("tool_choice"), parallel=parallel)
         if cache and "cache_control" not in options:
-            base = mark_prefixes(base)
+            base = mark_prefixes(base, options)
         whole = {**base, **settings, "model": name, "max_tokens": request.max_tokens or limit}
         return merge(whole, options)
 

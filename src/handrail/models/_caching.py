@@ -10,24 +10,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from handrail.models._body import Options
 from handrail.models._sdk_client import Body
 
 _Block: TypeAlias = Mapping[str, Any]
 _MARK = {"cache_control": {"type": "ephemeral"}}
+_MAX_MARKS = 4
+"""The API rejects requests with more."""
 _UNMARKABLE = frozenset(("thinking", "redacted_thinking"))
 
 
-def mark_prefixes(body: Body) -> Body:
-    """Return a body with at most four marks: tools, system, and the last two requests' ends."""
+def mark_prefixes(body: Body, options: Options) -> Body:
+    """Return a body with at most four marks: tools, system, and the last two requests' ends.
+
+    A caller's own marks, in tools or in options that replace fields of the body, come first.
+    """
     marked = dict(body)
     if "tools" in body:
         marked["tools"] = _mark_tools(body["tools"])
-    if "system" in body:
+    sent = {**marked, **options}
+    left = _MAX_MARKS - sum(_count_marks(sent.get(field, ())) for field in ("tools", "system"))
+    if "system" in body and "system" not in options and left > 0:
         marked["system"] = [{"type": "text", "text": body["system"], **_MARK}]
+        left -= 1
     messages = list(body["messages"])
-    for at in _ends(messages):
+    for at in _ends(messages)[: max(left, 0)]:
         messages[at] = {**messages[at], "content": _mark_last(messages[at]["content"])}
     return {**marked, "messages": messages}
+
+
+def _count_marks(blocks: Sequence[_Block] | str) -> int:
+    return 0 if isinstance(blocks, str) else sum("cache_control" in block for block in blocks)
 
 
 def _mark_tools(tools: Sequence[_Block]) -> list[_Block]:
@@ -49,9 +62,9 @@ def _mark(blocks: Sequence[_Block], places: Sequence[int]) -> list[_Block]:
 
 
 def _ends(messages: Sequence[_Block]) -> list[int]:
-    """Return the places of the last message, and of the one that ended the previous request."""
+    """Return the place of the last message, then of the one that ended the previous request."""
     places = [at for at, message in enumerate(messages) if message["role"] == "user"]
     last = len(messages) - 1
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     earlier = [at for at in places if replies and at < replies[-1]]
-    return [*earlier[-1:], *([last] if last >= 0 else [])]
+    return [*([last] if last >= 0 else []), *earlier[-1:]]

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
+from math import isfinite
 from time import time
 from typing import Any, NamedTuple, TypeGuard, cast
 
@@ -278,9 +279,11 @@ def _retry_after(headers: Mapping[str, str], body: Mapping[str, Any]) -> float |
 def _seconds(text: str) -> float | None:
     """Return a number of seconds, or the seconds until a date."""
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        return seconds if isfinite(seconds) else None
     try:
         return parsedate_to_datetime(text).timestamp() - time()
     except ValueError:

@@ -17,8 +17,8 @@ Prices: TypeAlias = Mapping[str, Price]
 """Prices by the name of a model. Names with a date or a version after it have the same price."""
 _PREFIX = re.compile(r"^(?:.*/|(?:\w+\.)?anthropic\.)")
 """What gateways and clouds write before the name of a model."""
-_SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest))?(?:-v\d+)?(?::\w+)?")
-"""The date or the version of a model."""
+_SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest))?(?:-v\d+)?(?::(?!free$)\w+)?")
+"""The date or the version of a model. One that a gateway offers for free is another model."""
 
 
 class PriceList(NamedTuple):

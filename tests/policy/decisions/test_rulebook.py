@@ -875,7 +875,7 @@ def test_a_rule_of_lower_rank_never_loosens_what_a_rule_decided(  # noqa: PLR091
     after = made([*files, (more, level)], mode)(call)
 
     by_a_rule = before.origin is not None and not before.origin.rule.startswith("mode")
-    lower = strictness({"allow": Allow(), "ask": Ask(""), "deny": Deny("")}[added.decide])
+    lower = strictness({"allow": Allow(), "ask": Ask("May it?"), "deny": Deny("")}[added.decide])
     if by_a_rule and lower <= strictness(before):
         assert strictness(after) >= strictness(before)
     if added.decide != "allow":

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -287,7 +288,6 @@ def test_a_yes_to_a_line_that_nobody_reads_to_its_end_counts_once() -> None:
     "ask",
     [
         Ask("May it?", once=True),
-        Ask(""),
         Ask("May it?", Origin("no-push", "rules.toml", 1)),
         Ask("May it?", Origin("protected paths", kind="built-in")),
     ],
@@ -298,6 +298,12 @@ def test_what_a_rule_or_the_floor_asks_is_never_remembered(ask: Ask) -> None:
         Desk().memory.propose(asked(Call("bash", '{"command": "mytool a"}', "1"), ANYTHING, ask))
         == ()
     )
+
+
+def test_a_call_that_waits_without_a_question_is_never_remembered() -> None:
+    waiting = asked(Call("bash", '{"command": "mytool a"}', "1"), ANYTHING, Ask("May it?"))
+
+    assert Desk().memory.propose(replace(waiting, question="")) == ()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from handrail import Access, Call, FailureKind, Result, Text, Toolset
+from handrail import Access, Call, FailureKind, File, Image, Result, Text, Toolset
 from handrail.messages import Message, Prompt, Reply, ToolResults, Usage
 
 _CHARS_PER_TOKEN = 3.5
@@ -19,6 +19,7 @@ _CHARS_PER_TOKEN = 3.5
 _MIN_LEFT_OUT_CHARS = 400
 _MAX_FACTS = 60
 _MAX_PROMPT_CHARS = 500
+_MAX_ARGS_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,10 @@ class Compaction:
     """The part of the window at which the history is shortened."""
     keep_turns: int = 3
     """The last turns, which are sent unchanged."""
+
+    def __post_init__(self) -> None:
+        if self.keep_turns < 1:
+            raise ValueError(f"Compaction(keep_turns={self.keep_turns!r}): must be at least 1.")
 
 
 class Shortened(NamedTuple):
@@ -65,11 +70,18 @@ def _leave_out(message: Message, at: int) -> Message:
 def _refer_to(result: Result, name: str) -> Result:
     if len(result.text) < _MIN_LEFT_OUT_CHARS and not result.parts:
         return result
+    media = describe_media(result.parts)
     text = (
         f"[Left out: {len(result.text):,} characters. "
-        f'To read them again: read_earlier(result="{name}").]'
+        f'To read them again: read_earlier(result="{name}").{media and f" {media}"}]'
     )
     return Result(result.call_id, text, failure=result.failure)
+
+
+def describe_media(parts: Iterable[object]) -> str:
+    """Return how many images and files there are, or an empty text if there are none."""
+    number = sum(isinstance(part, Image | File) for part in parts)
+    return f"Images and files that cannot be shown again: {number}." if number else ""
 
 
 class TokenCount:
@@ -114,10 +126,23 @@ def _chars(message: Message) -> int:
 _MEDIA_CHARS = 5_000
 
 
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Return the indexes at which turns start. A reply that continues a paused one starts none."""
+    return [
+        at
+        for at, message in enumerate(messages)
+        if isinstance(message, Reply) and not (at and _is_paused(messages[at - 1]))
+    ]
+
+
+def _is_paused(message: Message) -> bool:
+    return isinstance(message, Reply) and message.stop == "paused"
+
+
 def next_start(messages: Sequence[Message], keep_turns: int) -> int:
     """Return the index of the first message of the last turns. Turns are never divided."""
-    replies = [at for at, message in enumerate(messages) if isinstance(message, Reply)]
-    return replies[-keep_turns] if len(replies) > keep_turns else 0
+    starts = turn_starts(messages)
+    return starts[-keep_turns] if len(starts) > keep_turns else 0
 
 
 def facts(
@@ -127,7 +152,7 @@ def facts(
     denied, changed = list[str](), dict[str, None]()
     for call, result in _pairs(messages):
         if result.failure is not None and result.failure.kind is FailureKind.DENIED:
-            denied.append(f"- {call.name}({call.args}): {result.failure.message}")
+            denied.append(f"- {call.name}({_beginning_of(call.args)}): {result.failure.message}")
         elif result.failure is None:
             changed |= {f"- {access}": None for access in touched(call)}
     parts = [
@@ -136,6 +161,11 @@ def facts(
         ("Touched so far:", [*changed]),
     ]
     return "\n\n".join("\n".join([title, *lines[-_MAX_FACTS:]]) for title, lines in parts if lines)
+
+
+def _beginning_of(args: object) -> str:
+    text = str(args)
+    return text if len(text) <= _MAX_ARGS_CHARS else f"{text[:_MAX_ARGS_CHARS]}…"
 
 
 def _quote_prompts(messages: Sequence[Message], room: int) -> list[str]:

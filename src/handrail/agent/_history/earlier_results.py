@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from handrail import READ, Args, Call, Result, Text, Tool, Toolset, tool
+from handrail.agent._history.compaction import describe_media
 from handrail.messages import Message, Prompt, Reply, ToolResults
 
 _NAME = "read_earlier"
@@ -53,11 +54,21 @@ class EarlierResults:
         text = self._texts().get(name)
         if text is None:
             return f"[There is no result {name!r}. Pass search to find one.]"
+        start = max(start, 0)
         part = text[start : start + _MAX_CHARS]
         end = start + len(part)
-        if end >= len(text):
-            return part
-        return f"{part}\n[Characters {start:,} to {end:,} of {len(text):,}. Next: start={end}.]"
+        if end < len(text):
+            return f"{part}\n[Characters {start:,} to {end:,} of {len(text):,}. Next: start={end}.]"
+        media = describe_media(self._parts(name))
+        return "\n".join([*([part] if part else []), f"[{media}]"]) if media else part
+
+    def _parts(self, name: str) -> Sequence[object]:
+        """Return the parts of a message or a result that exists."""
+        at, _, number = name.partition(".")
+        message = self._messages[int(at)]
+        if isinstance(message, ToolResults):
+            return message.results[int(number)].parts
+        return message.parts
 
     def _search(self, text: str) -> str:
         rows: list[str] = []

@@ -136,7 +136,7 @@ def unknown_result(call: AnyCall) -> Result:
 
 def over_limit_result(call: Call) -> Result:
     """Return the result of a call over the limit."""
-    return Result.fail(call.id, FailureKind.DENIED, _OVER_LIMIT)
+    return Result.fail(call.id, FailureKind.CANCELLED, _OVER_LIMIT)
 
 
 def not_started_result(call: Call) -> Result:

@@ -14,6 +14,7 @@ from handrail.agent._history.compaction import (
     facts,
     next_start,
     shorten,
+    turn_starts,
     write_summary,
 )
 from handrail.agent._history.conversation import Conversation
@@ -116,7 +117,7 @@ async def _summarize_what_fits(older: tuple[Message, ...], summarize: Summarize)
         try:
             return await summarize((*older, Prompt.of(SUMMARIZE)))
         except ModelError as error:
-            turns = sum(isinstance(message, Reply) for message in older)
+            turns = len(turn_starts(older))
             if error.kind != "too_long" or turns < _MIN_TURNS:
                 raise
             older = (older[0], *older[next_start(older, turns // 2) :])

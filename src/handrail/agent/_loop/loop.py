@@ -230,7 +230,7 @@ class Loop(Generic[T]):
         if reply is None:
             return ""
         self.spending.add(reply.usage, reply.model)
-        return reply.text
+        return reply.text if reply.stop == "end" else ""
 
     async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""
@@ -257,7 +257,7 @@ class Loop(Generic[T]):
         reply = expect_reply(collected, cancelled=bool(self.stopped_by))
         if reply is None:
             return None
-        calls = self.add_reply(StreamedReply().match(reply)[0])
+        calls = self.add_reply(StreamedReply().match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
         return await self._executor.run_all(started, turn=turn) if started else []
@@ -303,7 +303,7 @@ class Loop(Generic[T]):
     def _answer_own(self, call: Call) -> Result | None:
         """Return the result of a final answer, or of a call that reads earlier results."""
         if (final := self._settings.final) is not None and call.name == final.name:
-            return final.accept(call)[1]
+            return final.answer(call, self._unanswered)
         return None if self._window is None else self._window.answer(call)
 
     async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
@@ -370,7 +370,7 @@ class Loop(Generic[T]):
         self._unanswered = calls_left
         find = self._executor.refresh_tools().find
         spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
-        self._budget = CallBudget(self._settings.limits, spent_before)
+        self._budget = CallBudget(self._settings.limits, max(0, spent_before))
         allowed = [call for call in last.calls if self.can_run(call)]
         calls = [call for call in allowed if is_repeatable(find(call.name))]
         self._turn = turn = self._make_turn(str(self.talk.turns))  # the same turn, again

@@ -64,16 +64,14 @@ class StreamTurn:
         before = self._loop.talk.turns
         try:
             ran = await self._executor.run_all(self._calls_in(pieces), turn=self._turn)
-        except Exception:  # the stream failed
+        except BaseException:  # the stream failed, or the task was cancelled
             self._discard(await self._turn.results())
             raise
         finally:
             with anyio.CancelScope(shield=True):
                 await close_stream(pieces)
-        if self._loop.talk.turns == before:
-            return None
         self._discard(ran)
-        return ran
+        return None if self._loop.talk.turns == before else ran
 
     async def _calls_in(self, pieces: AsyncIterator[StreamItem]) -> AsyncGenerator[Call]:
         """Yield each call of a reply when it is complete. Calls that only read start immediately.
@@ -92,7 +90,7 @@ class StreamTurn:
                     yield call
             else:
                 reply = await self._receive(piece)
-        reply = reply or streamed.partial()
+        reply = streamed.partial() if reply is None else streamed.match(reply)
         for call in () if reply is None else await self._take_reply(reply):
             if call.id not in early and loop.can_run(call):
                 yield call
@@ -109,8 +107,7 @@ class StreamTurn:
 
     async def _take_reply(self, reply: Reply) -> Sequence[Call]:
         """Add and save the reply. Early calls that it does not have are cancelled."""
-        reply, unmatched = self._streamed.match(reply)
-        if unmatched:
+        if unmatched := self._streamed.early:
             self._turn.cancel(*[call.id for call in unmatched])
         calls = self._loop.add_reply(reply)
         await self._loop.save()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from handrail import Call, Text
 from handrail.messages import ArgsDelta, Delta, Reply, Restart, TruncatedCall
@@ -21,12 +21,17 @@ class StreamedReply:
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._early: list[tuple[str, Call]] = []
+        self._outdated: set[str] = set()
         self._texts: list[str] = []
 
     def add_piece(self, piece: Delta | ArgsDelta | Restart) -> None:
-        """Add a piece of text from the stream. If the reply starts again, its text does too."""
+        """Add a piece of text from the stream. If the reply starts again, its text does too.
+
+        The calls before that may have started, but the reply may use their ids for other calls.
+        """
         if isinstance(piece, Restart):
             self._texts = []
+            self._outdated = {call.id for call in self.early}
         elif isinstance(piece, Delta) and not piece.thought:
             self._texts.append(piece.text)
 
@@ -42,26 +47,33 @@ class StreamedReply:
         return tuple([call for _, call in self._early])
 
     def partial(self) -> Reply | None:
-        """Return what was received of a reply that was interrupted, or None if it is nothing."""
-        text = [Text("".join(self._texts))] if self._texts else []
-        return Reply((*text, *self.early), "other") if text or self._early else None
+        """Return what was received of a reply that was interrupted, or None if it is nothing.
 
-    def match(self, reply: Reply) -> tuple[Reply, tuple[Call, ...]]:
-        """Return the reply with the early calls in it, and the early calls that it does not have.
-
-        After that, only those are early calls. If a call of the reply differs from the early call
-        with the same id, the early call stays: it may have started.
+        Its calls have separate ids already. After that, only those that it does not have are
+        early calls.
         """
+        text = [Text("".join(self._texts))] if self._texts else []
+        calls = [call for call in self.early if call.id not in self._outdated]
+        self._early = [pair for pair in self._early if pair[1].id in self._outdated]
+        return Reply((*text, *calls), "other") if text or calls else None
+
+    def match(self, reply: Reply) -> Reply:
+        """Return the reply with the early calls in it.
+
+        After that, only those that it does not have are early calls. If a call of the reply differs
+        from the early call with the same id, the early call stays: it may have started. A refused
+        reply has no calls: the provider rejects all of it.
+        """
+        if reply.stop == "refused":
+            return replace(reply, parts=tuple([one for one in reply.parts if not _is_call(one)]))
         if not self._early and _has_own_ids(reply):
-            return reply, ()
+            return reply
         early = self._find_early(reply)
         parts = [
-            (early.get(at) or self._with_own_id(part))
-            if isinstance(part, Call | TruncatedCall)
-            else part
+            (early.get(at) or self._with_own_id(part)) if _is_call(part) else part
             for at, part in enumerate(reply.parts)
         ]
-        return replace(reply, parts=tuple(parts)), self.early
+        return replace(reply, parts=tuple(parts))
 
     def _find_early(self, reply: Reply) -> dict[int, Call]:
         """Take the early calls of a reply, by their positions in it.
@@ -69,13 +81,16 @@ class StreamedReply:
         If several calls have the same id, those with the same arguments belong together.
         """
         found: dict[int, Call] = {}
-        for is_same in (_is_equal, _has_same_id):
+        for is_same in (_is_equal, self._has_same_id):
             for at, part in enumerate(reply.parts):
                 same = [pair for pair in self._early if at not in found and is_same(part, *pair)]
                 for pair in same[:1]:
                     found[at] = pair[1]
                     self._early.remove(pair)
         return found
+
+    def _has_same_id(self, part: object, early_id: str, early: Call) -> bool:
+        return _is_call(part) and part.id == early_id and early.id not in self._outdated
 
     def _with_own_id(self, call: _AnyCall) -> _AnyCall:
         own, number = call.id or "call", 1
@@ -90,8 +105,8 @@ def _is_equal(part: object, early_id: str, early: Call) -> bool:
     return part == replace(early, id=early_id)
 
 
-def _has_same_id(part: object, early_id: str, _early: Call) -> bool:
-    return isinstance(part, Call | TruncatedCall) and part.id == early_id
+def _is_call(part: object) -> TypeGuard[Call | TruncatedCall]:
+    return isinstance(part, Call | TruncatedCall)
 
 
 def _has_own_ids(reply: Reply) -> bool:

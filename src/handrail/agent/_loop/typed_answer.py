@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from handrail import READ, Args, Call, Result, Tool, Toolset, tool
+from handrail.agent._history.state import AnyCall
 
 T = TypeVar("T")
 _NAME = "final_answer"
@@ -37,7 +38,17 @@ class FinalAnswer(Generic[T]):
             return (args.values["answer"],), Result(call.id, "Answer accepted.")
         return None, Result.fail(call.id, args.kind, args.message)
 
+    def answer(self, call: Call, calls: Sequence[AnyCall]) -> Result:
+        """Return the result of one of the calls of a reply. The first valid answer is used."""
+        answer, result = self.accept(call)
+        answers = [one for one in calls if type(one) is Call and one.name == self.name]
+        valid = (one.id for one in answers if self.accept(one)[0] is not None)
+        if answer is None or next(valid, call.id) == call.id:
+            return result
+        return Result(call.id, _NOT_USED)
 
+
+_NOT_USED = "Not used: the first answer of this reply was accepted."
 _DESCRIPTION = (
     "Submit the final answer and end the run. Call it once, when everything else is done."
 )

@@ -17,7 +17,7 @@ from handrail.cli._runs.saved import find_run
 from handrail.policy import Recorded, Rulebook
 
 MAX_FILE_BYTES = 1 << 26
-_DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask(""), "deny": Deny("")}
+_DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask("Allow it?"), "deny": Deny("")}
 
 
 @dataclass(frozen=True, slots=True)
