@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
-from agent.stage import World, by_turn, calls, look, put, says, streamed
-from handrail import Allow, Ask, Call, Context, Deny, Executor, Result, Toolset, tool
-from handrail.agent import Agent, RunResult, StreamEvent
+from agent.stage import World, by_turn, calls, fill, look, put, says, streamed
+from handrail import (
+    READ,
+    Access,
+    Allow,
+    Ask,
+    Call,
+    CheckedCall,
+    Context,
+    Decision,
+    Deny,
+    Executor,
+    Result,
+    Toolset,
+    tool,
+)
+from handrail.agent import Agent, EventStream, InnerEvent, RunResult, RunState, StreamEvent
 from handrail.approvals import defer
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import Delta, ModelError, Prompt, Reply, Request, StreamItem
+from handrail.permissions import Pending
+from handrail.testing import ScriptedModel
 
 
 def show(event: StreamEvent[Any]) -> str:  # noqa: C901, PLR0911  one case for each kind
@@ -149,9 +165,157 @@ async def test_a_model_that_fails_fails_where_the_events_are_read() -> None:
         with pytest.raises(ModelError) as failed:
             await anext(events)
 
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+
     assert failed.value.state == events.state
-    with pytest.raises(RuntimeError, match="has not ended"):
+    with pytest.raises(ModelError, match="reset"):
         _ = events.result
+
+
+async def test_the_result_of_a_run_that_failed_is_its_error_if_no_event_is_read() -> None:
+    async with Agent(ScriptedModel(ModelError("reset", "network"))).stream("go") as events:
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ModelError, match="reset"):
+            _ = events.result
+
+
+async def test_a_stream_that_is_left_at_once_has_no_result_and_no_events() -> None:
+    async with Agent(by_turn(says("hi"))).stream("go") as events:
+        pass
+
+    with anyio.fail_after(10), pytest.raises(RuntimeError, match="has not ended"):
+        _ = [event async for event in events]
+
+
+async def test_a_stream_hears_nothing_before_it_is_entered() -> None:
+    state = RunState((Prompt.of("hi"), says("hello")), run_id="r", turns=1)
+    async with Executor(Toolset(count)) as executor:
+        one = calls(Call("count", "{}", "1"))
+        agent = Agent(by_turn(says("hello"), one, says("done")), executor)
+        stream = agent.stream("go", history=state)
+        await agent.run("go", history=state)
+        async with stream as events:
+            shown = [show(event) async for event in events]
+
+    assert shown.count("call count") == 1
+
+
+async def test_a_stream_and_its_listener_both_get_the_events() -> None:
+    heard: list[object] = []
+    async with Agent(streamed(by_turn(says("Hm")))).stream("go", on_event=heard.append) as events:
+        shown = [event async for event in events]
+
+    assert heard == [Delta("H"), Delta("m"), says("Hm")] == shown[:-1]
+
+
+async def test_a_listener_of_a_stream_must_be_a_plain_function() -> None:
+    async def listen(_: object) -> None: ...
+
+    with pytest.raises(TypeError, match="plain function"):
+        Agent(by_turn(says("Hm"))).stream("go", on_event=cast("Any", listen))
+
+
+def fills(request: Request) -> Reply:
+    """Fill what the prompt names. Every run has the same call id."""
+    last = request.messages[-1]
+    return calls(fill(last.parts[0].text, "1")) if isinstance(last, Prompt) else says("done")
+
+
+SHARED = RunState((Prompt.of("hi"), says("hello")), run_id="shared", turns=1)
+
+
+async def test_an_answer_is_tied_to_the_call_and_not_to_its_id() -> None:
+    world, done = World(), list[str]()
+
+    async def model(request: Request) -> Reply:
+        return fills(request)
+
+    async with Executor(world.tools, policy=asks) as executor:
+        agent = Agent(model, executor)
+
+        async def watch(path: str) -> None:
+            async with agent.stream(path, history=SHARED) as events:
+                async for event in events:
+                    if isinstance(event, Asked) and '"a"' in event.pending.call.args:
+                        events.answer(event.pending, Allow())
+            done.append(f"{path} {events.result.stop_reason}")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch, "a")
+            group.start_soon(watch, "b")
+
+    assert (world.did, sorted(done)) == (["fill a"], ["a answer", "b pending"])
+
+
+async def test_the_same_question_of_another_run_is_not_one_of_this_run() -> None:
+    world, go = World(), anyio.Event()
+
+    async def first(request: Request) -> Reply:
+        return fills(request)
+
+    async def second(request: Request) -> Reply:
+        await go.wait()
+        return fills(request)
+
+    async with (
+        Executor(world.tools, policy=asks) as executor,
+        Agent(first, executor).stream("a", history=SHARED) as one,
+        Agent(second, executor).stream("a", history=SHARED) as two,
+    ):
+        asked = [await next_question(one), await next_question(two)]
+        assert asked[0] == asked[1], "both have the events of the first run"
+        one.answer(asked[0], Allow())
+        async for _ in one:
+            pass
+        go.set()
+        two.answer(await next_question(two), Allow())
+        async for _ in two:
+            pass
+
+    assert (two.result.stop_reason, world.did) == ("answer", ["fill a", "fill a"])
+
+
+async def next_question(events: EventStream[str]) -> Pending:
+    async for event in events:
+        if isinstance(event, Asked):
+            return event.pending
+    raise AssertionError("no question")
+
+
+def put_asks(call: CheckedCall) -> Decision:
+    return Ask("May it?") if call.name == "put" else Allow()
+
+
+@pytest.mark.parametrize("first", [put("a", "1"), Call("scout", {"task": "x"}, "s")])
+async def test_a_question_is_shown_however_many_events_follow_it(
+    monkeypatch: pytest.MonkeyPatch, first: Call
+) -> None:
+    monkeypatch.setattr("handrail._turn.event_feed.MAX_UNREAD", 5)
+    world, told = World(), anyio.Event()
+
+    @tool(effect=READ, touches=lambda: ())
+    async def talk(context: Context) -> str:
+        """Report much progress."""
+        await anyio.wait_all_tasks_blocked()  # the question was asked
+        for number in range(20):
+            context.progress(str(number))
+        told.set()
+        return "ok"
+
+    inner = Agent(by_turn(calls(put("a", "1")), says("ok")), world.tools, policy=put_asks)
+    scout = inner.as_tool("scout", "Put.", touches=lambda task: Access("write", f"task:{task}"))
+    model = by_turn(calls(first, Call("talk", "{}", "2")), says("done"))
+    agent = Agent(model, [*world.tools, talk, scout], policy=put_asks)
+    with anyio.fail_after(10):
+        async with agent.stream("go") as events:
+            await told.wait()
+            async for event in events:
+                shown = event.event if isinstance(event, InnerEvent) else event
+                if isinstance(shown, Asked):
+                    events.answer(shown.pending, Allow())
+
+    assert (events.result.stop_reason, world.did) == ("answer", ["put a"])
 
 
 async def test_an_error_of_the_block_is_raised_as_it_is() -> None:

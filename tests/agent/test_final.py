@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from agent.stage import ANY_RUN, World, by_turn, calls, kinds, look, owed, put, says, streamed
 from handrail import Allow, Ask, Call, DuplicateName, Executor, FailureKind, Result, Toolset, tool
-from handrail.agent import Agent, Limits, RunResult, RunState
+from handrail.agent import Agent, Compaction, Limits, RunResult, RunState
 from handrail.approvals import defer
 from handrail.messages import Model, Prompt, Request, ToolResults
 from handrail.testing import ScriptedModel
@@ -183,10 +183,17 @@ async def test_an_untyped_conversation_continues_with_a_type() -> None:
     assert (done.output, other.output) == (21, 21)
 
 
-async def test_a_tool_with_the_same_name_is_rejected() -> None:
-    @tool(name="final_answer")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("final_answer", {"output": int}), ("read_earlier", {"compaction": Compaction(window=9)})],
+)
+def test_a_tool_with_the_name_of_one_that_the_agent_adds_is_rejected(
+    name: str, options: Any
+) -> None:
+    @tool(name=name)
     async def other() -> None:
         """Something else."""
 
-    with pytest.raises(DuplicateName):
-        await Agent(ScriptedModel("hi"), Toolset(other), output=int).run("go")
+    Agent(ScriptedModel("hi"), [other])
+    with pytest.raises(DuplicateName, match=f"Two tools claim the name '{name}'"):
+        Agent(ScriptedModel("hi"), [other], **options)

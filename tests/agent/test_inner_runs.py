@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from agent.stage import World, by_turn, calls, kinds, look, put, says, streamed
 from handrail import (
+    READ,
     Access,
     Allow,
     Ask,
@@ -17,6 +19,7 @@ from handrail import (
     CheckedCall,
     Context,
     Decision,
+    Deny,
     Executor,
     FailureKind,
     Result,
@@ -29,15 +32,25 @@ from handrail.agent import (
     InnerEvent,
     Limits,
     RunResult,
+    RunState,
     StreamEvent,
     dump_state,
     load_state,
     task_tool,
 )
 from handrail.approvals import defer
-from handrail.events import Asked
-from handrail.messages import Delta, ModelError, Reply, Usage
-from handrail.permissions import Answer, Pending
+from handrail.events import Asked, Finished, Started
+from handrail.messages import (
+    Delta,
+    ModelError,
+    Prompt,
+    Reply,
+    Request,
+    StreamItem,
+    ToolResults,
+    Usage,
+)
+from handrail.permissions import Answer, Approver, Pending
 from handrail.testing import ScriptedModel
 
 
@@ -226,3 +239,181 @@ async def test_a_task_tool_has_only_the_named_tools() -> None:
 
     assert (kinds(done.state.messages), world.did) == (["Looked."], ["look a"])
     assert [spec.name for spec in inner.requests[0].tools.specs] == ["look"]
+
+
+async def yes(_: Pending) -> Answer:
+    return Allow()
+
+
+async def no(_: Pending) -> Answer:
+    return Deny("no")
+
+
+@pytest.mark.parametrize(("own", "ran"), [(None, ["put a"]), (no, [])])
+async def test_an_own_approver_of_a_sub_agent_answers_instead_of_the_parents(
+    own: Approver | None, ran: list[str]
+) -> None:
+    world = World()
+    async with Executor(world.tools, policy=ask_for_put, approvals=own) as inner:
+        helper = inner_agent(inner).as_tool("scout", "Look.")
+        done = await Agent(OUTER, [helper], approvals=yes).run("go")
+
+    assert (done.output, world.did) == ("All done.", ran)
+
+
+async def test_sub_agents_of_runs_with_the_same_id_stay_apart() -> None:
+    world, both, states = World(), anyio.Event(), dict[str, RunState]()
+    waiting: list[str] = []
+
+    async def inner_model(request: Request) -> Reply:
+        return calls(put(request.messages[-1].parts[0].text, "1"))
+
+    async def outer_model(request: Request) -> Reply:
+        task = request.messages[-1].parts[0].text
+        waiting.append(task)
+        if len(waiting) == 2:
+            both.set()
+        await both.wait()
+        return calls(Call("scout", {"task": task}, f"s-{task}"))
+
+    inner = Agent(inner_model, world.tools, policy=ask_for_put)
+    outer = Agent(outer_model, [inner.as_tool("scout", "Look.")], approvals=defer)
+    earlier = RunState((Prompt.of("hi"), says("hello")), run_id="r", turns=1)
+
+    async def run(task: str) -> None:
+        states[task] = (await outer.run(task, history=earlier)).state
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run, "a")
+        group.start_soon(run, "b")
+
+    asked = {task: [one.call for one in state.pending[1:]] for task, state in states.items()}
+    assert asked == {"a": [put("a", "1")], "b": [put("b", "1")]}
+
+
+async def test_a_call_in_a_tool_of_a_run_is_not_one_of_that_run() -> None:
+    world = World()
+    inner = Agent(by_turn(calls(put("a", "1"))), world.tools, policy=ask_for_put, approvals=defer)
+
+    @tool
+    async def relay() -> str:
+        """Let another executor run the call."""
+        async with Executor(Toolset(inner.as_tool("scout", "Look."))) as executor:
+            return (await executor.run(scout())).text
+
+    done = await Agent(by_turn(calls(Call("relay", "{}", "r")), says("ok")), [relay]).run("go")
+
+    assert kinds(done.state.messages) == ["Not finished: waiting for approval."]
+    assert done.state.inner == ()
+
+
+async def test_a_sub_agent_still_waits_in_the_state_of_a_resumed_run_that_is_left() -> None:
+    world, release = World(), anyio.Event()
+
+    @tool
+    async def hold() -> str:
+        """Wait."""
+        world.did.append("hold")
+        await release.wait()
+        return "held"
+
+    def policy(call: CheckedCall) -> Decision:
+        return Ask("May it?") if call.name == "hold" else Allow()
+
+    def agent() -> Agent:
+        model = by_turn(calls(put("a", "1")), calls(Call("hold", "{}", "2")), says("It is put."))
+        inner = Agent(model, [*world.tools, hold], policy=policy)
+        return Agent(OUTER, [inner.as_tool("scout", "Look.")], approvals=defer)
+
+    first = (await agent().run("go")).state
+    answers = {one.id: Allow() for one in first.pending if one.question}
+    async with agent().stream(history=first, answers=answers) as events:
+        async for event in events:
+            if isinstance(event, InnerEvent) and isinstance(event.event, Started):
+                break
+    left = load_state(dump_state(events.state))
+    release.set()
+    done = await agent().resume(left, answers=answers)
+
+    assert (left.inner, left.pending) == (first.inner, first.pending)
+    assert (done.output, done.state.inner) == ("All done.", ())
+    assert world.did == ["put a", "hold", "hold"], "nothing before the question is repeated"
+
+
+async def test_a_denied_sub_agent_waits_no_more() -> None:
+    world = World()
+    inner = Agent(by_turn(calls(put("a", "1"))), world.tools, policy=ask_for_put)
+    agent = Agent(OUTER, [inner.as_tool("scout", "Look.")], approvals=defer)
+    first = (await agent.run("go")).state
+
+    done = await agent.resume(first, answers={one.id: Deny("no") for one in first.pending})
+
+    assert (done.output, done.state.inner, done.state.pending) == ("All done.", (), ())
+
+
+async def test_one_of_two_sub_agents_that_wait_keeps_its_question() -> None:
+    world = World()
+
+    async def model(request: Request) -> Reply:
+        if isinstance(request.messages[-1], ToolResults):
+            return says("ok")
+        return calls(put(request.messages[-1].parts[0].text, "1"))
+
+    def touches(task: str) -> Access:
+        return writes_file(task)
+
+    inner = Agent(model, world.tools, policy=ask_for_put)
+    two = [Call("scout", {"task": path}, path) for path in ("a", "b")]
+    helper = inner.as_tool("scout", "Look.", touches=touches)
+    agent = Agent(by_turn(calls(*two), says("done")), [helper], approvals=defer)
+    first = (await agent.run("go")).state
+    asked = {one.call.args: one for one in first.pending if one.question}
+    a, b = asked['{"path":"a"}'], asked['{"path":"b"}']
+
+    again = (await agent.resume(first, answers={a.id: Allow()})).state
+
+    assert (world.did, [one for one in again.pending if one.question]) == (["put a"], [b])
+    assert again.inner == tuple(one for one in first.inner if b in one.state.pending)
+
+
+async def test_a_sub_agent_that_waits_in_a_call_of_no_reply_asks_nothing() -> None:
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield scout()
+        await anyio.wait_all_tasks_blocked()  # the sub-agent waits for an answer
+        raise ModelError("reset", "network")
+
+    def policy(_: CheckedCall) -> Decision:
+        return Ask("May it?")
+
+    tools = World().tools.only("look")
+    inner = Agent(by_turn(calls(look("a", "1"))), tools, policy=policy)
+    agent = Agent(model, [inner.as_tool("scout", "Look.")], approvals=defer)
+    run = agent.run("go")
+    with pytest.raises(ModelError) as failed:
+        await run
+
+    assert failed.value.state == run.state
+    assert (run.state.inner, run.state.pending) == ((), ())
+    assert [one.call for one in run.state.discarded] == [scout()]
+
+
+async def test_a_question_is_pending_only_if_a_call_waits_for_it() -> None:
+    world = World()
+
+    @tool(effect=READ, touches=lambda: ())
+    async def hold() -> None:
+        """Wait."""
+        await anyio.sleep_forever()
+
+    def touches(task: str) -> Access:
+        return writes_file(task)
+
+    inner = Agent(by_turn(calls(put("a", "1"))), world.tools, policy=ask_for_put)
+    helper = inner.as_tool("scout", "Look.", touches=touches)
+    model = by_turn(calls(scout(), Call("hold", "{}", "h")), says("done"))
+    async with Agent(model, [helper, hold], approvals=defer).stream("go") as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                break
+
+    assert (event.result.call_id, len(events.state.inner), events.state.pending) == ("s", 1, ())

@@ -70,7 +70,7 @@ async def test_an_agent_does_a_task_for_another_and_returns_text() -> None:
     )
 
 
-@pytest.mark.parametrize("source", ["toolset", "executor", "registry"])
+@pytest.mark.parametrize("source", ["toolset", "executor"])
 def test_the_effect_of_an_agent_tool_is_that_of_its_tools(source: str) -> None:
     @tool(effect=DESTROY)
     async def wipe() -> None:
@@ -80,16 +80,28 @@ def test_the_effect_of_an_agent_tool_is_that_of_its_tools(source: str) -> None:
         offered: Any = Toolset(*tools)
         if source == "executor":
             offered = Executor(offered)
-        if source == "registry":
-            registry = Registry()
-            registry.add(offered, name="all")
-            offered = registry
         return Agent(ScriptedModel(), offered).as_tool("helper", "Help.").spec.effect
 
     world = World().tools
     found = [effect(), effect(world["look"]), effect(world["look"], world["put"]), effect(wipe, *world)]  # fmt: skip
 
     assert found == [READ, READ, WRITE, DESTROY]
+
+
+@pytest.mark.parametrize("source", ["registry", "executor", "restricted"])
+def test_tools_of_a_registry_can_change_so_the_effect_is_the_highest_unless_given(
+    source: str,
+) -> None:
+    registry = Registry()
+    registry.add(World().tools["look"])
+    offered: Registry | Executor = registry if source == "registry" else Executor(registry)
+    if source == "restricted":
+        offered = Executor(registry).restrict("look")
+    agent = Agent(ScriptedModel(), offered)
+
+    by_default, given = agent.as_tool("a", "Help."), agent.as_tool("b", "Help.", effect=READ)
+
+    assert [by_default.spec.effect, given.spec.effect] == [DESTROY, READ]
 
 
 def asks(*_: Any) -> Decision:

@@ -233,6 +233,11 @@ class Executor:
         """The tools to send to a model, including ``read_result`` once a result was truncated."""
         return self._view.tools
 
+    @property
+    def registry(self) -> Registry | None:
+        """The registry that the tools come from, if there is one. Then they can change."""
+        return self._view.registry
+
     def refresh_tools(self) -> Toolset:
         """Use the registry's current tools, and return them."""
         self._view.refresh()

@@ -10,10 +10,10 @@ from typing import Any, Self, TypeAlias, cast
 
 import anyio
 
-from handrail.events import Event, Finished, Lost
+from handrail.events import Asked, Event, Finished, Lost
 
 MAX_UNREAD = 100_000
-"""Unread events of a listener. After that, the oldest are dropped."""
+"""Unread events of a listener. After that, the oldest are dropped, except questions."""
 
 RawEvent: TypeAlias = tuple[int, type[Event], Any, tuple[Any, ...]]
 """An unread event: its number, its class, its call, its fields."""
@@ -42,6 +42,8 @@ class EventFeed:
         self._ends = ends
         """Whether the result of a call closes the feed."""
         self._unread: deque[RawEvent] = deque()
+        self._kept: deque[RawEvent] = deque()
+        """Events before the unread ones that are never dropped."""
         self._lost = 0
         self._asleep: anyio.Event | None = None
         self._closed = False
@@ -51,8 +53,7 @@ class EventFeed:
         if self._wants is not None and not self._wants(event[2]):
             return
         if len(self._unread) >= MAX_UNREAD:
-            self._unread.popleft()
-            self._lost += 1
+            self._drop(self._unread.popleft())
         self._unread.append(event)
         if self._ends and event[1] is Finished:
             self.close()
@@ -60,7 +61,7 @@ class EventFeed:
             self._wake()
 
     def insert(self, value: Any) -> None:
-        """Add a value from another source. It is read in order with the events."""
+        """Add a value from another source. It is read in order with the events, never dropped."""
         if not self._closed:
             self._unread.append((0, _AS_IT_IS, None, (value,)))
             self._wake()
@@ -89,13 +90,20 @@ class EventFeed:
                 raise StopAsyncIteration
             asleep = self._asleep = self._asleep or anyio.Event()
             await asleep.wait()
-        if self._lost:
+        if self._lost and not self._kept:
             lost, self._lost = self._lost, 0
             return Lost(lost, number=self._unread[0][0] - 1)
-        number, kind, running, fields = self._unread.popleft()
+        number, kind, running, fields = (self._kept or self._unread).popleft()
         if kind is _AS_IT_IS:
             return cast("Event", fields[0])
         return kind(*fields, number=number, turn=running.turn.key)
+
+    def _drop(self, oldest: RawEvent) -> None:
+        """Drop the oldest event, unless a call waits until it is read."""
+        if oldest[1] in (Asked, _AS_IT_IS):
+            self._kept.append(oldest)
+        else:
+            self._lost += 1
 
     def _wake(self) -> None:
         if self._asleep is not None:

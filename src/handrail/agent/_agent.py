@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypedDict
@@ -19,7 +18,6 @@ from handrail import (
     Executor,
     Hook,
     Json,
-    Registry,
     Tool,
     ToolFailed,
     tool,
@@ -32,9 +30,11 @@ from handrail.agent._arguments import (
     check_limits,
     check_options,
     find_start,
+    tell_both,
 )
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
+from handrail.agent._history.earlier_results import EarlierResults
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
@@ -129,7 +129,6 @@ class Agent(Generic[T]):
         if not isinstance(approvals, Approvals):  # one record of used approvals for all runs
             checks["approvals"] = Approvals(approver=approvals)
         self._checks: dict[str, Any] = checks
-        self._executor()  # a mistake is an error here, not in the first run
         self._settings = RunSettings(
             model=function,
             system=system,
@@ -142,6 +141,7 @@ class Agent(Generic[T]):
             compaction=compaction,
         )
         check_price(limits, model_names(self._settings.model))
+        self._check_own_tools()
 
     def run(
         self,
@@ -190,10 +190,17 @@ class Agent(Generic[T]):
         executor = self._executor()
 
         def make_run(on_event: OnEvent, approver: Approver | None) -> Run[T]:
-            watched: RunArgs = {**options, "on_event": on_event}
-            return self._make_run(start, executor, watched, approver=approver)
+            return self._make_run(start, executor, options, approver=approver, watch=on_event)
 
         return EventStream(executor, make_run)
+
+    def _check_own_tools(self) -> None:
+        """Raise DuplicateName if a tool has the name of one that the agent adds itself."""
+        tools, settings = self._executor().tools, self._settings
+        if settings.final is not None:
+            settings.final.add_to(tools)
+        if settings.compaction is not None:
+            EarlierResults(()).add_to(tools)
 
     def _executor(self) -> Executor:
         if isinstance(self._tools, Executor):
@@ -208,11 +215,9 @@ class Agent(Generic[T]):
         *,
         approver: Approver | None = None,
         parent: LiveRun | None = None,
+        watch: OnEvent | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
-        on_event = options.get("on_event")
-        if inspect.iscoroutinefunction(on_event):
-            raise TypeError("on_event must be a plain function: it is called and not awaited.")
         settings = self._settings
         if "limits" in options:
             settings = replace(settings, limits=options["limits"])
@@ -224,7 +229,7 @@ class Agent(Generic[T]):
         for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),
-            on_event=on_event,
+            on_event=tell_both(options.get("on_event"), watch),
             for_turn={name: value for name, value in for_turn.items() if value is not None},
             parent=parent,
         )
@@ -241,14 +246,14 @@ class Agent(Generic[T]):
     ) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer.
 
-        Its questions are asked where the caller's are. Principal, deps and metadata are the
-        caller's. Tokens
-        count for the caller's run.
+        If it has no approver, its questions are asked where the caller's are. Principal, deps and
+        metadata are the caller's. Tokens count for the caller's run.
 
         Args:
             name: The name of the tool.
             description: What the agent does, for the model that calls it.
-            effect: The worst that the agent can do. Default: that of its tools.
+            effect: The worst that the agent can do. Default: that of its tools; with a registry,
+                whose tools can change, the highest.
             touches: What a task touches. By default, tasks that can change something run one after
                 the other.
             timeout: Seconds for one task. By default, only the agent's own limits apply.
@@ -274,7 +279,7 @@ class Agent(Generic[T]):
                 if parent is None:
                     return self._make_run(state, executor, options)
                 options["answers"] = parent.answers
-                approver = parent.approver
+                approver = parent.approver if executor.approver is None else None
                 return self._make_run(state, executor, options, approver=approver, parent=parent)
 
             done = await run_inside(task, context, executor, make_run)
@@ -284,18 +289,22 @@ class Agent(Generic[T]):
 
         if self._settings.final is not None:
             run_agent.__annotations__["return"] = self._settings.final.type
-        offered = self._tools.snapshot() if isinstance(self._tools, Registry) else self._tools
-        tools = offered.tools if isinstance(offered, Executor) else offered
-        worst = max((spec.effect for spec in tools.specs), default=READ)
         given: Any = {} if touches is None else {"touches": touches}
         make = tool(
             name=name,
             description=description,
-            effect=worst if effect is None else effect,
+            effect=self._worst_effect() if effect is None else effect,
             timeout=timeout,
             **given,
         )
         return make(run_agent)
+
+    def _worst_effect(self) -> Effect:
+        """Return the worst that the tools can do, also after a change of a registry."""
+        executor = self._executor()
+        if executor.registry is not None:
+            return max(Effect)
+        return max((spec.effect for spec in executor.tools.specs), default=READ)
 
 
 def task_tool(

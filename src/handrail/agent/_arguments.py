@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from handrail import Executor, File, Image, Registry, Text, Tool, Toolset
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.events import OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.settings import RunResult
 from handrail.messages import Content, Message, Model, Prompt, Reply, ToolResults
@@ -57,6 +59,20 @@ def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
         raise TypeError(
             "answers must be a dict by the ids of the pending calls, as in `{pending.id: Allow()}`."
         )
+
+
+def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None:
+    """Return a listener that tells both of these, if there are two."""
+    if inspect.iscoroutinefunction(on_event):
+        raise TypeError("on_event must be a plain function: it is called and not awaited.")
+    if on_event is None or watch is None:
+        return on_event or watch
+
+    def tell(event: RunEvent) -> None:
+        on_event(event)
+        watch(event)
+
+    return tell
 
 
 def find_start(

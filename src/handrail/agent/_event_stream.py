@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from handrail import Executor
 from handrail.agent._history.state import RunState
-from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent
+from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.settings import RunResult, T
 from handrail.agent._run import Run
 from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
@@ -20,6 +20,7 @@ from handrail.permissions import Answer, Approver, Pending
 
 StreamEvent: TypeAlias = ModelEvent | CallEvent | InnerEvent | RunResult[T]
 """An event of a streamed run. The last one is the RunResult."""
+_Question: TypeAlias = tuple[str, str]
 _CALL_EVENTS = (Requested, Asked, Started, Progressed, Yielded, Finished)
 
 
@@ -32,9 +33,9 @@ class EventStream(Generic[T]):
     def __init__(
         self, executor: Executor, make_run: Callable[[OnEvent, Approver | None], Run[T]]
     ) -> None:
-        self._feed = executor.events()
+        self._executor = executor
         asks_here = executor.approver is None
-        self._run = make_run(self._feed.insert, self._ask if asks_here else None)
+        self._run = make_run(self._insert, self._ask if asks_here else None)
         run_id = self._run.state.run_id
         self._turns = executor.turn("", run=run_id).key
         self._group: TaskGroup | None = None
@@ -42,9 +43,9 @@ class EventStream(Generic[T]):
         self._error: Exception | None = None
         self._ended = anyio.Event()
         self._is_over = False
-        self._shown: set[str] = set()
-        self._answers: dict[str, Answer | None] = {}
-        self._asking: dict[str, anyio.Event] = {}
+        self._shown: set[_Question] = set()
+        self._answers: dict[_Question, Answer] = {}
+        self._asking: dict[_Question, anyio.Event] = {}
 
     @property
     def state(self) -> RunState:
@@ -53,7 +54,9 @@ class EventStream(Generic[T]):
 
     @property
     def result(self) -> RunResult[T]:
-        """The result of the run, once it has ended."""
+        """The result of the run, once it has ended. Raises the exception of a run that failed."""
+        if self._error is not None:
+            raise self._error
         if self._result is None:
             raise RuntimeError("The run has not ended. Read its events to the end first.")
         return self._result
@@ -72,9 +75,10 @@ class EventStream(Generic[T]):
         A question without an answer stays open: the run ends as ``pending``, and you can answer it
         when you resume.
         """
-        self._settle(pending.id, answer)
+        self._settle(_question(pending), answer)
 
     async def __aenter__(self) -> Self:
+        self._feed = self._executor.events()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         self._group.start_soon(self._work)
@@ -89,6 +93,8 @@ class EventStream(Generic[T]):
         assert self._group is not None  # noqa: S101  it was entered
         self._group.cancel_scope.cancel()
         await self._group.__aexit__(None, None, None)  # an error of the block stays as it is
+        self._feed.close()  # the run may not have begun
+        self._ended.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -96,8 +102,8 @@ class EventStream(Generic[T]):
     async def __anext__(self) -> StreamEvent[T]:
         if self._group is None:
             raise RuntimeError("Start the run first: `async with agent.stream(...) as events`.")
-        for pending_id in self._shown:
-            self._settle(pending_id, None)
+        for question in self._shown:
+            self._settle(question, None)
         self._shown.clear()
         async for event in self._feed:
             if not self._belongs(event):
@@ -109,9 +115,8 @@ class EventStream(Generic[T]):
     async def _last_event(self) -> RunResult[T]:
         """Return the result, once. Raises the exception of a run that failed."""
         await self._ended.wait()
-        if self._is_over or self._error is not None:
-            error, self._error = self._error, None
-            raise error or StopAsyncIteration
+        if self._is_over:
+            raise StopAsyncIteration
         self._is_over = True
         return self.result
 
@@ -125,8 +130,8 @@ class EventStream(Generic[T]):
         """Note that a question is shown now, of this run or of a sub-agent."""
         while isinstance(event, InnerEvent):
             event = event.event
-        if isinstance(event, Asked):
-            self._shown.add(event.pending.id)
+        if isinstance(event, Asked) and (question := _question(event.pending)) in self._asking:
+            self._shown.add(question)
 
     async def _work(self) -> None:
         try:
@@ -139,12 +144,26 @@ class EventStream(Generic[T]):
 
     async def _ask(self, pending: Pending) -> Answer | Pending:
         """Wait until the question was shown, and answered or passed over."""
-        if pending.id not in self._answers:
-            self._asking[pending.id] = anyio.Event()
-            await self._asking[pending.id].wait()
-        return self._answers[pending.id] or pending
+        question = _question(pending)
+        settled = self._asking[question] = anyio.Event()
+        await settled.wait()
+        return self._answers.pop(question, pending)
 
-    def _settle(self, pending_id: str, answer: Answer | None) -> None:
-        self._answers.setdefault(pending_id, answer)
-        if pending_id in self._asking:
-            self._asking[pending_id].set()
+    def _settle(self, question: _Question, answer: Answer | None) -> None:
+        """Answer a question of this run, or pass it over. Later answers to it are ignored.
+
+        Another run with the same id can ask in the same executor: its questions are not asked here.
+        """
+        settled = self._asking.pop(question, None)
+        if settled is not None:
+            if answer is not None:
+                self._answers[question] = answer
+            settled.set()
+
+    def _insert(self, event: RunEvent) -> None:
+        self._feed.insert(event)
+
+
+def _question(pending: Pending) -> _Question:
+    """Return what an answer is tied to: the request, and exactly its call."""
+    return pending.id, pending.fingerprint

@@ -79,13 +79,18 @@ class Conversation:
         """Add the results of the last reply's calls. If some are pending, the run waits."""
         message = ToolResults(results)
         self.waiting = results if pending else ()
+        open_ = {result.pending.key for result in results if result.pending is not None}
+        self._inner = {key: state for key, state in self._inner.items() if key in open_}
         if not pending:
             self.messages.append(message)
         return message
 
-    def take_inner(self, key: str) -> RunState | None:
-        """Take the state of the sub-agent that waited inside a call, if there is one."""
-        return self._inner.pop(key, None)
+    def find_inner(self, key: str) -> RunState | None:
+        """Return the state of the sub-agent that waited inside a call, if there is one.
+
+        It stays until the call has its result: the run may end before.
+        """
+        return self._inner.get(key)
 
     def put_inner(self, key: str, state: RunState) -> None:
         """Keep the state of a sub-agent that waits inside a call."""
@@ -93,4 +98,7 @@ class Conversation:
 
     def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
         """Record calls that started early and are in no reply."""
-        self._discarded += [EarlyCall(call, result) for call, result in calls]
+        for call, result in calls:
+            self._discarded.append(EarlyCall(call, result))
+            if result.pending is not None:
+                self._inner.pop(result.pending.key, None)

@@ -95,8 +95,9 @@ class RunState(NamedTuple):
     def pending(self) -> tuple[Pending, ...]:
         """The calls that are waiting for approval, including those of sub-agents."""
         own = [result.pending for result in self.waiting if result.pending is not None]
-        inner = [pending for run in self.inner for pending in run.state.pending]
-        return (*own, *inner)
+        keys = {pending.key for pending in own}
+        inner = [run.state for run in self.inner if run.key in keys]
+        return (*own, *[pending for state in inner for pending in state.pending])
 
     @property
     def open(self) -> tuple[AnyCall, ...]:

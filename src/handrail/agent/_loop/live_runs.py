@@ -1,9 +1,10 @@
-"""Find the runs of this process: a sub-agent works for one of them."""
+"""Find the run that a call belongs to: a sub-agent works for it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from handrail.agent._history.conversation import Conversation
@@ -33,19 +34,21 @@ class LiveRun(Protocol):
         ...
 
 
-_LIVE: dict[str, LiveRun] = {}
+_CURRENT: ContextVar[LiveRun | None] = ContextVar("handrail_run", default=None)
 
 
 @contextmanager
-def live(run_id: str, run: LiveRun) -> Generator[None]:
-    """Make a run known while it runs."""
-    _LIVE[run_id] = run
+def live(run: LiveRun) -> Generator[None]:
+    """Make a run known to the calls that it starts."""
+    outer = _CURRENT.get()
+    _CURRENT.set(run)
     try:
         yield
     finally:
-        _LIVE.pop(run_id, None)
+        _CURRENT.set(outer)
 
 
 def find_run(run_id: str) -> LiveRun | None:
-    """Return the run with this id, if it runs in this process."""
-    return _LIVE.get(run_id)
+    """Return the run that this call belongs to. Inside its tools, other calls have another id."""
+    run = _CURRENT.get()
+    return run if run is not None and run.talk.run_id == run_id else None

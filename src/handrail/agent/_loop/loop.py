@@ -85,7 +85,7 @@ class Loop(Generic[T]):
 
     async def run(self) -> RunResult[T]:
         """Run until the run ends. A ModelError has the state of the run."""
-        with live(self.talk.run_id, self):
+        with live(self):
             return await self._run_turns()
 
     async def _run_turns(self) -> RunResult[T]:
