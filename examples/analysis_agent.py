@@ -1,7 +1,6 @@
 """Data analysis for many tenants: each one has its own database and its own rules.
 
-The tools get the tenant's database from the run: a model can neither see nor choose it. The rules
-of the tenant decide what can be read and exported. A hook removes email addresses from results.
+Tools get the database from the run: a model cannot choose it. A hook removes email addresses.
 Run it with `python examples/analysis_agent.py`.
 """
 
@@ -77,6 +76,7 @@ for tenant, rules in TENANTS.items():
     agent = Agent(model, [sample, average, export], output=Report, policy=policy, hooks=hooks)
     print(tenant)
     print(agent.run_sync("What do we earn?", deps=database, on_event=show).output)
+    database.close()
 
 # output:
 # acme

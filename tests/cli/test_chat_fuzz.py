@@ -16,7 +16,7 @@ from cli_harness import Handrail, made
 from cli_runs import RunFolder, run_folders, stops
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 
-RUNS = {"brief": 3, "quick": 3, "soak": 300}[os.environ.get("HANDRAIL_PROFILE", "quick")]
+RUNS = {"brief": 3, "quick": 1, "soak": 300}[os.environ.get("HANDRAIL_PROFILE", "quick")]
 MODEL = """
 import os, random
 import anyio
