@@ -619,3 +619,16 @@ async def test_the_events_of_a_closed_executor_are_over() -> None:
         pass
     with anyio.fail_after(2):
         assert [event async for event in executor.events()] == []
+
+
+async def test_a_closed_feed_takes_no_more_values() -> None:
+    """The control is a value from before."""
+    async with Executor(Toolset()) as executor:
+        feed = executor.events()
+        feed.insert("early")
+        feed.close()
+        feed.insert("late")
+
+        values: list[Any] = [value async for value in feed]
+
+    assert values == ["early"]
