@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -31,8 +31,11 @@ _MOVED: Final = re.compile("hookspath|worktree|include", re.IGNORECASE)
 _UNREAD: Final = "include.path"
 """The setting to name if there are too many settings to read."""
 _MAX_MODULES: Final = 100
-_NO_MODULES: Final = frozenset("branches hooks info lfs logs objects refs".split())
-"""Folders of a submodule's repository that contain no further submodules."""
+_MAX_MODULE_ENTRIES: Final = 2_000
+_REPOSITORY: Final = ("HEAD", "config")
+"""Files that make a folder in `.git/modules` the repository of a submodule."""
+_NO_MODULES: Final = ("branches", "hooks", "info", "lfs", "logs", "objects", "refs")
+"""Folders of a repository in which there are no repositories."""
 
 
 class GitPaths(NamedTuple):
@@ -64,7 +67,11 @@ def find_git_program(root: str) -> str:
 
     Settings of its submodules are included: ``git status`` uses them.
     """
-    files = [*_settings_files(root)[:2], *_module_settings(f"{root}/.git/modules")]
+    top = ".git/modules"
+    modules = list_modules(root, top) if os.path.isdir(f"{root}/{top}") else {}  # noqa: PTH112
+    if modules is None:
+        return _UNREAD
+    files = [*_settings_files(root)[:2], *(f"{root}/{name}/config" for name in modules)]
     for _, key, value in _iterate_settings(files):
         if key in _RUNNING and not _HARMLESS.fullmatch(value):
             return key
@@ -82,19 +89,33 @@ def is_plain_repository(folder: str) -> bool:
     )
 
 
-def _module_settings(folder: str) -> list[str]:
-    """Return the settings files of submodules, at any depth."""
-    waiting = [folder]
-    for path in waiting:  # grows while it is read
-        with suppress(OSError), os.scandir(path) as entries:
-            waiting += [
-                entry.path
-                for entry in entries
-                if entry.is_dir(follow_symlinks=False) and entry.name not in _NO_MODULES
-            ]
-        if len(waiting) > _MAX_MODULES:
-            break
-    return [f"{path}/config" for path in waiting[1:]]
+def list_modules(root: str, top: str) -> dict[str, bool] | None:
+    """Return the repositories in a folder, and whether each is a link; None for too many.
+
+    Names of submodules have slashes, and submodules can have submodules. A command can add and
+    remove files such as HEAD, so no folder is skipped because of them.
+    """
+    modules, waiting, left = dict[str, bool](), [top], _MAX_MODULE_ENTRIES
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{folder}") as scanned:
+                entries = list(itertools.islice(scanned, left))
+        except FileNotFoundError:
+            continue
+        except OSError:  # what cannot be listed is protected as a whole
+            return None
+        left -= len(entries)
+        if any(entry.name in _REPOSITORY and not entry.is_dir() for entry in entries):
+            modules[folder] = False
+        inner = [entry for entry in entries if entry.name not in _NO_MODULES]
+        links = [entry for entry in inner if entry.is_symlink() and not entry.is_file()]
+        folders = [entry for entry in inner if entry.is_dir(follow_symlinks=False)]
+        modules |= {f"{folder}/{entry.name}": True for entry in links}
+        waiting += [f"{folder}/{entry.name}" for entry in folders]
+        if left <= 0 or len(modules) > _MAX_MODULES:  # too many to read or to mount
+            return None
+    return modules
 
 
 def _iterate_settings(files: Sequence[str]) -> Iterator[tuple[str, str, str]]:

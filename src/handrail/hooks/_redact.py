@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard, cast
+from typing import Any, TypeAlias, cast
 
 from handrail import Call, CheckedCall, Failure, File, Hook, Image, Result, Text
+from handrail._support import is_list, is_table
 
 _Part: TypeAlias = Text | Image | File
 
@@ -77,9 +78,9 @@ class _Redactor:
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.clean(value)
-        if _is_list(value):
+        if is_list(value):
             return [self._value(item) for item in value]
-        if _is_object(value):
+        if is_table(value):
             return {self.clean(key): self._value(field) for key, field in value.items()}
         text = _written(value)
         return value if self.clean(text) == text else self._mark
@@ -93,14 +94,6 @@ class _Redactor:
         return replace(
             failure, message=self.clean(failure.message), detail=self.clean(failure.detail)
         )
-
-
-def _is_list(value: object) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
 
 
 _written = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from handrail._support.git_settings import find_git_paths, is_plain_repository
+from handrail._support.git_settings import find_git_paths, is_plain_repository, list_modules
 from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail.sandbox._values import Restriction, SandboxUnavailable
 
@@ -20,12 +20,6 @@ RESERVED: Final = frozenset(row.name for row in _HELD if row.held == "always")
 others are read-only if they exist: a mount point for each would appear in every `ls` and `*`."""
 MAX_RESTRICTED: Final = 1_000
 """Files that rules restrict, as mounts. More make each command slow to start."""
-_MAX_MODULES: Final = 100
-_MAX_MODULE_ENTRIES: Final = 2_000
-_REPOSITORY: Final = ("HEAD", "config")
-"""Files that make a folder in `.git/modules` the repository of a submodule."""
-_NO_MODULES: Final = ("branches", "hooks", "info", "lfs", "logs", "objects", "refs")
-"""Folders of a repository in which there are no repositories."""
 SECRETS: Final = """
     .aws .azure .bash_history .boto .cargo/credentials .cargo/credentials.toml
     .claude/.credentials.json .codex/auth.json .config/BraveSoftware .config/chromium
@@ -103,42 +97,13 @@ def _submodule_names(root: str) -> Iterator[tuple[str, bool]]:
     if _file_type(f"{root}/{top}") == stat.S_IFLNK:
         yield top, True
         return
-    modules = _list_modules(root, top)
+    modules = list_modules(root, top)
     if modules is None:
         yield top, True
         return
     for name, linked in sorted(modules.items()):
         parts = [""] if linked else ["/config", "/config.worktree", "/hooks"]
         yield from ((f"{name}{part}", linked) for part in parts)
-
-
-def _list_modules(root: str, top: str) -> dict[str, bool] | None:
-    """Return the repositories in a folder, and whether each is a link; None for too many.
-
-    Names of submodules have slashes, and submodules can have submodules. A command can add and
-    remove files such as HEAD, so no folder is skipped because of them.
-    """
-    modules, waiting, left = dict[str, bool](), [top], _MAX_MODULE_ENTRIES
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(f"{root}/{folder}") as scanned:
-                entries = list(itertools.islice(scanned, left))
-        except FileNotFoundError:
-            continue
-        except OSError:  # what cannot be listed is protected as a whole
-            return None
-        left -= len(entries)
-        if any(entry.name in _REPOSITORY and not entry.is_dir() for entry in entries):
-            modules[folder] = False
-        inner = [entry for entry in entries if entry.name not in _NO_MODULES]
-        links = [entry for entry in inner if entry.is_symlink() and not entry.is_file()]
-        folders = [entry for entry in inner if entry.is_dir(follow_symlinks=False)]
-        modules |= {f"{folder}/{entry.name}": True for entry in links}
-        waiting += [f"{folder}/{entry.name}" for entry in folders]
-        if left <= 0 or len(modules) > _MAX_MODULES:  # too many for bubblewrap
-            return None
-    return modules
 
 
 def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> list[str]:

@@ -108,6 +108,11 @@ def test_the_many_submodules_of_a_repository_are_read_up_to_a_limit(root: Path) 
         (root / f".git/modules/m{number}").mkdir(parents=True)
 
     assert isinstance(judge(root, "git status"), Allow)
+    for number in range(120):
+        (root / f".git/modules/m{number}/config").touch()
+    decision = judge(root, "git status")
+    assert isinstance(decision, Ask)
+    assert "git may run a program that include.path names" in decision.question
 
 
 def test_the_question_names_the_setting(root: Path) -> None:

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from handrail.messages import Usage
 
@@ -54,11 +54,6 @@ def objects_at(value: Data, key: str) -> Iterator[Data]:
     content = value.get(key)
     if isinstance(content, list | tuple):
         yield from (item for item in cast("list[Any]", content) if isinstance(item, Mapping))
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON array."""
-    return isinstance(value, list)
 
 
 def args_at(value: Data, key: str) -> str:

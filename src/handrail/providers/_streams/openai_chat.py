@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final, cast
 
+from handrail._support import is_list
 from handrail.messages import Reply, Stop, Usage
 from handrail.providers._formats.assemble import Assembler, Piece
 from handrail.providers._formats.drafts import CallDraft
@@ -17,7 +18,6 @@ from handrail.providers._formats.tolerant import (
     count_at,
     index_at,
     is_complete,
-    is_list,
     more_fields,
     object_at,
     objects_at,
