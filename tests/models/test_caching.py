@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from handrail import READ, Exposure, Toolset, tool
+from handrail import READ, Toolset, tool
 from handrail.agent import Agent
 from handrail.messages import (
     Message,
@@ -191,26 +191,17 @@ async def sent(request: Request, api: Api = ANTHROPIC, **options: Any) -> dict[s
     return body
 
 
-@tool(effect=READ, exposure=Exposure.DEFERRED)
-def rare(path: str) -> str:
-    """Do something rare."""
-    return path
-
-
 def marked(blocks: list[dict[str, Any]]) -> list[bool]:
     return [block.get("cache_control") == MARK["cache_control"] for block in blocks]
 
 
 async def test_a_deferred_tool_is_not_marked() -> None:
     history: tuple[Message, ...] = (Prompt.of("Hi."),)
-    both = await sent(Request(history, Toolset(rare, read_file)))
-    deferred = await sent(Request(history, Toolset(rare)))
+    rare = {**WEB, "defer_loading": True}
+    both = await sent(Request(history, Toolset(read_file)), server_tools=[rare])
+    deferred = await sent(Request(history), server_tools=[rare])
 
-    assert [(one["name"], "cache_control" in one) for one in both["tools"]] == [
-        ("rare", False),
-        ("read_file", True),
-    ]
-    assert marked(deferred["tools"]) == [False]
+    assert (marked(both["tools"]), marked(deferred["tools"])) == ([True, False], [False])
 
 
 async def test_reasoning_is_not_marked() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from handrail import READ, Executor, Toolset, tool
+from handrail import READ, Call, Executor, Exposure, Result, Tool, Toolset, tool
 from handrail.agent import Agent
 from handrail.messages import (
     Delta,
@@ -159,6 +159,38 @@ async def test_a_run_goes_on_over_another_format(server: str) -> None:
 
     assert state is not None
     assert (state.turns, state.calls > 2, state.open) == (6, True, ())
+
+
+@tool(name="search_tools", effect=READ, exposure=Exposure.SEARCH)
+def search_tools(queries: list[str]) -> str:
+    """Find tools."""
+    return " ".join(queries)
+
+
+@tool(effect=READ)
+def call_tool(name: str, arguments: dict[str, int]) -> str:
+    """Call a tool that a search has found."""
+    return f"{name} {arguments}"
+
+
+async def test_it_takes_tools_that_were_found(server: str) -> None:
+    """At the end of the tools, or through a direct tool, which then needs no more of them."""
+    deferred = tool(effect=READ, exposure=Exposure.DEFERRED)(add.fn)
+    model = model_at(server, "openai_chat")
+
+    async def tokens(found: tuple[str, ...], *direct: Tool[..., Any]) -> int:
+        history = (
+            Prompt.of("What is 2 plus 3?"),
+            Reply((Call("search_tools", '{"queries":["add"]}', "s1"),), "calls"),
+            ToolResults((Result("s1", "add(a: int, b: int) - Add two numbers.", found=found),)),
+        )
+        tools = Toolset(search_tools, deferred, *direct)
+        *_, reply = await heard(model, Request(history, tools, max_tokens=1))
+        return cast("Reply", reply).usage.input_tokens
+
+    searched = await tokens(())
+    assert await tokens(("add",)) > searched
+    assert await tokens((), call_tool) > searched
 
 
 async def test_what_the_server_refuses_is_said_in_its_words(server: str) -> None:

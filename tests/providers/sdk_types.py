@@ -37,6 +37,13 @@ ADAPTERS = {
 }
 
 
+TOOL_ADAPTERS = {
+    "anthropic": adapter(anthropic.types.ToolUnionParam),
+    "openai_chat": adapter(openai.types.chat.ChatCompletionToolUnionParam),
+    "openai_responses": adapter(openai.types.responses.ToolParam),
+}
+
+
 def consumed(value: Any) -> None:
     """Visit values that pydantic validates only on access."""
     if isinstance(value, dict):
@@ -82,6 +89,14 @@ def check_gemini(body: dict[str, Any]) -> None:
     assert set(body) <= {"contents", "systemInstruction"}
     for content in [*body["contents"], body.get("systemInstruction", {})]:
         google.Content.model_validate_json(json.dumps(content))
+
+
+def check_tools(api: str, tools: list[dict[str, Any]]) -> None:
+    if api == "gemini":
+        for tool in tools:
+            google.FunctionDeclaration.model_validate_json(json.dumps(tool))
+    else:
+        consumed(TOOL_ADAPTERS[api].validate_python(tools))
 
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {

@@ -141,6 +141,16 @@ def test_reasoning_without_a_signature_is_not_sent_back_to_anthropic() -> None:
     assert anthropic.losses(messages) == ("messages[0]: incomplete reasoning is omitted",)
 
 
+def test_reasoning_that_nothing_follows_is_not_sent_back_to_openai() -> None:
+    thought = '{"type":"reasoning","id":"rs_1","encrypted_content":"x"}'
+    messages: list[Message] = [Reply((Text("a"), Reasoning("hm", thought, "openai_responses")))]
+
+    assert [item["type"] for item in openai_responses.encode_messages(messages)["input"]] == [
+        "message"
+    ]
+    assert openai_responses.losses(messages) == ("messages[0]: incomplete reasoning is omitted",)
+
+
 def test_a_request_names_the_container_of_the_latest_reply_that_has_one() -> None:
     def reply(text: str, container: Any = None) -> Reply:
         content = [{"type": "text", "text": text}]

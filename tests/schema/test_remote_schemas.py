@@ -180,5 +180,5 @@ def test_a_pattern_that_would_run_for_ages_elsewhere_ends_at_once() -> None:
 
     assert isinstance(far.parse({"x": text}), Failure)
     assert (
-        time.process_time() - started < 5
+        time.process_time() - started < 20
     )  # Python's own engine would need longer than the universe has

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from handrail._definition.tool import AnyTool
 from handrail._schema.json_schema import subschemas
-from handrail._values.content import estimate_tokens
+from handrail._values.effect import Exposure
 from handrail._values.names import api_name
 from handrail._values.spec import Spec
 
@@ -36,18 +35,36 @@ class Finding:
 
 def lint(tools: Iterable[AnyTool]) -> tuple[Finding, ...]:
     """Return the problems in the definitions of tools, as a model receives them."""
-    return tuple(
-        Finding(tool.spec.name, rule, message)
-        for tool in tools
+    specs = [tool.spec for tool in tools]
+    found = [
+        Finding(spec.name, rule, message)
+        for spec in specs
         for rule, check in _RULES.items()
-        for message in check(tool.spec)
-    )
+        for message in check(spec)
+    ]
+    deferred = [spec for spec in specs if spec.exposure is Exposure.DEFERRED]
+    return (*found, *(_find_unfindable(deferred) if deferred else ()))
 
 
-def tokens(spec: Spec) -> int:
-    """Return about how many tokens a tool's definition costs: a quarter of its characters."""
-    sent = json.dumps([spec.name, spec.description, spec.input_schema], ensure_ascii=False)
-    return estimate_tokens(sent)
+def _find_unfindable(specs: list[Spec]) -> Iterator[Finding]:
+    """Yield the deferred tools that no search for their own words finds first."""
+    # only deferred tools are searched for
+    from handrail._search.index import ToolIndex
+    from handrail._search.plain import first_sentence
+
+    index = ToolIndex.of(specs)
+    for spec in specs:
+        sentence = first_sentence(spec.description)
+        queries = spec.name, sentence, f"{spec.name} {sentence} {spec.search_hint}"
+        first = [index.search(query, limit=1).names[:1] for query in queries]
+        if (spec.name,) not in first:
+            before = next(iter(first[-1]), "")
+            why = f": {before} comes before it" if before else ""
+            yield Finding(spec.name, "not-found-first", f"{_UNFINDABLE}{why}. {_SAY_MORE}")
+
+
+_UNFINDABLE = "no search for the words of its name and its first sentence finds it first"
+_SAY_MORE = "Say there what only this tool does, or add a search_hint"
 
 
 def _no_description(spec: Spec) -> Iterator[str]:
@@ -84,7 +101,7 @@ def _too_deep(spec: Spec) -> Iterator[str]:
 
 
 def _too_long(spec: Spec) -> Iterator[str]:
-    if (cost := tokens(spec)) > MAX_TOKENS:
+    if (cost := spec.tokens) > MAX_TOKENS:
         yield f"it costs about {cost} tokens in every request: shorten it, or make it deferred"
 
 

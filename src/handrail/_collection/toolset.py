@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from inspect import getattr_static
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from handrail._definition.decorator import tool
 from handrail._definition.tool import AnyTool, check_bound, is_tool
@@ -17,11 +18,20 @@ from handrail._values.errors import DuplicateName, HandrailDeprecationWarning, U
 from handrail._values.names import api_name, closest
 from handrail._values.spec import Spec
 
+if TYPE_CHECKING:
+    from handrail._search.index import ToolIndex
+
 Names: TypeAlias = Mapping[str, AnyTool]
 """Tools by name, or by alias."""
 
+_SEARCH_CALL = "<tool_search_call>"
+"""The key of the tool that searches: a provider may call it without a name."""
 _MAX_NEIGHBOURS = 500
 """Names on either side of a wrong one, in a large set, that are compared with it."""
+_MAX_JUDGED = 40
+"""The closest names that are checked, to find those that are visible. A check takes a while."""
+_MAX_CLOSE = 5
+"""Close names that are returned."""
 
 
 class Toolset:
@@ -31,7 +41,7 @@ class Toolset:
     DuplicateName for two tools with one name, or an alias that is another tool's name.
     """
 
-    __slots__ = ("__dict__", "_aliases", "_parts")
+    __slots__ = ("__dict__", "__weakref__", "_aliases", "_parts")
 
     def __init__(self, *tools: AnyTool | Callable[..., Any]) -> None:
         named: dict[str, AnyTool] = {}
@@ -102,16 +112,21 @@ class Toolset:
                 return names[name]
         return None
 
-    def closest(self, name: str) -> tuple[str, ...]:
-        """Return at most five names that are close to this one."""
+    def closest(
+        self, name: str, *, visible: Callable[[AnyTool], bool] | None = None
+    ) -> tuple[str, ...]:
+        """Return at most five names that are close to this one, of the tools that are visible.
+
+        By default, all are.
+        """
         known = list(self._sorted)
         here = bisect(known, name)
-        near = (
-            known
-            if len(known) <= 2 * _MAX_NEIGHBOURS
-            else known[max(0, here - _MAX_NEIGHBOURS) :][: 2 * _MAX_NEIGHBOURS]
-        )
-        return closest(name, near)
+        most = len(known) if len(known) <= 2 * _MAX_NEIGHBOURS else _MAX_NEIGHBOURS
+        near = [*reversed(known[max(0, here - most) : here]), *known[here : here + most]]
+        if visible is None:
+            return closest(name, near, _MAX_CLOSE)
+        seen = (at for at in closest(name, near, _MAX_JUDGED) if visible(self._sorted[at]))
+        return tuple(islice(seen, _MAX_CLOSE))
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
@@ -119,9 +134,33 @@ class Toolset:
         return tuple(member.spec for member in self if member.spec.exposure is not Exposure.HIDDEN)
 
     @cached_property
+    def has_deferred(self) -> bool:
+        """Whether a model has to search for some of the tools."""
+        return any(member.spec.exposure is Exposure.DEFERRED for member in self)
+
+    @cached_property
+    def has_search_tool(self) -> bool:
+        """Whether one of the tools finds deferred ones."""
+        return any(member.spec.exposure is Exposure.SEARCH for member in self)
+
+    def free_name(self, name: str) -> str:
+        """Return a name that no tool has: this one, if possible."""
+        while self.find(name) is not None:
+            name += "_"
+        return name
+
+    @cached_property
     def api_names(self) -> Mapping[str, str]:
-        """Each tool's own name, by the name that APIs receive."""
-        return {api_name(name): name for name in self._sorted}
+        """Each tool's own name, by the name that APIs receive.
+
+        The tool that searches is also below a key that no API name has: calls of a provider's
+        ``tool_search`` have no name.
+        """
+        named = {api_name(name): name for name in self._sorted}
+        for member in self:
+            if member.spec.exposure is Exposure.SEARCH:
+                named.setdefault(_SEARCH_CALL, member.spec.name)
+        return named
 
     def __or__(self, other: Toolset) -> Toolset:
         """Return the tools of both sets. Raises DuplicateName if one name means two tools."""
@@ -157,6 +196,36 @@ class Toolset:
                 member, spec=replace(member.spec, name=new.get(member.spec.name, member.spec.name))
             )
         )
+
+    def deferred(self, *, keep: Iterable[str] = (), over: int = 10_000) -> Toolset:
+        """Return the tools, all but some deferred, if their definitions cost too many tokens.
+
+        A set that costs at most ``over`` tokens in each request stays unchanged. Raises UnknownName
+        if a tool to keep does not exist.
+        """
+        kept = {self[name].spec.name for name in keep}
+        direct = {member.spec.name for member in self if member.spec.exposure is Exposure.DIRECT}
+        if sum(self[name].spec.tokens for name in direct) <= over:
+            return self
+        changed = direct - kept
+        return self.map(
+            lambda member: (
+                replace(member, spec=replace(member.spec, exposure=Exposure.DEFERRED))
+                if member.spec.name in changed
+                else member
+            )
+        )
+
+    def explain_search(self, query: str, name: str) -> Mapping[str, float]:
+        """Return what a deferred tool scores for a query, by field of its definition."""
+        return self._index.explain(query, name)
+
+    @cached_property
+    def _index(self) -> ToolIndex:
+        # few programs search
+        from handrail._search.index import ToolIndex
+
+        return ToolIndex.of(spec for spec in self.specs if spec.exposure is Exposure.DEFERRED)
 
     def map(self, change: Callable[[AnyTool], AnyTool]) -> Toolset:
         """Return a set with each tool changed by a function."""

@@ -1,4 +1,4 @@
-"""Check the functions that belong to a tool: ``touches``, ``preview`` and ``headline``."""
+"""Check the functions that belong to a tool, such as ``touches`` and ``preview``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def check_beside(
     if takes_self(fn) and (taken.method or isinstance(function, MethodType)):
         parameters = parameters[1:]
     names = [parameter.name for parameter in taken.parameters]
+    names += [KEY] if option == "verify" else []
     for parameter in parameters:
         why = "" if _is_optional(parameter) else _why_not_filled(parameter, names, taken.context)
         if why:
@@ -37,6 +38,8 @@ def check_beside(
             )
 
 
+KEY = "idempotency_key"
+"""What ``verify`` gets besides the arguments: the key of the call."""
 _ANYTHING = (Parameter("_", Parameter.VAR_KEYWORD),)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

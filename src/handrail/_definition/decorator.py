@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from handrail._definition.synonyms import Synonyms
-from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches
+from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches, Verify
 from handrail._values.content import Json
 from handrail._values.effect import Effect, Exposure
 from handrail._values.spec import Retry, Strict
@@ -31,6 +31,8 @@ class Options(TypedDict, total=False):
     """Returns what a call would do, for the person who approves it."""
     headline: Headline
     """Returns a call in one line, for the person who approves it."""
+    verify: Verify
+    """Returns whether a call took effect, for a durable run that was killed during it."""
     idempotent: bool
     timeout: float
     retry: Retry
@@ -51,7 +53,7 @@ class Options(TypedDict, total=False):
     exclusive: bool
     """A call runs alone, even if the tool only reads."""
     metadata: Mapping[str, Json]
-    """Facts for your application and its policies. Never sent to a model."""
+    """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 
 
 @overload
@@ -63,7 +65,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[Options]) ->
 
     Raises DefinitionError if a model could not call the function: a parameter has no type, is
     ``*args``, has a type without a JSON form, or a default of another type. Also if ``touches``,
-    ``preview`` or ``headline`` cannot be called with the function's parameters.
+    ``preview``, ``headline`` or ``verify`` cannot be called with the function's parameters.
     """
     # loads pydantic, which `import handrail` does not
     from handrail._definition.from_function import from_function

@@ -108,7 +108,7 @@ def _strictness(value: Any) -> Any:
     return value
 
 
-_BESIDE = ("touches", "preview", "headline")
+_BESIDE = ("touches", "preview", "headline", "verify")
 """Options that are functions with the tool's parameters."""
 _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "name": _instance_of(str),

@@ -45,6 +45,9 @@ Preview: TypeAlias = Callable[..., PlannedChange | Iterable[PlannedChange]]
 """Takes a call's arguments, like ``touches``; returns what the call would do."""
 Headline: TypeAlias = Callable[..., str]
 """Takes a call's arguments, like ``touches``; returns one line for a person."""
+Verify: TypeAlias = Callable[..., bool | str | Awaitable[bool | str | None] | None]
+"""Takes a call's arguments, like ``touches``, and its ``idempotency_key``; returns whether the call
+took effect, or the text of its result if it did, or None if that cannot be known."""
 Send: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[Any]]
 """Sends a call's arguments to a remote tool, and returns its result."""
 
@@ -63,6 +66,7 @@ class Tool(Generic[P, R]):
     touches: Touches | None = None
     preview: Preview | None = None
     headline: Headline | None = None
+    verify: Verify | None = None
     _signature: Signature = field(repr=False)
     _promise: Any = field(default=None, repr=False)
     """The declared return type, if it is known."""
@@ -131,9 +135,7 @@ class Tool(Generic[P, R]):
         """Return what a call will touch: everything, unless the tool declares ``touches``."""
         if self.touches is None:
             return (Access(self.spec.effect, EVERYTHING),)
-        taken = self._signature
-        left_out = {parameter.name: parameter.default for parameter in taken.parameters}
-        touched = call_beside(self, self.touches, {**left_out, **args.values})
+        touched = call_beside(self, self.touches, add_defaults(self, args))
         return (touched,) if isinstance(touched, Access) else tuple(touched)
 
     @property
@@ -185,6 +187,12 @@ def call_beside(made: AnyTool, fn: Callable[..., T], values: Mapping[str, Any]) 
     """Call a function that belongs to a tool, such as ``touches``."""
     owner = (made.fn.__self__,) if isinstance(made.fn, MethodType) and takes_self(fn) else ()
     return fn(*owner, **values)
+
+
+def add_defaults(made: AnyTool, args: Args) -> dict[str, Any]:
+    """Return a call's arguments with the defaults of those that it left out."""
+    left_out = {parameter.name: parameter.default for parameter in made._signature.parameters}  # noqa: SLF001  the file's own class
+    return {**left_out, **args.values}
 
 
 def is_tool(value: object) -> TypeGuard[AnyTool]:

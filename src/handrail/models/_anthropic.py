@@ -19,6 +19,7 @@ from handrail.models._sdk_client import (
     clients_of,
     without_headers,
 )
+from handrail.providers import ToolSearch
 from handrail.providers import anthropic as api
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _MAX_TOKENS = (
     (re.compile("claude"), 32_000),
 )
 """The default limit of a reply, by the name of the model. The API accepts no more from old ones."""
+_SEARCHES = re.compile(r"(?!claude-(?:[123]|instant))claude-")
+"""Models that load tools which a search found. All since Claude 4 do."""
 _MAX_WHOLE_TOKENS = 21_333
 """A longer reply may take over ten minutes, and connections without data do not last as long."""
 
@@ -50,6 +53,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     effort: str | None = None,
     parallel: bool | None = None,
     server_tools: ServerTools = (),
+    search: ToolSearch | None = None,
     cache: bool = True,
     options: Options = NO_OPTIONS,
     stream: bool = True,
@@ -70,6 +74,11 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         parallel: Whether a reply may have several calls.
         server_tools: Tools that the provider runs, as it documents them.
+        search: How deferred tools get to the model. With ``"native"``, the API loads what your
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools in
+            each request, also those that your policy denies to this user. With ``"plain"``, those
+            that were found are sent like all others. Default: ``"native"`` for models of the
+            provider that support it, otherwise ``"plain"``.
         cache: Whether to mark the prefixes of requests that the provider caches.
         options: Additional fields of the request body. They override the others; objects are
             merged.
@@ -84,7 +93,8 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         stop_sequences=None if stop is None else list(stop),
         output_config=None if effort is None else {"effort": effort},
     )
-    limit, write = max_tokens or _max_tokens(name), base_body(api, _API, server_tools)
+    limit = max_tokens or _max_tokens(name)
+    write = base_body(api, _API, server_tools, search or _search(name, base_url))
 
     def body(request: Request) -> Body:
         base = write(_allow_thinking(request, options))
@@ -119,6 +129,10 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
 def _max_tokens(name: str) -> int:
     limits = (limit for named, limit in _MAX_TOKENS if named.search(name))
     return next(limits, _OTHER_MAX_TOKENS)
+
+
+def _search(name: str, base_url: str | None) -> ToolSearch:
+    return "native" if base_url is None and _SEARCHES.match(name) else "plain"
 
 
 def _limit_calls(choice: Body | None, *, parallel: bool) -> Body:

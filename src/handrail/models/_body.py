@@ -3,51 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from handrail import Toolset
-from handrail.messages import Request
+from handrail import Exposure, Spec, Toolset
+from handrail.messages import Request, RequiredTool, find_loaded_tools
 from handrail.models._sdk_client import Body, ProviderModule
 from handrail.models._tool_choice import encode_tool_choice
+from handrail.providers import ToolSearch
 
 Options: TypeAlias = Mapping[str, Any]
 """Additional fields of a request body, as the provider documents them."""
 ServerTools: TypeAlias = Sequence[Mapping[str, Any]]
 """Tools that the provider runs, as it documents them."""
 
-EncodeTools: TypeAlias = Callable[[Toolset], list[Body]]
+Tools: TypeAlias = Toolset | Sequence[Spec]
 WriteBody: TypeAlias = Callable[[Request], Body]
 
 NO_OPTIONS: Options = MappingProxyType({})
 
 
-def once_per_toolset(encode: EncodeTools) -> EncodeTools:
-    """Return a function that converts tools only if they changed. Most requests have the same."""
-    last: tuple[Toolset, list[Body]] | None = None
+class EncodedTools(NamedTuple):
+    """The tools of a request. Only the second part grows during a conversation."""
 
-    def encode_changed(tools: Toolset) -> list[Body]:
+    fixed: list[Body]
+    found: list[Body]
+    specs: list[Spec]
+    """What a history can refer to: without the deferred tools that it has not found."""
+
+
+def once_per_toolset(encode: Callable[..., list[Body]]) -> Callable[[Request], EncodedTools]:
+    """Return a function that converts tools only if they changed. Most requests have the same."""
+    last: tuple[Tools, tuple[str, ...], EncodedTools] | None = None
+
+    def encode_changed(request: Request) -> EncodedTools:
         nonlocal last
-        found = last
-        if found is None or found[0] is not tools:
-            found = last = (tools, encode(tools))
-        return found[1]
+        tools, loaded = callable_tools(request), find_loaded_tools(request.messages)
+        known = last
+        if known is None or known[0] is not tools or known[1] != loaded:
+            fixed = encode(tools)
+            found = encode(tools, loaded=loaded)[len(fixed) :] if loaded else []
+            specs = _without_unfound(tools, {*loaded})
+            known = last = (tools, loaded, EncodedTools(fixed, found, specs))
+        return known[2]
 
     return encode_changed
 
 
-def base_body(api: ProviderModule, name: str, server_tools: ServerTools) -> WriteBody:
-    """Return a function that writes the fields that most bodies have: the history and the tools."""
-    encode_tools = once_per_toolset(api.encode_tools)
+def _without_unfound(tools: Tools, loaded: set[str]) -> list[Spec]:
+    """Return the specs without deferred ones that were not found, but at least one of these."""
+    specs = tools.specs if isinstance(tools, Toolset) else tools
+    deferred = [spec for spec in specs if spec.exposure is Exposure.DEFERRED]
+    found = [spec for spec in deferred if spec.name in loaded]
+    others = [spec for spec in specs if spec.exposure is not Exposure.DEFERRED]
+    return [*others, *(found or deferred[:1])]
+
+
+def callable_tools(request: Request) -> Tools:
+    """Return the tools of a request. A tool that the model must call now is not deferred."""
+    if isinstance(request.tool_choice, RequiredTool):
+        member = request.tools.find(request.tool_choice.name)
+        if member is not None and member.spec.exposure is Exposure.DEFERRED:
+            direct = replace(member.spec, exposure=Exposure.DIRECT)
+            return [direct if spec is member.spec else spec for spec in request.tools.specs]
+    return request.tools
+
+
+def base_body(
+    api: ProviderModule, name: str, server_tools: ServerTools, search: ToolSearch | None = None
+) -> WriteBody:
+    """Return a function that writes the fields that most bodies have: the history and the tools.
+
+    Some APIs have more than one way in which deferred tools get to a model.
+    """
+    encode_tools = once_per_toolset(partial(api.encode_tools, **given(search=search)))
 
     def write(request: Request) -> Body:
-        history = api.encode_messages(request.messages, system=request.system)
-        tools = [*encode_tools(request.tools), *map(dict, server_tools)]
+        ours = encode_tools(request)
+        specs = () if search in (None, "plain") else ours.specs
+        history = api.encode_messages(request.messages, system=request.system, tools=specs)
+        tools = [*ours.fixed, *map(dict, server_tools), *ours.found]
         if not tools:
             return history
-        return {**history, "tools": tools, **encode_tool_choice(name, request.tool_choice)}
+        is_search = search == "native" and is_finder(request)
+        choice = encode_tool_choice(name, request.tool_choice, is_search=is_search)
+        return {**history, "tools": tools, **choice}
 
     return write
+
+
+def is_finder(request: Request) -> bool:
+    """Whether the model must call the tool that finds others."""
+    choice = request.tool_choice
+    member = request.tools.find(choice.name) if isinstance(choice, RequiredTool) else None
+    return member is not None and member.spec.exposure is Exposure.SEARCH
 
 
 def given(**settings: object) -> Body:

@@ -8,8 +8,16 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from handrail.messages import Request, ToolChoice
-from handrail.models._body import NO_OPTIONS, Options, ServerTools, given, merge, once_per_toolset
+from handrail.messages import Request
+from handrail.models._body import (
+    NO_OPTIONS,
+    EncodedTools,
+    Options,
+    ServerTools,
+    given,
+    merge,
+    once_per_toolset,
+)
 from handrail.models._failures import Errors, missing_key, missing_sdk
 from handrail.models._sdk_client import Body, Event, ProviderModel, SdkClient, clients_of
 from handrail.models._tool_choice import encode_tool_choice
@@ -81,7 +89,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     def body(request: Request) -> Body:
         history = provider.encode_messages(request.messages, system=request.system)
         config = {**settings, **given(maxOutputTokens=request.max_tokens or max_tokens)}
-        tools = _tool_fields(encode_tools(request.tools), server_tools, request.tool_choice)
+        tools = _tool_fields(encode_tools(request), server_tools, request)
         whole = {**history, **tools}
         return merge({**whole, "generationConfig": config} if config else whole, options)
 
@@ -111,11 +119,14 @@ def _check_key(key: str | None) -> None:
         raise missing_key(_API)
 
 
-def _tool_fields(ours: list[Body], server_tools: ServerTools, choice: ToolChoice) -> Body:
-    tools = [*([{"functionDeclarations": ours}] if ours else []), *map(dict, server_tools)]
+def _tool_fields(encoded: EncodedTools, server_tools: ServerTools, request: Request) -> Body:
+    """Return the tools and the choice. Tools that were found are the last, so that others stay."""
+    ours = [*encoded.fixed, *encoded.found]
+    tools = [*map(dict, server_tools), *([{"functionDeclarations": ours}] if ours else [])]
     if not tools:
         return {}
-    return {"tools": tools, **(encode_tool_choice(_API, choice) if ours else {})}
+    choice = encode_tool_choice(_API, request.tool_choice) if ours else {}
+    return {"tools": tools, **choice}
 
 
 _CONTENTS = "."

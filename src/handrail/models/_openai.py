@@ -5,6 +5,7 @@ Many other servers have compatible APIs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from handrail.models._sdk_client import (
     clients_of,
     without_headers,
 )
+from handrail.providers import ToolSearch
 from handrail.providers import openai_chat as chat
 from handrail.providers import openai_responses as responses
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _API = "openai_chat"
 """The entry in ``PROVIDERS`` for error messages. The other API has the same SDK and keys."""
+_SEARCHES = re.compile(r"gpt-(?:5\.(?:[4-9]|\d\d)|[6-9]|\d\d)")
+"""Models that load tools which a search found: since GPT-5.4."""
 _CHAT_PATH = "/chat/completions"
 _RESPONSES_PATH = "/responses"
 
@@ -113,6 +117,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     effort: str | None = None,
     parallel: bool | None = None,
     server_tools: ServerTools = (),
+    search: ToolSearch | None = None,
     cache_key: str | None = None,
     store: bool = False,
     options: Options = NO_OPTIONS,
@@ -134,6 +139,11 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         parallel: Whether a reply may have several calls.
         server_tools: Tools that the provider runs, as it documents them.
+        search: How deferred tools get to the model. With ``"native"``, the API loads what your
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools in
+            each request, also those that your policy denies to this user. With ``"plain"``, those
+            that were found are sent like all others. Default: ``"native"`` for models of the
+            provider that support it, otherwise ``"plain"``.
         cache_key: Requests with the same key and prefix share the provider's prompt cache.
         store: Whether the provider keeps the responses.
         options: Additional fields of the request body. They override the others; objects are
@@ -148,7 +158,8 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
         store=store,
         include=["reasoning.encrypted_content"],
     )
-    write = base_body(responses, responses.API, server_tools)
+    way = search or ("native" if base_url is None and _SEARCHES.match(name) else "plain")
+    write = base_body(responses, responses.API, server_tools, way)
 
     def body(request: Request) -> Body:
         base = write(request)

@@ -18,7 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from handrail import Call, Toolset
+from handrail import Call, Spec, Toolset
 from handrail.messages import Message, ModelError, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
 from handrail.models._kept_clients import Clients, GivenClient, KeptClients
@@ -52,12 +52,19 @@ class ProviderModule(Protocol):
         """Converts a streamed response."""
         ...
 
-    def encode_messages(self, messages: Sequence[Message], *, system: str = "") -> Body:
+    def encode_messages(
+        self,
+        messages: Sequence[Message],
+        *,
+        system: str = "",
+        tools: Toolset | Iterable[Spec] = (),
+    ) -> Body:
         """Convert a history."""
         ...
 
-    def encode_tools(self, tools: Toolset) -> list[Body]:
-        """Convert tools."""
+    @property
+    def encode_tools(self) -> Callable[..., list[Body]]:
+        """Converts tools. Some APIs have more options."""
         ...
 
     def decode(self, response: Event, *, names: Mapping[str, str]) -> Reply:

@@ -9,10 +9,12 @@ from typing import Any
 from handrail.messages import RequiredTool, ToolChoice, api_name
 
 
-def encode_tool_choice(api: str, choice: ToolChoice) -> dict[str, Any]:
+def encode_tool_choice(api: str, choice: ToolChoice, *, is_search: bool = False) -> dict[str, Any]:
     """Return the fields of a request body for a choice. There are none for ``auto``."""
     if choice == "auto":
         return {}
+    if is_search and api == "openai_responses":
+        return {"tool_choice": "required"}  # the search has no name here
     return _ENCODERS[api](api_name(choice.name) if isinstance(choice, RequiredTool) else None)
 
 

@@ -4,7 +4,8 @@ There is one module for each API, all with the same functions: ``anthropic``, ``
 ``openai_responses`` and ``gemini``. ``PROVIDERS`` has an entry for each of them.
 """
 
+from handrail.providers._offer import ToolSearch
 from handrail.providers._table import PROVIDERS, Provider
 from handrail.providers._tools import CompiledTool, UnsupportedTool
 
-__all__ = ["PROVIDERS", "CompiledTool", "Provider", "UnsupportedTool"]
+__all__ = ["PROVIDERS", "CompiledTool", "Provider", "ToolSearch", "UnsupportedTool"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from handrail import Exposure, Spec, Tool, Toolset
+from handrail import Exposure, Spec, Tool
 from handrail.messages import api_name
 from handrail.providers._schema.compile import Fitted, compile_arguments, definitions_of
 from handrail.providers._schema.data import Malformed, clean_text, data
 from handrail.providers._schema.dialects import SchemaSupport
-from handrail.providers._schema.limits import Load, load
+from handrail.providers._schema.limits import Load
 from handrail.providers._schema.neutral import plain
 from handrail.providers._schema.phrases import quote, sentences
 from handrail.providers._schema.references import UnsupportedSchema
@@ -66,39 +66,7 @@ def compile_tool(tool: Tool[..., Any] | Spec, form: ToolFormat) -> CompiledTool 
     return form.write(spec, fitted)
 
 
-def encode_request(tools: Toolset | Iterable[Spec], form: ToolFormat) -> list[dict[str, Any]]:
-    """Convert the tools of a request, sorted by name. Tools that cannot be sent are skipped.
-
-    An API may limit how much it enforces in all tools together. Tools with ``strict="on"`` come
-    first. A tool over the limit is sent without ``strict``.
-    """
-    specs = tools.specs if isinstance(tools, Toolset) else tools
-    compiled = {spec.name: (spec, compile_tool(spec, form)) for spec in sorted(specs, key=_name)}
-    definitions = {
-        name: tool.definition
-        for name, (_, tool) in compiled.items()
-        if isinstance(tool, CompiledTool)
-    }
-    if form.strict_budget is not None:
-        used = Load(tools=0)
-        strict = [
-            compiled[name][0]
-            for name, definition in definitions.items()
-            if definition.get("strict")
-        ]
-        for spec in sorted(strict, key=lambda spec: (spec.strict != "on", spec.name)):
-            more = used + load(definitions[spec.name]["input_schema"])
-            budget = form.strict_budget
-            if more.within(budget.requested if spec.strict == "on" else budget.automatic):
-                used = more
-            else:
-                loose = compile_arguments(spec.input_schema, form.subset, strict=False)
-                definitions[spec.name] = form.write(spec, loose).definition
-    return list(definitions.values())
-
-
-def _name(spec: Spec) -> str:
-    return spec.name
+_SENT_ALWAYS = "exposure: sent in every request, because nothing is sent that could find the tool"
 
 
 def _fit(spec: Spec, subset: SchemaSupport) -> Fitted:
@@ -125,9 +93,8 @@ def base_fields(spec: Spec) -> dict[str, Any]:
 
 
 def deferral_losses(spec: Spec) -> tuple[str, ...]:
-    """Return the loss for a deferred tool in an API that cannot defer tools."""
-    deferred = spec.exposure is Exposure.DEFERRED
-    return ("exposure: the API cannot defer tools; sent in every request",) if deferred else ()
+    """Return the loss for a deferred tool that is sent like any other."""
+    return (_SENT_ALWAYS,) if spec.exposure is Exposure.DEFERRED else ()
 
 
 def sure_examples(spec: Spec, fitted: Fitted, losses: list[str]) -> list[Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from handrail import Exposure, File, Image, Result, Spec, Text, Tool, Toolset
+from handrail import File, Image, Result, Spec, Text, Tool, Toolset
 from handrail.messages import Message, Opaque, Prompt, Reasoning, Reply, StreamItem
 from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
@@ -34,6 +35,7 @@ from handrail.providers._formats.tolerant import (
     sendable,
     text_at,
 )
+from handrail.providers._offer import Finds, ToolSearch, make_offer
 from handrail.providers._readers.anthropic import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import ANTHROPIC
@@ -46,7 +48,7 @@ from handrail.providers._tools import (
     UnsupportedTool,
     base_fields,
     compile_tool,
-    encode_request,
+    deferral_losses,
     sure_examples,
 )
 
@@ -64,6 +66,7 @@ __all__ = [
     "losses",
 ]
 
+_HOSTED = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 _EMPTY = {"type": "text", "text": "[This message is empty.]"}
 """The block in place of a prompt that is empty or only whitespace, which the API rejects."""
 _THOUGHTS = frozenset(("thinking", "redacted_thinking"))
@@ -76,9 +79,7 @@ def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
         definition["strict"] = True
     if examples := sure_examples(spec, fitted, losses):
         definition["input_examples"] = examples
-    if spec.exposure is Exposure.DEFERRED:
-        definition["defer_loading"] = True
-    return CompiledTool(definition, tuple(losses))
+    return CompiledTool(definition, (*losses, *deferral_losses(spec)))
 
 
 _TOOLS = ToolFormat(
@@ -97,17 +98,39 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
     return compile_tool(tool, _TOOLS)
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
-    """Return the ``tools`` of a request, sorted by name. Tools that cannot be sent are skipped."""
-    return encode_request(tools, _TOOLS)
+def encode_tools(
+    tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = (), search: ToolSearch = "native"
+) -> list[BodyPart]:
+    """Return the ``tools`` of a request: direct tools by name, then those that were found.
+
+    Tools that cannot be sent are skipped.
+
+    Args:
+        tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
+        loaded: The names that ``find_loaded_tools`` returns for the messages.
+        search: How deferred tools get to the model. With ``"native"``, the API loads what your
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools, also
+            those that your policy denies to this user. With ``"plain"``, those that were found are
+            sent like all others, for models and servers that can do nothing else.
+            With ``"native"``, pass the tools to ``encode_messages`` too.
+    """
+    offer = make_offer(tools, _TOOLS, search)
+    direct, finder, found = offer.encode(sorted(offer.deferred) if search == "hosted" else loaded)
+    if search == "plain":
+        return [*direct, *finder, *found]
+    searches = [_HOSTED] if search == "hosted" and found else finder
+    return [*direct, *searches, *({**one, "defer_loading": True} for one in found)]
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
+def encode_messages(
+    messages: Sequence[Message], *, system: str = "", tools: Toolset | Iterable[Spec] = ()
+) -> BodyPart:
     """Return the ``messages`` of a request, ``system`` if given, and ``container`` if one is used.
 
     A container is where the provider runs code. Its id is in the latest reply that used one.
+    Pass the tools if some of them are deferred: a result then refers to the tools that it found.
     """
-    written = _write_messages(messages, Losses(API))
+    written = _write_messages(messages, Losses(API), tools)
     return {"system": sendable(system), **written} if system else written
 
 
@@ -116,9 +139,9 @@ def encode_result(result: Result) -> BodyPart:
     return _result(fit_id(result.call_id, 0, MAX_ID_CHARS), result, Losses(API))
 
 
-def losses(messages: Sequence[Message]) -> tuple[str, ...]:
+def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
     """Return a message for everything in a history that this API cannot represent."""
-    return find_losses(_write_messages, messages, API)
+    return find_losses(partial(_write_messages, tools=tools), messages, API)
 
 
 def decode_stream(
@@ -128,7 +151,10 @@ def decode_stream(
     return stream_items(Stream(names=names), events)
 
 
-def _write_messages(messages: Sequence[Message], lost: Losses) -> BodyPart:
+def _write_messages(
+    messages: Sequence[Message], lost: Losses, tools: Toolset | Iterable[Spec]
+) -> BodyPart:
+    finds = Finds(make_offer(tools, _TOOLS))
     written: list[BodyPart] = []
     container: BodyPart = {}
     for turn in place_messages(messages):
@@ -141,7 +167,12 @@ def _write_messages(messages: Sequence[Message], lost: Losses) -> BodyPart:
             container = fields or container
         else:
             role = "user"
-            content = [_result(id_, result, lost) for _, id_, result in turn.pair_results(message)]
+            content = [
+                _references(id_, result, found.all, lost)
+                if (found := finds.take(result)).new
+                else _result(id_, result, lost)
+                for _, id_, result in turn.pair_results(message)
+            ]
         if content:
             written.append({"role": role, "content": content})
     if not written and any(isinstance(message, Prompt) for message in messages):
@@ -213,6 +244,17 @@ def _result(call_id: str, result: Result, lost: Losses) -> BodyPart:
     block: BodyPart = {"type": "tool_result", "tool_use_id": call_id}
     block["content"] = lost.text(result.text) if text_only else _blocks(result.parts, lost)
     return {**block, "is_error": True} if result.failure else block
+
+
+def _references(call_id: str, result: Result, found: list[BodyPart], lost: Losses) -> BodyPart:
+    """Write a result that found tools. The API refuses other blocks beside the references.
+
+    It takes a reference to a tool that was found before: a model reads what this search found.
+    Text after the result would be a new message of the user, and end the model's reasoning.
+    """
+    lost.add_found(result)
+    content = [{"type": "tool_reference", "tool_name": tool["name"]} for tool in found]
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
 def _blocks(parts: Iterable[Text | Image | File], lost: Losses) -> list[BodyPart]:

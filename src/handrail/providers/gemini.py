@@ -34,6 +34,7 @@ from handrail.providers._formats.history import (
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
 from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, sendable
+from handrail.providers._offer import make_offer
 from handrail.providers._readers.gemini import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import GOOGLE
@@ -46,7 +47,6 @@ from handrail.providers._tools import (
     compile_tool,
     deferral_losses,
     describe_examples,
-    encode_request,
 )
 
 __all__ = [
@@ -85,13 +85,29 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
     return compile_tool(tool, _TOOLS)
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
-    """Return ``functionDeclarations``, sorted by name. Tools that cannot be sent are skipped."""
-    return encode_request(tools, _TOOLS)
+def encode_tools(tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = ()) -> list[BodyPart]:
+    """Return the ``functionDeclarations``: direct tools by name, then those that were found.
+
+    Tools that cannot be sent are skipped.
+
+    Args:
+        tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
+        loaded: The names that ``find_loaded_tools`` returns for the messages, in this order.
+    """
+    direct, finder, found = make_offer(tools, _TOOLS).encode(loaded)
+    return [*direct, *finder, *found]
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
-    """Return the ``contents`` of a request, and ``systemInstruction`` if ``system`` is given."""
+def encode_messages(
+    messages: Sequence[Message],
+    *,
+    system: str = "",
+    tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
+) -> BodyPart:
+    """Return the ``contents`` of a request, and ``systemInstruction`` if ``system`` is given.
+
+    The tools change nothing here: some other APIs need them to write what a search found.
+    """
     written = _write_messages(messages, Losses(API))
     if not system:
         return {"contents": written}
@@ -104,7 +120,11 @@ def encode_result(result: Result, *, name: str) -> BodyPart:
     return _result(api_name(sendable(name)), call_id, result, Losses(API))
 
 
-def losses(messages: Sequence[Message]) -> tuple[str, ...]:
+def losses(
+    messages: Sequence[Message],
+    *,
+    tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
+) -> tuple[str, ...]:
     """Return a message for everything in a history that this API cannot represent."""
     return find_losses(_write_messages, messages, API)
 

@@ -41,6 +41,7 @@ from handrail.providers._formats.tolerant import (
     sendable,
     text_at,
 )
+from handrail.providers._offer import make_offer
 from handrail.providers._readers.openai_chat import SHOWN_BELOW, decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import OPENAI
@@ -54,7 +55,6 @@ from handrail.providers._tools import (
     compile_tool,
     deferral_losses,
     describe_examples,
-    encode_request,
 )
 
 __all__ = [
@@ -105,13 +105,29 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
     return compile_tool(tool, _TOOLS)
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
-    """Return the ``tools`` of a request, sorted by name. Tools that cannot be sent are skipped."""
-    return encode_request(tools, _TOOLS)
+def encode_tools(tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = ()) -> list[BodyPart]:
+    """Return the ``tools`` of a request: direct tools by name, then those that were found.
+
+    Tools that cannot be sent are skipped.
+
+    Args:
+        tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
+        loaded: The names that ``find_loaded_tools`` returns for the messages, in this order.
+    """
+    direct, finder, found = make_offer(tools, _TOOLS).encode(loaded)
+    return [*direct, *finder, *found]
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
-    """Return the ``messages`` of a request. A system prompt becomes the first message."""
+def encode_messages(
+    messages: Sequence[Message],
+    *,
+    system: str = "",
+    tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
+) -> BodyPart:
+    """Return the ``messages`` of a request. A system prompt becomes the first message.
+
+    The tools change nothing here: some other APIs need them to write what a search found.
+    """
     first: list[BodyPart] = [{"role": "system", "content": sendable(system)}] if system else []
     return {"messages": first + _write_messages(messages, Losses(API))}
 
@@ -130,7 +146,11 @@ def encode_result(result: Result) -> BodyPart:
     return _result(fit_id(result.call_id, 0, MAX_CALL_ID_CHARS), result, "\n".join(lines), lost)
 
 
-def losses(messages: Sequence[Message]) -> tuple[str, ...]:
+def losses(
+    messages: Sequence[Message],
+    *,
+    tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
+) -> tuple[str, ...]:
     """Return a message for everything in a history that this API cannot represent."""
     return find_losses(_write_messages, messages, API)
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
-from handrail import Exposure, File, Image, Result, Spec, Text, Tool, Toolset
-from handrail.messages import Message, Opaque, Prompt, Reasoning, Reply, StreamItem
+from handrail import Call, Exposure, File, Image, Result, Spec, Text, Tool, Toolset
+from handrail.messages import (
+    Message,
+    Opaque,
+    Prompt,
+    Reasoning,
+    Reply,
+    StreamItem,
+    ToolResults,
+    TruncatedCall,
+)
 from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
     IMAGE_TYPES,
@@ -25,8 +35,9 @@ from handrail.providers._formats.history import (
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
 from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, sendable
-from handrail.providers._readers.openai_responses import decode_messages
-from handrail.providers._schema.compile import Fitted, compile_result
+from handrail.providers._offer import Finds, ToolSearch, make_offer
+from handrail.providers._readers.openai_responses import SEARCH_TEXT, decode_messages, found_names
+from handrail.providers._schema.compile import Fitted, compile_arguments, compile_result
 from handrail.providers._schema.dialects import OPENAI
 from handrail.providers._schema.references import UnsupportedSchema
 from handrail.providers._streams.openai_responses import API as _API
@@ -37,8 +48,8 @@ from handrail.providers._tools import (
     UnsupportedTool,
     base_fields,
     compile_tool,
+    deferral_losses,
     describe_examples,
-    encode_request,
 )
 
 __all__ = [
@@ -69,11 +80,17 @@ _OFFICE = frozenset(
         "vnd.openxmlformats-officedocument.wordprocessingml.document",
     )
 )
+_HOSTED = {"type": "tool_search"}
 _STORED = frozenset(("id", "status"))
 """Fields of an item that refer to the provider's store. Without the store they are refused."""
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
+    searches = spec.exposure is Exposure.SEARCH
+    return _write_search(spec) if searches else _write_function(spec, fitted)
+
+
+def _write_function(spec: Spec, fitted: Fitted) -> CompiledTool:
     schema, losses = describe_examples(spec, fitted)
     fields = base_fields(spec)
     definition = {"type": "function", **fields, "parameters": schema, "strict": fitted.strict}
@@ -84,12 +101,30 @@ def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
             losses += (f"output_schema: {loss}" for loss in output.losses)
         except UnsupportedSchema as error:
             losses.append(f"output_schema: omitted: {error}")
-    if spec.exposure is Exposure.DEFERRED:
-        definition["defer_loading"] = True
-    return CompiledTool(definition, tuple(losses))
+    return CompiledTool(definition, (*losses, *deferral_losses(spec)))
+
+
+def _write_search(spec: Spec) -> CompiledTool:
+    """Write the tool that finds others: it has no name, and its schema is never enforced.
+
+    The API refuses one without a description.
+    """
+    schema, losses = describe_examples(
+        spec, compile_arguments(spec.input_schema, OPENAI, strict=False)
+    )
+    description = base_fields(spec).get("description", "Find tools.")
+    fields = {"execution": "client", "description": description, "parameters": schema}
+    if spec.strict == "on":
+        losses.append("strict: the API does not enforce the schema of a search")
+    return CompiledTool({"type": "tool_search", **fields}, tuple(losses))
 
 
 _TOOLS = ToolFormat(OPENAI, _write_tool)
+_PLAIN = ToolFormat(OPENAI, _write_function)
+
+
+def _defer(definition: BodyPart) -> BodyPart:
+    return {**definition, "defer_loading": True}
 
 
 def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # noqa: A001  what it does
@@ -97,14 +132,40 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
     return compile_tool(tool, _TOOLS)
 
 
-def encode_tools(tools: Toolset | Iterable[Spec]) -> list[BodyPart]:
-    """Return the ``tools`` of a request, sorted by name. Tools that cannot be sent are skipped."""
-    return encode_request(tools, _TOOLS)
+def encode_tools(
+    tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = (), search: ToolSearch = "native"
+) -> list[BodyPart]:
+    """Return the ``tools`` of a request: direct tools by name, then the search for deferred ones.
+
+    Tools that cannot be sent are skipped.
+
+    Args:
+        tools: The tools. Deferred ones are sent only if nothing finds them, or as ``search`` says.
+        loaded: The names that ``find_loaded_tools`` returns for the messages.
+        search: How deferred tools get to the model. With ``"native"``, the API loads what your
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools, also
+            those that your policy denies to this user. With ``"plain"``, those that were found are
+            sent like all others, for models and servers that can do nothing else.
+            With ``"native"``, pass the tools to ``encode_messages``: the messages have those that
+            were found.
+    """
+    offer = make_offer(tools, _PLAIN if search == "plain" else _TOOLS, search)
+    named: Mapping[ToolSearch, Iterable[str]] = {"hosted": sorted(offer.deferred), "plain": loaded}
+    direct, finder, found = offer.encode(named.get(search, ()))
+    if search == "hosted":
+        return [*direct, *([_HOSTED] if found else []), *map(_defer, found)]
+    return [*direct, *finder, *found]
 
 
-def encode_messages(messages: Sequence[Message], *, system: str = "") -> BodyPart:
-    """Return the ``input`` of a request, and ``instructions`` if ``system`` is given."""
-    written = _write_messages(messages, Losses(API))
+def encode_messages(
+    messages: Sequence[Message], *, system: str = "", tools: Toolset | Iterable[Spec] = ()
+) -> BodyPart:
+    """Return the ``input`` of a request, and ``instructions`` if ``system`` is given.
+
+    Pass the tools if some of them are deferred: the output of a search then has the definitions of
+    those that it found.
+    """
+    written = _write_messages(messages, Losses(API), tools)
     return {"instructions": sendable(system), "input": written} if system else {"input": written}
 
 
@@ -113,9 +174,9 @@ def encode_result(result: Result) -> BodyPart:
     return _result(fit_id(result.call_id, 0, MAX_ID_CHARS), result, Losses(API))
 
 
-def losses(messages: Sequence[Message]) -> tuple[str, ...]:
+def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
     """Return a message for everything in a history that this API cannot represent."""
-    return find_losses(_write_messages, messages, API)
+    return find_losses(partial(_write_messages, tools=tools), messages, API)
 
 
 def decode_stream(
@@ -125,9 +186,13 @@ def decode_stream(
     return stream_items(Stream(names=names), events)
 
 
-def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
+def _write_messages(
+    messages: Sequence[Message], lost: Losses, tools: Toolset | Iterable[Spec]
+) -> list[BodyPart]:
+    turns = place_messages(messages)
+    finds = Finds(make_offer(tools, _TOOLS), turns)
     written: list[BodyPart] = []
-    for turn in place_messages(messages):
+    for turn in turns:
         lost.at = turn.at
         match turn.message:
             case Prompt(parts):
@@ -135,15 +200,13 @@ def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]
                 message = {"type": "message", "role": "user", "content": content}
                 written += [message] if content else []
             case Reply() as reply:
-                written += _write_reply(reply, turn, lost)
+                written += _write_reply(reply, turn, finds, lost)
             case results:
-                written += [
-                    _result(id_, result, lost) for _, id_, result in turn.pair_results(results)
-                ]
+                written += _write_results(results, turn, finds, lost)
     return written
 
 
-def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
+def _write_reply(reply: Reply, turn: PlacedMessage, finds: Finds, lost: Losses) -> list[BodyPart]:
     items: list[BodyPart] = []
     for part, fields in parts_with_fields(reply, lost):
         match part:
@@ -157,15 +220,72 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
                 items += _write_thought(part, lost)
             case Opaque():
                 item = lost.data(part)
+                finds.hosted |= {*found_names(item)}
                 items += [item] if item else []
             case _:
-                call = {"type": "function_call", "call_id": turn.ids[part.id]}
-                call |= {"name": call_name(part), "arguments": lost.args_text(part)}
-                items.append({**call, **fields})
+                items.append(_write_call(part, fields, turn, (finds, lost)))
     while items and items[-1]["type"] == "reasoning":  # refused without the item after it
         items.pop()
         lost.add("incomplete reasoning is omitted")
     return items
+
+
+def _write_call(
+    call: Call | TruncatedCall, fields: BodyPart, turn: PlacedMessage, to: tuple[Finds, Losses]
+) -> BodyPart:
+    (finds, lost), call_id = to, turn.ids[call.id]
+    if finds.is_search(turn.at, call):
+        item = {"type": "tool_search_call", "execution": "client", "call_id": call_id}
+        return {**item, "arguments": lost.args(call), "status": "completed", **fields}
+    item = {"type": "function_call", "call_id": call_id, "name": call_name(call)}
+    item["arguments"] = lost.args_text(call)
+    return {**item, **_in_namespace(call, fields, finds)}
+
+
+def _in_namespace(call: Call | TruncatedCall, fields: BodyPart, finds: Finds) -> BodyPart:
+    """Return the fields of a call. The API has each tool that was found in a namespace of its name.
+
+    It refuses a call without its namespace, and a namespace of a tool that no output defines.
+    """
+    own = {"namespace": call_name(call)}
+    if call.name in finds.loaded:
+        return {**own, **fields}
+    if call_name(call) in finds.hosted:
+        return fields
+    return {name: value for name, value in fields.items() if (name, value) not in own.items()}
+
+
+def _write_results(
+    results: ToolResults, turn: PlacedMessage, finds: Finds, lost: Losses
+) -> list[BodyPart]:
+    """Write the results, then the text of searches that found nothing, or a tool again.
+
+    Their outputs have no text, and the API refuses a tool that is loaded twice.
+    """
+    outputs: list[BodyPart] = []
+    texts: list[BodyPart] = []
+    for call, call_id, result in turn.pair_results(results):
+        if not finds.is_search(turn.at - 1, call):
+            outputs.append(_result(call_id, result, lost))
+            continue
+        found = finds.take(result)
+        output = {"type": "tool_search_output", "execution": "client", "call_id": call_id}
+        outputs.append({**output, "status": "completed", "tools": [*map(_defer, found.new)]})
+        if found.new and len(found.new) == len(found.all):
+            lost.add_found(result)
+        else:
+            texts += _search_text(call_id, result, lost)
+    return [*outputs, *texts]
+
+
+def _search_text(call_id: str, result: Result, lost: Losses) -> list[BodyPart]:
+    parts = result.parts or (Text(result.text),)
+    content = _contents((Text(lost.failure_prefix(result)), *parts), lost)
+    label = {"type": "input_text", "text": SEARCH_TEXT.format(call_id)}
+    if not content:
+        return []
+    lost.add(f"the text of {result.call_id!r} is sent in a separate message")
+    return [{"type": "message", "role": "user", "content": [label, *content]}]
 
 
 def _message(text: str, fields: BodyPart) -> BodyPart:

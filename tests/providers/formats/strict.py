@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
 
+from providers.formats.tool_rules import refuse_tools
+
 Body = dict[str, Any]
 Rule = Callable[[Body, Body], bool]
 """Whether a request is refused after a response."""
@@ -144,14 +146,31 @@ def strict_provider(api: str, first: Body, second: Body) -> Iterator[str]:
     """Yield the address of a server that sends the first response once, then the second."""
     sent: list[Body] = []
 
+    def answer(request: Body) -> tuple[str, Body]:
+        sent.append(request)
+        return ("", first) if len(sent) == 1 else (refusal(api, request, first), second)
+
+    with serve(answer) as url:
+        yield url
+
+
+@contextmanager
+def tool_provider(api: str, response: Body) -> Iterator[str]:
+    """Yield the address of a server that refuses wrong tools, and sends the same response."""
+    with serve(lambda request: (refuse_tools(api, request), response)) as url:
+        yield url
+
+
+@contextmanager
+def serve(answer: Callable[[Body], tuple[str, Body]]) -> Iterator[str]:
+    """Yield the address of a server that refuses a request for a reason, or sends a response."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            why = refusal(api, request, first) if sent else ""
-            answer = second if sent else first
-            sent.append(request)
+            why, response = answer(request)
             error = {"type": "error", "error": {"type": "invalid_request_error", "message": why}}
-            body = json.dumps(error if why else answer).encode()
+            body = json.dumps(error if why else response).encode()
             self.send_response(400 if why else 200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))

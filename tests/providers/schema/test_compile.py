@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -139,17 +140,24 @@ def test_a_hidden_tool_is_not_sent(dialect: str) -> None:
     assert APIS[dialect].encode_tools([hidden]) == []
 
 
-def test_a_deferred_tool_is_deferred_if_the_api_can() -> None:
-    made_ = {one: made(of(a=STRING), one, exposure=Exposure.DEFERRED) for one in APIS}
+@dialects
+def test_a_deferred_tool_that_nothing_finds_is_sent_like_any_other(dialect: str) -> None:
+    deferred = made(of(a=STRING), dialect, exposure=Exposure.DEFERRED)
+    loss = "exposure: sent in every request, because nothing is sent that could find the tool"
 
-    assert {
-        one: (each.definition.get("defer_loading"), each.losses) for one, each in made_.items()
-    } == {
-        "anthropic": (True, ()),
-        "openai_chat": (None, ("exposure: the API cannot defer tools; sent in every request",)),
-        "openai_responses": (True, ()),
-        "gemini": (None, ("exposure: the API cannot defer tools; sent in every request",)),
-    }
+    assert deferred == replace(made(of(a=STRING), dialect), losses=(loss,))
+
+
+@dialects
+def test_a_tool_that_finds_others_is_sent_only_with_deferred_ones(dialect: str) -> None:
+    finder, direct, deferred = (
+        Spec(name=one.value, description="Do.", input_schema={}, exposure=one)
+        for one in (Exposure.SEARCH, Exposure.DIRECT, Exposure.DEFERRED)
+    )
+    encode = APIS[dialect].encode_tools
+
+    assert encode([finder, direct]) == encode([direct])
+    assert len(encode([finder, direct, deferred])) == 2
 
 
 def test_examples_go_into_their_field_or_into_the_description() -> None:

@@ -119,6 +119,11 @@ class Losses:
             self.add(f"the text of {result.call_id!r} looks like a failure, but it succeeded")
         return FAILED if result.failure else ""
 
+    def add_found(self, result: Result) -> None:
+        """Record that an API shows the tools that a result found, and not its text."""
+        if result.text or result.parts:
+            self.add(f"the text of {result.call_id!r} is omitted: the model reads what it found")
+
     def placeholder(self, part: Image | File) -> str:
         """Return the text in place of a part that the API does not support."""
         kind, size = sendable(part.media_type), len(part.data)

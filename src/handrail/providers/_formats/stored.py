@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 from handrail import Call, Failure, FailureKind, File, Image, Result, Text
 from handrail.messages import Content, Message, Prompt, Reply, ToolResults, TruncatedCall
 from handrail.providers._formats.history import FAILED
-from handrail.providers._formats.tolerant import Data, Names, read_bytes, text_at
+from handrail.providers._formats.tolerant import FINDER_KEY, Data, Names, read_bytes, text_at
 
 OnLoss: TypeAlias = Callable[[str], object]
 """Receives one line for each part of a stored conversation that is not converted."""
@@ -59,23 +59,48 @@ class StoredConversation:
         """Add a reply, unless it is empty."""
         self.messages += [reply] if reply.parts else []
 
-    def add_result(self, given_id: str, name: str, parts: list[Content], *, failed: bool) -> None:
+    def add_result(
+        self,
+        given_id: str,
+        name: str,
+        parts: list[Content],
+        *,
+        failed: bool,
+        found: Iterable[str] = (),
+    ) -> None:
         """Add a result to those of the last reply."""
-        text = "".join(part.text for part in parts if isinstance(part, Text))
-        media = any(not isinstance(part, Text) for part in parts)
-        failure = Failure(FailureKind.FAILED, text) if failed else None
-        call_id = self._call_id(given_id, name)
-        result = Result(call_id, text, tuple(parts) if media else (), failure=failure)
+        own = tuple(self.names.get(name, name) for name in found)
+        result = _result(self._call_id(given_id, name), parts, failed=failed)._replace(found=own)
         if self.messages and isinstance(self.messages[-1], ToolResults):
             self.messages[-1] = ToolResults((*self.messages[-1].results, result))
         else:
             self.messages.append(ToolResults((result,)))
 
+    def may_find(self, call_id: str) -> bool:
+        """Whether a call is one of the tool that searches, or no name says which tool does."""
+        finder = self.names.get(FINDER_KEY)
+        replies = [message for message in self.messages[-2:] if isinstance(message, Reply)]
+        calls = [call.name for reply in replies for call in reply.calls if call.id == call_id]
+        return finder is None or finder in calls
+
+    @property
+    def last_results(self) -> tuple[Result, ...]:
+        """The results in the last message, if it has any."""
+        last = self.messages[-1] if self.messages else None
+        return last.results if isinstance(last, ToolResults) else ()
+
+    def fill_result(self, call_id: str, parts: list[Content], *, failed: bool) -> None:
+        """Give the content of a result that was empty so far."""
+        full = _result(call_id, parts, failed=failed)
+        results = (
+            full._replace(found=one.found) if one.call_id == call_id else one
+            for one in self.last_results
+        )
+        self.messages[-1] = ToolResults(tuple(results))
+
     def _call_id(self, given_id: str, name: str) -> str:
         """Return the id of a result's call: as given, or that of the next call of this tool."""
-        last = self.messages[-1] if self.messages else None
-        results = last.results if isinstance(last, ToolResults) else ()
-        answered = [result.call_id for result in results]
+        answered = [result.call_id for result in self.last_results]
         if given_id and given_id not in answered:
             return given_id
         replies = [message for message in self.messages[-2:] if isinstance(message, Reply)]
@@ -91,6 +116,13 @@ class StoredConversation:
             ),
             given_id,
         )
+
+
+def _result(call_id: str, parts: list[Content], *, failed: bool) -> Result:
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    media = any(not isinstance(part, Text) for part in parts)
+    failure = Failure(FailureKind.FAILED, text) if failed else None
+    return Result(call_id, text, tuple(parts) if media else (), failure=failure)
 
 
 def read_failure(parts: list[Content]) -> tuple[list[Content], bool]:

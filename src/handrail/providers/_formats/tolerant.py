@@ -20,6 +20,8 @@ Data: TypeAlias = Mapping[str, Any]
 
 NO_NAMES: Names = MappingProxyType({})
 NOTHING: Data = MappingProxyType({})
+FINDER_KEY = "<tool_search_call>"
+"""The key in ``names`` of the tool that searches. No tool can have it in an API."""
 
 _URL_SAFE = str.maketrans("-_", "+/")
 _HALF = re.compile("[\ud800-\udfff]")

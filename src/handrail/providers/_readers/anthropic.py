@@ -60,9 +60,15 @@ def _read_user(blocks: list[Data], stored: StoredConversation) -> None:
     parts: list[Content] = []
     for block in blocks:
         if block.get("type") == "tool_result":
-            content = [part for one in _blocks(block) for part in _part(one, stored)]
-            failed = bool(block.get("is_error"))
-            stored.add_result(text_at(block, "tool_use_id"), "", content, failed=failed)
+            inner = _blocks(block)
+            found = [one for one in inner if one.get("type") == "tool_reference"]
+            content = [part for one in inner if one not in found for part in _part(one, stored)]
+            failed, call_id = bool(block.get("is_error")), text_at(block, "tool_use_id")
+            names = [text_at(one, "tool_name") for one in found]
+            if names and not stored.may_find(call_id):
+                stored.lose(f"what {call_id!r} found is omitted: its tool does not search")
+                names = []
+            stored.add_result(call_id, "", content, failed=failed, found=names)
         else:
             parts += _part(block, stored)
     stored.add_prompt(parts)

@@ -16,6 +16,9 @@ from handrail.providers._formats.stored import (
 from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, objects_at, text_at
 from handrail.providers._streams.openai_responses import decode
 
+SEARCH_TEXT = "[Result of the tool search {}:]"
+"""The beginning of a message with the text of a search, whose own output has only tools."""
+
 
 def decode_messages(
     messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
@@ -36,7 +39,7 @@ def decode_messages(
         kind, role = text_at(item, "type") or "message", text_at(item, "role")
         if kind == "item_reference":
             stored.omit(item)
-        elif kind not in ("message", "function_call_output") or role == "assistant":
+        elif not _is_input(kind, item) or role == "assistant":
             output.append(_output(item) if kind == "message" else item)
         else:
             stored.add_reply(decode({"output": output}, names=names))
@@ -44,6 +47,13 @@ def decode_messages(
             _read_input(item, role, stored)
     stored.add_reply(decode({"output": output}, names=names))
     return tuple(stored.messages)
+
+
+def _is_input(kind: str, item: Data) -> bool:
+    """Whether an item is not of the model. A provider can run searches too."""
+    if kind == "tool_search_output":
+        return item.get("execution") == "client"
+    return kind in ("message", "function_call_output")
 
 
 def _output(item: Data) -> Data:
@@ -54,13 +64,34 @@ def _output(item: Data) -> Data:
 
 
 def _read_input(item: Data, role: str, stored: StoredConversation) -> None:
+    call_id = text_at(item, "call_id")
     if role == "user":
-        stored.add_prompt(_parts(item, "content", stored))
+        _read_prompt(_parts(item, "content", stored), stored)
     elif role:
         stored.lose(f"the message with the role {role!r} is omitted")
+    elif item.get("type") == "tool_search_output":
+        stored.add_result(call_id, "", [], failed=False, found=found_names(item))
     else:
         parts, failed = read_failure(_parts(item, "output", stored))
-        stored.add_result(text_at(item, "call_id"), "", parts, failed=failed)
+        stored.add_result(call_id, "", parts, failed=failed)
+
+
+def found_names(item: Data) -> list[str]:
+    """Return the names of the tools in the output of a search, also those in a namespace."""
+    tools = list(objects_at(item, "tools")) if item.get("type") == "tool_search_output" else []
+    tools += [inner for tool in tools for inner in objects_at(tool, "tools")]
+    return [text_at(tool, "name") for tool in tools if tool.get("type") == "function"]
+
+
+def _read_prompt(parts: list[Content], stored: StoredConversation) -> None:
+    """Read a message of the user, or the text of a search."""
+    first = parts[0] if parts else None
+    for result in stored.last_results if isinstance(first, Text) else ():
+        if first == Text(SEARCH_TEXT.format(result.call_id)):
+            text, failed = read_failure(parts[1:])
+            stored.fill_result(result.call_id, text, failed=failed)
+            return
+    stored.add_prompt(parts)
 
 
 def _parts(item: Data, key: str, stored: StoredConversation) -> list[Content]:

@@ -9,6 +9,7 @@ from handrail.messages import Reply, Stop, Usage
 from handrail.providers._formats.assemble import Assembler, Draft, Piece
 from handrail.providers._formats.drafts import CallDraft, OpaqueDraft, TextDraft
 from handrail.providers._formats.tolerant import (
+    FINDER_KEY,
     NO_NAMES,
     Data,
     Names,
@@ -35,6 +36,11 @@ _REASONING_DELTAS = {
 _MESSAGE = frozenset(("type", "id", "role", "status", "content"))
 _CONTENT = frozenset(("type", "text", "refusal", "logprobs"))
 _CALL = frozenset(("type", "id", "call_id", "name", "arguments", "status"))
+_SEARCH = "tool_search_call"
+_FINDER = "search_tools"
+"""The name of the tool that searches, unless ``names`` has another one."""
+_CALLS = frozenset(("function_call", _SEARCH))
+_SEARCH_FIELDS = _CALL | {"execution", "created_by"}
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model made itself, which is the default."""
 
@@ -64,7 +70,7 @@ class _Item:
 
     def likeness(self, event: Data) -> int:
         """Return how well an item in an event matches this one: 0 means not at all."""
-        if self.kind != text_at(event, "type"):
+        if self.kind != _kind(event):
             return 0
         if self.id and self.id == text_at(event, "id"):
             return 4
@@ -85,6 +91,7 @@ class Stream:
 
     def __init__(self, *, names: Names = NO_NAMES) -> None:
         self._draft = Assembler(API, names)
+        self._finder = FINDER_KEY if FINDER_KEY in names else _FINDER
         self._items: list[_Item] = []
         self._stop: Stop = "other"
         self._refused = False
@@ -122,7 +129,7 @@ class Stream:
         known = self._find_item(index, data)
         again = known and not known.over and known.likeness(data) > 1
         out = [] if again else self._draft.settle_complete()
-        self._fill(known if known and again else self._new(text_at(data, "type"), index), data)
+        self._fill(known if known and again else self._new(_kind(data), index), data)
         return out
 
     def _fill(self, item: _Item, data: Data) -> None:
@@ -130,7 +137,8 @@ class Stream:
         item.id = item.id or text_at(data, "id")
         if item.opaque is not None:
             item.opaque.value = dict(data)
-        if item.draft is not None:
+        # a search call gets its id and its arguments only when it is done
+        if item.draft is not None and (item.kind != _SEARCH or item.over):
             item.call_id = item.call_id or text_at(data, "call_id")
             item.draft.name = item.draft.name or text_at(data, "name")
             if not item.draft.args:
@@ -146,8 +154,8 @@ class Stream:
     def _new(self, kind: str, index: object) -> _Item:
         item = _Item(kind, index, "")
         self._items.append(item)
-        if kind == "function_call":
-            item.draft = self._draft.begin()
+        if kind in _CALLS:
+            item.draft = self._draft.begin(self._finder if kind == _SEARCH else "")
         elif kind == "reasoning":
             item.thought = self._draft.begin_text(thought=True)
         elif kind != "message":
@@ -231,10 +239,10 @@ class Stream:
         self._draft.insert_after(())
         for at, (data, item) in enumerate(self._match_items(output)):
             self._draft.insert_after(item.parts if item else ())
-            is_call = text_at(data, "type") == "function_call"
+            is_call = _kind(data) in _CALLS
             if item is None and (text_at(data, "call_id") or not (streamed and is_call)):
                 out += self._draft.settle_complete(marked=False)
-                item = self._new(text_at(data, "type"), at)  # noqa: PLW2901  the streamed or this
+                item = self._new(_kind(data), at)  # noqa: PLW2901  the streamed or this
                 self._fill(item, data)
             out += self._done(item, data, marked=False) if item else []
             self._draft.insert_after(item.parts if item else ())
@@ -258,15 +266,21 @@ class Stream:
 
 
 def _best_match(items: list[_Item], at: int, data: Data, *, certain: bool) -> _Item | None:
-    by_type = not certain and text_at(data, "type") != "function_call"
+    by_type = not certain and _kind(data) not in _CALLS
     alike = [
         item for item in items if item.likeness(data) > (0 if by_type or item.index == at else 2)
     ]
     return max(alike, key=lambda item: item.likeness(data), default=None)
 
 
+def _kind(data: Data) -> str:
+    """Return the type of an item. A search that the provider ran is not a call."""
+    kind = text_at(data, "type")
+    return "hosted_search" if kind == _SEARCH and data.get("execution") != "client" else kind
+
+
 def _call_fields(data: Data) -> dict[str, Any]:
-    fields = more_fields(data, _CALL)
+    fields = more_fields(data, _SEARCH_FIELDS if _kind(data) == _SEARCH else _CALL)
     return {key: value for key, value in fields.items() if (key, value) != ("caller", _DIRECT)}
 
 

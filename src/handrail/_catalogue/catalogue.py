@@ -1,0 +1,98 @@
+"""Catalogue: the tools that one view can find, and their index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from handrail._catalogue.denied import find_denied
+from handrail._catalogue.indexes import index_of
+from handrail._collection.toolset import Toolset
+from handrail._definition.tool import AnyTool
+from handrail._permissions.checked_call import Policy
+from handrail._permissions.foresee import asks_always, find_accesses
+from handrail._search.index import ToolIndex
+from handrail._search.namespaces import Namespace, list_namespaces
+from handrail._values.effect import Exposure
+from handrail._values.names import api_name
+
+UNNAMED = "other"
+"""How the namespace without a name is shown."""
+
+
+class Catalogue:
+    """The deferred tools of a view that its policy does not always deny.
+
+    The others are not found, not counted and not named. Checking many tools takes a while, and
+    so does their index: use this in a worker thread. Views of one set share its index.
+    """
+
+    def __init__(
+        self,
+        view: Toolset,
+        policy: Policy | None,
+        *,
+        whole: Toolset | None = None,
+        before: Toolset | None = None,
+    ) -> None:
+        self.view = view
+        self._policy = policy
+        denied = find_denied(view, policy)
+        self.tools: Mapping[str, AnyTool] = {
+            tool.spec.name: tool
+            for tool in view
+            if tool.spec.exposure is Exposure.DEFERRED and tool.spec.name not in denied
+        }
+        """The tools that a search can find, by name."""
+        gone = [name for name in denied if view[name].spec.exposure is Exposure.DEFERRED]
+        self.visible = view.without(*gone) if gone else view
+        """The tools of the view, without deferred ones that are always denied."""
+        self._whole = whole if whole is not None and self._is_part_of(whole) else view
+        """The set that is indexed: it may have more tools than the view."""
+        self._before = before
+
+    def _is_part_of(self, whole: Toolset) -> bool:
+        found = ((tool, whole.find(name)) for name, tool in self.tools.items())
+        return all(other is not None and other.spec == tool.spec for tool, other in found)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """The name of each tool, by each name that a model may use for it."""
+        aliases = {alias: name for name, tool in self.tools.items() for alias in tool.spec.aliases}
+        own = {name: name for name in self.tools}
+        return {**aliases, **{api_name(name): name for name in own}, **own}
+
+    @cached_property
+    def spaces(self) -> tuple[Namespace, ...]:
+        """The namespaces by name, with the tools of each.
+
+        One that is called as the namespace without a name is shown is part of it.
+        """
+        spaces = list_namespaces({name: tool.spec for name, tool in self.tools.items()})
+        same = [space for space in spaces if space.name.casefold() in ("", UNNAMED)]
+        if len(same) <= 1:
+            return spaces
+        names = sorted(name for space in same for name in space.names)
+        first = min(same, key=lambda space: space.names[0])
+        both = Namespace("", len(names), first.sentence, tuple(names))
+        return (both, *(space for space in spaces if space not in same))
+
+    @cached_property
+    def _spaces_by_name(self) -> Mapping[str, Namespace]:
+        shown = {space.name or UNNAMED: space for space in self.spaces}
+        return {**{name.casefold(): space for name, space in shown.items()}, **shown}
+
+    def find_space(self, name: str) -> Namespace | None:
+        """Return the namespace with this name, whatever its case."""
+        return self._spaces_by_name.get(name) or self._spaces_by_name.get(name.casefold())
+
+    @cached_property
+    def index(self) -> ToolIndex:
+        """The index of these tools, made from that of the whole set."""
+        whole = index_of(self._whole, self._before)
+        return whole if len(self.tools) == len(whole) else whole.among(self.tools)
+
+    def asks(self, name: str) -> bool:
+        """Return whether every call of a tool needs approval, as far as the policy knows."""
+        tool = self.tools[name]
+        return asks_always(self._policy, tool.spec, find_accesses(tool))

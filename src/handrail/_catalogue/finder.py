@@ -1,0 +1,157 @@
+"""Finder: the tools that one view adds, so that a model can find and call deferred ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from handrail._catalogue.answers import MAX_HITS, answer, read_search
+from handrail._catalogue.catalogue import Catalogue
+from handrail._catalogue.search_tool import (
+    CALL_TOOL,
+    DEFAULT_LIMIT,
+    OWN,
+    SEARCH_TOOLS,
+    describe_search_tool,
+    make_call_tool,
+    make_search_tool,
+)
+from handrail._collection.toolset import Toolset
+from handrail._definition.tool import AnyTool
+from handrail._permissions.checked_call import Policy
+from handrail._permissions.decide import version
+from handrail._values.effect import Exposure
+from handrail._values.result import Result
+
+
+class Searched(NamedTuple):
+    """The sets of tools that a search needs."""
+
+    offered: Toolset
+    """Those of the view."""
+    whole: Toolset
+    """Those that are indexed, also for other views."""
+    before: Toolset | None = None
+    """Those that were indexed before a change."""
+
+
+class Sent(NamedTuple):
+    """The tools that a view sends to a model."""
+
+    offered: Toolset
+    """Those of the view, without those that are always denied, once they are known."""
+    own: tuple[AnyTool, ...] = ()
+    """Those that the view adds. None if nothing can be found."""
+
+
+class Finder:
+    """The search of one view: which tools it can find, and the tools that a model gets for it."""
+
+    def __init__(self, sets: Searched, policy: Policy | None, *, by_call: bool) -> None:
+        self._sets = sets
+        self._policy = policy
+        self.by_call = by_call
+        """Whether found tools are not sent, so that a search shows whole definitions."""
+        self._theirs = next((one for one in sets.offered if _searches(one)), None)
+        """The search tool of the application, which the model gets."""
+        name = sets.offered.free_name(SEARCH_TOOLS)
+        search = partial(self._search, sets.offered, frozenset[str]())
+        call_name = sets.offered.free_name(CALL_TOOL)
+        self._plain = make_search_tool(name, search, call_name if by_call else "")
+        self._call_tool = make_call_tool(call_name, name)
+        self.sent = Sent(sets.offered, self._make_own(self._plain))
+        """What the view sends, as far as it is known."""
+        self._described: Catalogue | None = None
+        """What the description of the search tool was made from."""
+        self._lock = threading.Lock()
+        self._known: tuple[str, Catalogue] | None = None
+        self._latest: tuple[str, Catalogue] | None = None
+        """That of the last turn with other tools."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tool that searches."""
+        return (self._theirs or self._plain).spec.name
+
+    def _make_own(self, search_tool: AnyTool) -> tuple[AnyTool, ...]:
+        if self._theirs is not None:
+            return ()
+        return (search_tool, self._call_tool) if self.by_call else (search_tool,)
+
+    def find(self, name: str) -> AnyTool | None:
+        """Return the tool for a model with this name."""
+        return next((tool for tool in self.sent.own if tool.spec.name == name), None)
+
+    def describe(self) -> None:
+        """Find out what can be found, and write it into the description.
+
+        It changes only with the tools and the policy. With many tools, use a worker thread.
+        """
+        with self._lock:
+            catalogue = self._catalogue(self._sets.offered)
+            if catalogue is self._described:
+                return
+            own: tuple[AnyTool, ...] = ()
+            if catalogue.tools and self._theirs is None:
+                own = self._make_own(describe_search_tool(self._plain, catalogue.spaces))
+            self.sent = Sent(catalogue.visible, own)
+            self._described = catalogue
+
+    def bind(self, tool: AnyTool, tools: Toolset | None, loaded: Collection[str]) -> AnyTool:
+        """Return the search tool for one turn, which may have other tools.
+
+        A search tool that your application made stays unchanged.
+        """
+        if tool.origin != OWN:
+            return tool
+        searched = self._sets.offered if tools is None else tools
+        return replace(tool, fn=partial(self._search, searched, frozenset(loaded)))
+
+    def _search(
+        self,
+        tools: Toolset,
+        loaded: frozenset[str],
+        *,
+        queries: Sequence[str] = (),
+        names: Sequence[str] = (),
+        limit: int = DEFAULT_LIMIT,
+    ) -> Result:
+        """Answer a search. This runs in a worker thread."""
+        catalogue = self._catalogue(tools)
+        asked = read_search(queries, names, catalogue, partial(self._is_direct, tools))
+        most = max(1, min(limit, MAX_HITS))
+        search = asked._replace(limit=most, loaded=loaded, schemas=self.by_call)
+        found = answer(search, catalogue)
+        facts: dict[str, Any] = {
+            "queries": list(asked.queries),
+            "names": list(asked.names),
+            "hits": list(found.names),
+        }
+        return Result("", found.text, metadata=facts, found=() if self.by_call else found.names)
+
+    def _catalogue(self, tools: Toolset) -> Catalogue:
+        """Return what can be found among some tools, as the policy is now."""
+        sets, now = self._sets, version(self._policy)
+        is_own = tools is sets.offered
+        known = self._known if is_own else self._latest
+        if known is not None and known[0] == now and known[1].view is tools:
+            return known[1]
+        before = sets.before if is_own else None
+        made = Catalogue(tools, self._policy, whole=sets.whole, before=before)
+        if is_own:
+            self._known = now, made
+        else:
+            self._latest = now, made
+        return made
+
+    def _is_direct(self, tools: Toolset, name: str) -> bool:
+        """Return whether a model was sent a tool from the start."""
+        tool = tools.find(name) or self.find(name)
+        return tool is not None and tool.spec.exposure in (Exposure.DIRECT, Exposure.SEARCH)
+
+
+def _searches(tool: AnyTool) -> bool:
+    return tool.spec.exposure is Exposure.SEARCH

@@ -1,0 +1,1 @@
+"""Tool search: an index of definitions, and the words that find them."""

@@ -1,0 +1,134 @@
+"""ToolIndex: finds the tools of a catalogue by words. An immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
+from math import sqrt
+from types import MappingProxyType
+from typing import NamedTuple
+
+import anyio.lowlevel
+
+from handrail._search.fields import FIELDS
+from handrail._search.held import EMPTY, Held, hold, same_ends
+from handrail._search.postings import PartBuilder
+from handrail._search.query import read_query
+from handrail._search.ranking import Ranking
+from handrail._search.vocabulary import Vocabulary
+from handrail._values.spec import Spec
+
+SLICE = 200
+"""Tools that are indexed between two checkpoints."""
+
+
+class Hits(NamedTuple):
+    """Tools for a query, best first, and each word that was read as another one."""
+
+    names: tuple[str, ...]
+    scores: tuple[float, ...]
+    corrected: Mapping[str, str]
+
+
+class ToolIndex:
+    """The definitions of a catalogue, to be found by words.
+
+    The same definitions and the same query always give the same answer.
+    """
+
+    def __init__(self, given: tuple[Spec, ...], held: Held) -> None:
+        self._given = given
+        self._held = held
+        self._vocabulary = Vocabulary(given, held.parts, held.here)
+
+    @property
+    def specs(self) -> Mapping[str, Spec]:
+        """The definitions by name."""
+        return MappingProxyType(self._vocabulary.specs)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @classmethod
+    def of(cls, specs: Iterable[Spec]) -> ToolIndex:
+        """Index definitions, all at once."""
+        given = _take_last(specs)
+        builder = PartBuilder()
+        builder.add(given)
+        return cls(given, hold(builder.build()))
+
+    @classmethod
+    async def build(cls, specs: Iterable[Spec], *, reuse: ToolIndex | None = None) -> ToolIndex:
+        """Index definitions, and let other tasks run in between.
+
+        Only definitions that `reuse` does not have are read. The result is the same without it.
+        """
+        given = tuple(specs)
+        same = (0, 0) if reuse is None else same_ends(reuse._given, given)
+        if reuse is None or reuse._repeats(given, same):
+            given, same = _take_last(given), (0, 0)
+        held, new = (EMPTY, given) if reuse is None else reuse._keep(given, same)
+        builder = PartBuilder()
+        for place in range(0, len(new), SLICE):
+            builder.add(new[place : place + SLICE])
+            await anyio.lowlevel.checkpoint()
+        return cls(given, held.add(builder.build()) if new else held)
+
+    def _repeats(self, given: tuple[Spec, ...], same: tuple[int, int]) -> bool:
+        """Return whether a name comes twice in other definitions. The same ones are not read."""
+        start, end = same
+        left = {spec.name for spec in self._given[start : len(self._given) - end]}
+        new = {spec.name for spec in given[start : len(given) - end]}
+        taken = any(self._held.find(name) is not None for name in new - left)
+        return taken or len(new) < len(given) - start - end
+
+    def _keep(self, given: tuple[Spec, ...], same: tuple[int, int]) -> tuple[Held, Sequence[Spec]]:
+        """Return what holds for other definitions, and those to be indexed."""
+        start, end = same
+        old = {spec.name: spec for spec in self._given[start : len(self._given) - end]}
+        named = {spec.name: spec for spec in given[start : len(given) - end]}
+        new = [
+            spec
+            for name, spec in named.items()
+            if (known := old.get(name)) is not spec and known != spec
+        ]
+        changed = {spec.name for spec in new}
+        held = self._held.without(name for name in old if name in changed or name not in named)
+        if held.is_worth_keeping():
+            return held, new
+        small = held.largest()
+        return small, [spec for spec in given if small.find(spec.name) is None]
+
+    def among(self, allowed: Container[str]) -> ToolIndex:
+        """Return the index of the tools that are allowed, as if the others did not exist.
+
+        Nothing is read again. Keep it for as long as the same tools are allowed: it keeps the
+        scores of their words.
+        """
+        given = tuple(spec for spec in self._given if spec.name in allowed)
+        return ToolIndex(given, self._held.among(allowed))
+
+    def search(self, query: str, *, limit: int = 5) -> Hits:
+        """Return the best tools for a query, best first, and equal ones by name."""
+        read = read_query(query, self._vocabulary)
+        best = self._ranking.best(read.counts, limit)
+        names, scores = zip(*best, strict=True) if best else ((), ())
+        return Hits(names, scores, read.corrected)
+
+    def explain(self, query: str, name: str) -> Mapping[str, float]:
+        """Return what a tool scores for a query, by field."""
+        slot = self._held.place(name)
+        scores: dict[str, float] = dict.fromkeys(FIELDS, 0.0)
+        for stem, count in read_query(query, self._vocabulary).counts.items():
+            for field, score in zip(FIELDS, self._ranking.explain(stem, slot), strict=True):
+                scores[field] += sqrt(count) * score
+        return scores
+
+    @cached_property
+    def _ranking(self) -> Ranking:
+        return Ranking(self._vocabulary)
+
+
+def _take_last(specs: Iterable[Spec]) -> tuple[Spec, ...]:
+    """Return definitions without those whose name comes again."""
+    return tuple({spec.name: spec for spec in specs}.values())

@@ -1,0 +1,106 @@
+"""Postings: which words are in which field of which tool, and how often."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from handrail._search.fields import FIELDS, FieldReader
+from handrail._values.spec import Spec
+
+FIELD_BITS = 3
+COUNT_BITS = 8
+DOC_SHIFT = FIELD_BITS + COUNT_BITS
+MAX_COUNT = (1 << COUNT_BITS) - 1
+MAX_LENGTH = (1 << 16) - 1
+
+
+class Part:
+    """Tools that were indexed together, numbered from 0, with the words of each field.
+
+    An entry is one number: the tool, the field and the count, packed so that a large catalogue
+    needs four bytes for it.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        lengths: tuple[array[int], ...],
+        entries: Mapping[str, array[int]],
+        words: frozenset[str],
+    ) -> None:
+        self.names = names
+        self.lengths = lengths
+        self.entries = entries
+        self.words = words
+        self.totals = [sum(held) for held in lengths]
+        self.sizes = [sum(map(bool, held)) for held in lengths]
+        self.longest = [max(held, default=0) for held in lengths]
+        self.places: Mapping[str, int] = dict(zip(names, range(len(names)), strict=True))
+        """The number of each tool. It is made here, so that the first change is quick."""
+
+    @cached_property
+    def sorted(self) -> list[str]:
+        """The stems, by name, to find those that begin alike."""
+        return sorted(filter(str.isalpha, self.entries))
+
+    @cached_property
+    def reversed(self) -> list[str]:
+        """The stems from back to front, by name, to find those that end alike."""
+        return sorted(word[::-1] for word in self.sorted)
+
+    def of_tool(self, stem: str, doc: int) -> array[int]:
+        """Return the entries that one tool has for a stem."""
+        entries = self.entries.get(stem, _NONE)
+        start = bisect_left(entries, doc << DOC_SHIFT)
+        return entries[start : bisect_left(entries, (doc + 1) << DOC_SHIFT, start)]
+
+
+_NONE: array[int] = array("I")
+
+
+class PartBuilder:
+    """Takes definitions in, then gives the part that they make."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._lengths = tuple(array("H") for _ in FIELDS)
+        self._entries: dict[str, array[int]] = defaultdict(lambda: array("I"))
+        self._reader = FieldReader()
+
+    def add(self, specs: Iterable[Spec]) -> None:
+        """Add definitions."""
+        entries = self._entries
+        for spec in specs:
+            doc = len(self._names)
+            self._names.append(spec.name)
+            for field, stems in enumerate(self._reader.read(spec)):
+                size = len(stems)
+                self._lengths[field].append(min(size, MAX_LENGTH))
+                first = (doc << DOC_SHIFT | field << COUNT_BITS) + 1
+                once = dict.fromkeys(stems, first)
+                if len(once) < size:
+                    _add_counts(once, stems, first)
+                for stem, entry in once.items():
+                    entries[stem].append(entry)
+
+    def build(self) -> Part:
+        """Return the part. Add nothing more."""
+        return Part(tuple(self._names), self._lengths, dict(self._entries), self._reader.words())
+
+
+def _add_counts(entries: dict[str, int], stems: Sequence[str], first: int) -> None:
+    """Give the entry of each stem that comes several times its count."""
+    for stem, count in Counter(stems).items():
+        if count > 1:
+            entries[stem] = first + min(count, MAX_COUNT) - 1
+
+
+def unpack(entries: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Return tool, field and count of each entry."""
+    mask = (1 << FIELD_BITS) - 1
+    for entry in entries:
+        yield entry >> DOC_SHIFT, entry >> COUNT_BITS & mask, entry & MAX_COUNT

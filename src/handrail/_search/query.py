@@ -1,0 +1,72 @@
+"""Read a query: the stems to look for, and words that were read as other ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from handrail._search.vocabulary import Vocabulary
+from handrail._search.words import JOINED, STOP_WORDS, cached_stem, split
+
+MIN_SWAPPED, MIN_MISSING, MIN_EXTRA, MIN_WRONG = 4, 5, 7, 8
+"""Letters of a word that may have this slip."""
+MAX_QUERY_CHARS = 1_000
+"""Characters of a query that are read."""
+MAX_WORDS = 64
+"""Words of a query that are read."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Query(NamedTuple):
+    """Stems with how often each is wanted, and the words that unknown ones are read as."""
+
+    counts: Mapping[str, int]
+    corrected: Mapping[str, str]
+
+
+def read_query(text: str, vocabulary: Vocabulary) -> Query:
+    """Return the stems of a query. A word that no tool has may be a slip for another."""
+    words = split(text[:MAX_QUERY_CHARS])[:MAX_WORDS]
+    words = [word for word in words if word not in STOP_WORDS] or words
+    counts: Counter[str] = Counter()
+    corrected: dict[str, str] = {}
+    for word in words:
+        stem = cached_stem(word)
+        if stem in vocabulary or JOINED + stem in vocabulary:
+            counts[stem] += 1
+        elif halves := vocabulary.halves(stem):
+            counts.update(halves)
+        elif near := _only_neighbour(word, vocabulary):
+            corrected[word], stem = near
+            counts[stem] += 1
+    return Query(counts, corrected)
+
+
+def _only_neighbour(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None:
+    """Return the one word that may be meant, with its stem, if the catalogue has no other one."""
+    near: dict[str, str] = {}
+    for other in _slips(word) if word.isascii() and word.isalpha() else ():
+        if other not in STOP_WORDS and vocabulary.writes(other):
+            stem = cached_stem(other)
+            near[stem] = min(near.get(stem, other), other)
+    [*found] = near.items()
+    return (found[0][1], found[0][0]) if len(found) == 1 else None
+
+
+def _slips(word: str) -> Iterator[str]:
+    """Return the words that may be meant: two letters swapped, one missing, too many or wrong.
+
+    The first letter is right. A shorter word is likely to be another word, not a slip.
+    """
+    size = len(word)
+    for place in range(1, size + 1):
+        before, after = word[:place], word[place:]
+        if len(after) > 1 and size >= MIN_SWAPPED:
+            yield before + after[1] + after[0] + after[2:]
+        if size >= MIN_MISSING:
+            yield from (before + letter + after for letter in _LETTERS)
+        if after and size >= MIN_EXTRA:
+            yield before + after[1:]
+        if after and size >= MIN_WRONG:
+            yield from (before + letter + after[1:] for letter in _LETTERS)

@@ -1,0 +1,151 @@
+"""The order of tools for some words: BM25F over the five fields of a definition."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from heapq import nlargest
+from math import inf, log, sqrt
+from typing import NamedTuple
+
+from handrail._search.fields import FIELDS
+from handrail._search.vocabulary import Vocabulary
+from handrail._search.words import JOINED
+
+WEIGHTS = (5.0, 2.0, 1.0, 1.0, 0.5)
+"""How much a word is worth in each field."""
+LENGTHS = (0.6, 0.6, 0.8, 0.7, 0.9)
+"""How much the length of each field takes away. The third one holds stuffed descriptions down."""
+SATURATION = 0.9
+RARITY = 0.8
+FREQUENT = 2_000
+"""Tools above which a word is scored from its best."""
+BEST = 1_000
+"""The best tools of a frequent word."""
+LEADERS = 128
+"""Tools for which frequent words are looked up."""
+MAX_CACHED = 4_096
+"""Stems whose scores are kept."""
+_NO_DOCS: array[int] = array("I")
+_NO_SCORES: array[float] = array("d")
+
+
+class Term(NamedTuple):
+    """A stem with the scores of its tools: of all, or of the best if the stem is frequent."""
+
+    stems: tuple[str, ...]
+    rarity: float
+    scores: Mapping[int, float]
+    docs: array[int]
+    """All tools of a frequent stem, in the order of their numbers."""
+    all_scores: array[float]
+
+
+class Ranking:
+    """Scores of tools for stems. Those of a stem are made when it is first used."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._lengths = LENGTHS
+        self._size = vocabulary.size
+        self._terms: dict[str, Term] = {}
+        self._weights = self._weigh_lengths()
+
+    def _weigh_lengths(self) -> list[list[float]]:
+        """Return, for each field, the worth of one word at each length of the field."""
+        tables: list[list[float]] = []
+        for field, share in enumerate(self._lengths):
+            average = self._vocabulary.average(field)
+            longest = self._vocabulary.longest(field)
+            scale = share / average if average else 0.0
+            tables.append(
+                [WEIGHTS[field] / (1 - share + scale * length) for length in range(longest + 1)]
+            )
+        return tables
+
+    def term(self, stem: str) -> Term:
+        """Return a stem's scores."""
+        known = self._terms.get(stem)
+        if known is None:
+            if len(self._terms) >= MAX_CACHED:
+                self._terms.clear()
+            known = self._terms[stem] = self._make_term(stem)
+        return known
+
+    def _make_term(self, stem: str) -> Term:
+        stems = (stem, JOINED + stem, *self._vocabulary.compounds(stem))
+        scores, rarity = self._scores(stems)
+        if len(scores) <= FREQUENT:
+            return Term(stems, rarity, scores, _NO_DOCS, _NO_SCORES)
+        docs = array("I", sorted(scores))
+        all_scores = array("d", (scores[doc] for doc in docs))
+        return Term(stems, rarity, self._lead(scores, BEST), docs, all_scores)
+
+    def _scores(self, stems: tuple[str, ...]) -> tuple[dict[int, float], float]:
+        """Return what each tool scores for a stem and its compounds, and how rare they are."""
+        sums: dict[int, float] = {}
+        lengths, weights = self._vocabulary.lengths, self._weights
+        for stem in stems:
+            for doc, field, count in self._vocabulary.entries(stem):
+                worth = count * weights[field][lengths[field][doc]]
+                sums[doc] = sums.get(doc, 0.0) + worth
+        rarity = log(1 + (self._size - len(sums) + 0.5) / (len(sums) + 0.5)) ** RARITY
+        return {doc: rarity * worth / (SATURATION + worth) for doc, worth in sums.items()}, rarity
+
+    def _lead(self, scores: Mapping[int, float], most: int) -> dict[int, float]:
+        """Return the highest scores, best first, and of equal ones the first names."""
+        chosen: Iterable[tuple[int, float]] = scores.items()
+        if len(scores) > most:
+            [*_, least] = nlargest(most, scores.values()) or [inf]
+            chosen = [pair for pair in chosen if pair[1] >= least]
+        names = self._vocabulary.names
+        return dict(sorted(chosen, key=lambda pair: (-pair[1], names[pair[0]]))[:most])
+
+    def _by_field(self, term: Term, doc: int) -> list[float]:
+        """Return what a term's words are worth in each field of a tool."""
+        worth = [0.0] * len(FIELDS)
+        for stem in term.stems:
+            for field, count in self._vocabulary.of_tool(stem, doc):
+                worth[field] += count * self._weights[field][self._vocabulary.lengths[field][doc]]
+        return worth
+
+    def explain(self, stem: str, doc: int) -> list[float]:
+        """Return what a tool scores for a stem, by field."""
+        term = self.term(stem)
+        worth = self._by_field(term, doc)
+        factor = term.rarity / (SATURATION + sum(worth))
+        return [factor * share for share in worth]
+
+    def best(self, counts: Mapping[str, int], limit: int) -> list[tuple[str, float]]:
+        """Return the best tools for some stems, and their scores. Equal ones are in name order."""
+        terms = [(self.term(stem), sqrt(count)) for stem, count in counts.items()]
+        sums = self._sum(terms)
+        if any(term.docs for term, _ in terms):
+            leaders = self._lead(sums, max(LEADERS, limit))
+            sums = {doc: self._whole(terms, doc) for doc in leaders}
+        names = self._vocabulary.names
+        return [(names[doc], score) for doc, score in self._lead(sums, limit).items()]
+
+    def _sum(self, terms: list[tuple[Term, float]]) -> dict[int, float]:
+        held = [(term.scores, factor) for term, factor in terms]
+        held.sort(key=lambda pair: -len(pair[0]))
+        sums: dict[int, float] = {}
+        for scores, factor in held:
+            if not sums and factor == 1:
+                sums = dict(scores)
+                continue
+            get = sums.get
+            for doc, score in scores.items():
+                sums[doc] = get(doc, 0.0) + factor * score
+        return sums
+
+    def _whole(self, terms: list[tuple[Term, float]], doc: int) -> float:
+        return sum(factor * self._look_up(term, doc) for term, factor in terms)
+
+    def _look_up(self, term: Term, doc: int) -> float:
+        if not term.docs:
+            return term.scores.get(doc, 0.0)
+        place = bisect_left(term.docs, doc)
+        found = place < len(term.docs) and term.docs[place] == doc
+        return term.all_scores[place] if found else 0.0

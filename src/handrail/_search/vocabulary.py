@@ -1,0 +1,188 @@
+"""All words of a catalogue: the parts together, without tools that have gone."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import accumulate, chain, compress
+
+from handrail._search.fields import FIELDS, written_words
+from handrail._search.postings import DOC_SHIFT, Part, unpack
+from handrail._search.words import cached_stem
+from handrail._values.spec import Spec
+
+MIN_HALF = 3
+"""Letters that each half of a word has, for the word to be taken apart."""
+
+
+MIN_COMPOUND = 7
+"""Letters of a word that may be taken apart."""
+
+
+MAX_READ = 100
+"""Definitions that are read to see whether a word is in them."""
+
+
+class Vocabulary:
+    """Stems and their tools over several parts. A tool's number counts through the parts.
+
+    Only the tools that are here count: no method shows anything of others.
+    """
+
+    def __init__(self, given: tuple[Spec, ...], parts: tuple[Part, ...], here: bytes) -> None:
+        self._given = given
+        self.parts = parts
+        self.here = here
+        self.size = here.count(1)
+        self._is_whole = self.size == len(here)
+        self._starts = [0, *accumulate(len(part.names) for part in parts[:-1])]
+        self._counts: dict[str, int] = {}
+        self._known: dict[str, bool] = {}
+        self._halves: dict[str, tuple[str, ...]] = {}
+
+    @cached_property
+    def specs(self) -> Mapping[str, Spec]:
+        """The definitions by name, made when one is first read."""
+        return {spec.name: spec for spec in self._given}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each tool. It is made for the first search, not for a change of tools."""
+        return tuple(chain.from_iterable(part.names for part in self.parts))
+
+    @cached_property
+    def lengths(self) -> tuple[array[int], ...]:
+        """The length of each field, by the number of the tool."""
+        if len(self.parts) == 1:
+            return self.parts[0].lengths
+        return tuple(_chain(self.parts, field) for field in range(len(FIELDS)))
+
+    def average(self, field: int) -> float:
+        """Return the average length of a field, over the tools that have it."""
+        if self._is_whole:
+            total = sum(part.totals[field] for part in self.parts)
+            return total / max(1, sum(part.sizes[field] for part in self.parts))
+        lengths = [*compress(self.lengths[field], self.here)]
+        return sum(lengths) / max(1, len(lengths) - lengths.count(0))
+
+    def longest(self, field: int) -> int:
+        """Return the greatest length of a field."""
+        return max((part.longest[field] for part in self.parts), default=0)
+
+    def entries(self, stem: str) -> Iterator[tuple[int, int, int]]:
+        """Return tool, field and count of each place of a stem, in the order of the tools."""
+        start, here = 0, self.here
+        for part in self.parts:
+            held = part.entries.get(stem)
+            if held is not None:
+                for doc, field, count in unpack(held):
+                    if here[start + doc]:
+                        yield start + doc, field, count
+            start += len(part.names)
+
+    def of_tool(self, stem: str, doc: int) -> Iterator[tuple[int, int]]:
+        """Return field and count of each place that a stem has in one tool."""
+        place = bisect_right(self._starts, doc) - 1
+        held = self.parts[place].of_tool(stem, doc - self._starts[place])
+        for _, field, count in unpack(held):
+            yield field, count
+
+    def tools(self, stem: str) -> Iterator[int]:
+        """Return the tools that have a stem. A tool comes once for each field that has it."""
+        start, here = 0, self.here
+        for part in self.parts:
+            for entry in part.entries.get(stem, ()):
+                doc = start + (entry >> DOC_SHIFT)
+                if here[doc]:
+                    yield doc
+            start += len(part.names)
+
+    def count(self, stem: str) -> int:
+        """Return how many tools have a stem."""
+        known = self._counts.get(stem)
+        if known is None:
+            known = self._counts[stem] = len(set(self.tools(stem)))
+        return known
+
+    def __contains__(self, stem: str) -> bool:
+        if not any(stem in part.entries for part in self.parts):
+            return False
+        if self._is_whole:
+            return True
+        known = self._known.get(stem)
+        if known is None:
+            known = self._known[stem] = any(True for _ in self.tools(stem))
+        return known
+
+    def writes(self, word: str) -> bool:
+        """Return whether a tool writes this very word."""
+        if not any(word in part.words for part in self.parts):
+            return False
+        if self._is_whole:
+            return True
+        names = sorted({self.names[doc] for doc in self.tools(cached_stem(word))})
+        return any(word in written_words(self.specs[name]) for name in names[:MAX_READ])
+
+    def compounds(self, stem: str) -> tuple[str, ...]:
+        """Return the long words that have this stem as one half."""
+        if len(stem) < MIN_HALF:
+            return ()
+        first = {
+            word
+            for part in self.parts
+            for word in _starting(part.sorted, stem)
+            if any(
+                cached_stem(word[:place]) == stem
+                for place in range(len(stem), min(len(stem) + 3, len(word) - MIN_HALF) + 1)
+                if self._ending(word[place:])
+            )
+        }
+        second = {
+            word[::-1]
+            for ending in {stem, stem.removesuffix("e")}
+            for part in self.parts
+            for word in _starting(part.reversed, ending[::-1])
+            if cached_stem(word[: len(ending) - 1 : -1]) in self
+        }
+        return tuple(word for word in sorted(first | second) if stem in self.halves(word))
+
+    def halves(self, word: str) -> tuple[str, ...]:
+        """Return the two stems of a long word, if the catalogue uses both more often than it."""
+        if len(word) < MIN_COMPOUND:
+            return ()
+        known = self._halves.get(word)
+        if known is None:
+            most = self.count(word)
+            known = ()
+            for place in range(MIN_HALF, len(word) - MIN_HALF + 1):
+                second = self._ending(word[place:])
+                if second and (first := cached_stem(word[:place])) in self:
+                    least = min(self.count(first), self.count(second))
+                    if least > most:
+                        most, known = least, (first, second)
+            self._halves[word] = known
+        return known
+
+    def _ending(self, tail: str) -> str:
+        """Return the stem that the end of a longer stem has alone, or an empty string."""
+        return next((stem for stem in (tail, f"{tail}e") if stem in self), "")
+
+
+def _chain(parts: tuple[Part, ...], field: int) -> array[int]:
+    whole = array("H")
+    for part in parts:
+        whole += part.lengths[field]
+    return whole
+
+
+def _starting(words: list[str], start: str) -> list[str]:
+    """Return the words of a sorted list that begin so, with room for another half."""
+    place = bisect_left(words, start)
+    found: list[str] = []
+    while place < len(words) and words[place].startswith(start):
+        if len(words[place]) >= len(start) + MIN_HALF:
+            found.append(words[place])
+        place += 1
+    return found

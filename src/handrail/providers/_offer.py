@@ -1,0 +1,157 @@
+"""Which tools a request offers: direct ones, the one that finds others, and those it has found.
+
+Never the whole catalogue: a deferred tool is sent after a search has found it, and from then on in
+the order of the finds. So what was sent before a find is the beginning of what is sent after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from handrail import Call, Exposure, Result, Spec, Toolset
+from handrail.messages import ToolResults, TruncatedCall
+from handrail.providers._formats.history import PlacedMessage
+from handrail.providers._schema.compile import compile_arguments
+from handrail.providers._schema.limits import Load, load
+from handrail.providers._tools import CompiledTool, ToolFormat, compile_tool
+
+ToolSearch: TypeAlias = Literal["native", "hosted", "plain"]
+"""How deferred tools get to a model.
+
+With ``"native"``, the API loads what your search found. With ``"hosted"``, the provider searches.
+With ``"plain"``, tools that were found are sent like all others.
+"""
+
+
+class Definitions(NamedTuple):
+    """The tools of a request in an API's format, in the order in which they are sent."""
+
+    direct: list[dict[str, Any]]
+    finder: list[dict[str, Any]]
+    """The tool that finds deferred ones, if there is one."""
+    deferred: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools:
+    """The tools of a set, by how a model gets them.
+
+    Without a tool that finds deferred ones, these are sent like all others. Without a deferred
+    tool, there is nothing to find.
+    """
+
+    form: ToolFormat
+    direct: tuple[Spec, ...] = ()
+    finder: Spec | None = None
+    deferred: Mapping[str, Spec] = field(default_factory=dict[str, Spec])
+
+    def encode(self, loaded: Iterable[str]) -> Definitions:
+        """Convert the direct tools, the finder, and deferred ones with these names in this order.
+
+        Tools that cannot be sent are skipped. An API may limit how much it enforces in all tools
+        together. Direct tools with ``strict="on"`` come first. A tool over the limit is sent
+        without ``strict``.
+        """
+        first = (*self.direct, *(() if self.finder is None else (self.finder,)))
+        later = [self.deferred[name] for name in dict.fromkeys(loaded) if name in self.deferred]
+        definitions = {
+            spec.name: tool.definition
+            for spec in (*first, *later)
+            if isinstance(tool := compile_tool(spec, self.form), CompiledTool)
+        }
+        self._limit_strict([*sorted(first, key=_strict_order), *later], definitions)
+        groups = (self.direct, first[len(self.direct) :], later)
+        sent = [[spec.name for spec in group if spec.name in definitions] for group in groups]
+        return Definitions(*([definitions[name] for name in names] for names in sent))
+
+    def _limit_strict(self, specs: list[Spec], definitions: dict[str, dict[str, Any]]) -> None:
+        budget, used = self.form.strict_budget, Load(tools=0)
+        if budget is None:
+            return
+        for spec in specs:
+            if not definitions.get(spec.name, {}).get("strict"):
+                continue
+            more = used + load(definitions[spec.name]["input_schema"])
+            if more.within(budget.requested if spec.strict == "on" else budget.automatic):
+                used = more
+            else:
+                loose = compile_arguments(spec.input_schema, self.form.subset, strict=False)
+                definitions[spec.name] = self.form.write(spec, loose).definition
+
+
+def make_offer(
+    tools: Toolset | Iterable[Spec], form: ToolFormat, search: ToolSearch = "native"
+) -> OfferedTools:
+    """Return how the tools of a set are offered. A hosted search needs no tool that finds."""
+    hosted = search == "hosted"
+    if isinstance(tools, Toolset):
+        specs = tools.specs
+    else:
+        specs = tuple({spec.name: spec for spec in sorted(tools, key=_name)}.values())
+    deferred = {spec.name: spec for spec in specs if spec.exposure is Exposure.DEFERRED}
+    finder = next(_find_sent(specs, form), None) if deferred and not hosted else None
+    unfindable = () if finder or hosted else deferred
+    direct = (spec for spec in specs if spec.exposure is Exposure.DIRECT or spec.name in unfindable)
+    return OfferedTools(form, tuple(direct), finder, {} if unfindable else deferred)
+
+
+def _find_sent(specs: Iterable[Spec], form: ToolFormat) -> Iterator[Spec]:
+    """Yield the tools that find others and can be sent."""
+    for spec in specs:
+        if spec.exposure is Exposure.SEARCH and isinstance(compile_tool(spec, form), CompiledTool):
+            yield spec
+
+
+class Found(NamedTuple):
+    """The definitions of the tools that a result has found."""
+
+    new: list[dict[str, Any]]
+    all: list[dict[str, Any]]
+    """Also those that an earlier result had found."""
+
+
+class Finds:
+    """The deferred tools that a history has found so far."""
+
+    def __init__(self, offer: OfferedTools, turns: Iterable[PlacedMessage] = ()) -> None:
+        self.loaded: set[str] = set()
+        self.hosted: set[str] = set()
+        """The names in the API of tools that the provider's own search has found."""
+        self._offer = offer
+        self._searches = {
+            (turn.at - 1, call.id)
+            for turn in turns
+            if isinstance(turn.message, ToolResults)
+            for call, _, result in turn.pair_results(turn.message)
+            if self._searched(call, result)
+        }
+
+    def _searched(self, call: Call | TruncatedCall, result: Result) -> bool:
+        finder = self._offer.finder
+        is_found = any(name in self._offer.deferred for name in result.found)
+        return is_found or (finder is not None and call.name == finder.name)
+
+    def is_search(self, at: int, call: Call | TruncatedCall) -> bool:
+        """Whether a call in the reply at this index searched for tools."""
+        return (at, call.id) in self._searches
+
+    def take(self, result: Result) -> Found:
+        """Return the definitions of the tools in a result: new ones, and those found before."""
+        deferred, taken = self._offer.deferred, dict[str, dict[str, Any]]()
+        for name in () if result.failure else result.found:
+            if name in deferred:
+                tool = compile_tool(deferred[name], self._offer.form)
+                taken |= {name: tool.definition} if isinstance(tool, CompiledTool) else {}
+        new = [definition for name, definition in taken.items() if name not in self.loaded]
+        self.loaded |= taken.keys()
+        return Found(new, list(taken.values()))
+
+
+def _name(spec: Spec) -> str:
+    return spec.name
+
+
+def _strict_order(spec: Spec) -> tuple[bool, str]:
+    return spec.strict != "on", spec.name
