@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from handrail import Access, Call, Effect, Failure, FailureKind, File, Image, Result, Text
-from handrail.permissions import FileChange, Origin, Pending
+from handrail.permissions import CommandPart, FileChange, Grade, Origin, Pending, Undoable
 
 TEXTS = st.text(max_size=8)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -20,6 +20,8 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 OBJECTS = st.dictionaries(TEXTS, JSON, max_size=2)
 RESOURCES = st.sampled_from(["*", "file:a", "net:b/80", "order:o1"])
 CHANGES = st.builds(FileChange, TEXTS, st.none() | TEXTS, st.none() | TEXTS, st.integers(1))
+SOME_TEXTS = st.none() | st.lists(TEXTS, max_size=2).map(tuple)
+KEPT = st.builds(Undoable, st.lists(TEXTS, max_size=2).map(tuple), TEXTS)
 PENDING = st.builds(
     Pending,
     run_id=TEXTS,
@@ -38,7 +40,12 @@ PENDING = st.builds(
     once=st.booleans(),
     after=st.lists(TEXTS, max_size=2).map(tuple),
     headline=TEXTS,
-    changes=st.lists(TEXTS | CHANGES, max_size=2).map(tuple),
+    changes=st.lists(TEXTS | CHANGES | KEPT, max_size=2).map(tuple),
+    grade=st.sampled_from(Grade),
+    parts=st.lists(
+        st.builds(CommandPart, st.integers(0), st.integers(0), st.sampled_from(Grade), SOME_TEXTS),
+        max_size=2,
+    ).map(tuple),
 )
 BYTES = st.binary(max_size=8)
 CONTENT = st.one_of(
@@ -53,5 +60,6 @@ RESULTS = st.builds(
     st.none() | st.builds(Failure, st.sampled_from(FailureKind), TEXTS, TEXTS),
     st.none() | PENDING,
     OBJECTS,
+    st.lists(TEXTS, max_size=2).map(tuple),
     st.none() | NUMBERS,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from handrail._values.access import Access
 from handrail._values.call import Call
@@ -24,6 +24,7 @@ __all__ = [
     "Started",
     "Stored",
     "ToolsChanged",
+    "WaitReason",
     "Waiting",
     "Yielded",
 ]
@@ -85,16 +86,25 @@ class Answered(_Fact):
     pending_id: str
     call_id: str
     answer: Allow | Deny | Edit | Result
+    asked_at: float = field(default=0.0, compare=False, repr=False)
+    """When the request was made, perhaps by another process."""
+
+
+WaitReason: TypeAlias = Literal["resource", "slot"]
+"""Why a call waits: earlier calls use a resource that it needs too, or no slot is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting(_Fact):
-    """A call cannot start yet: it conflicts with earlier ones, or no slot is free."""
+    """A call cannot start yet."""
 
     at: float
     call_id: str
     on: tuple[str, ...]
-    """The ids of the calls that must end first; empty if the call waits for a free slot."""
+    """The ids of the calls that use the resource and must end first, or that hold the slots."""
+    reason: WaitReason = "resource"
+    what: str = ""
+    """The resource, or the tool whose slots are taken; empty for the slots of all tools."""
 
 
 @dataclass(frozen=True, slots=True)

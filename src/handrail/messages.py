@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from handrail._values.call import Call
 from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
-from handrail._values.result import Result
+from handrail._values.result import Result, read_result, write_result
 
 __all__ = [
     "NO_USAGE",
@@ -41,7 +41,10 @@ __all__ = [
     "Usage",
     "api_name",
     "collect",
+    "find_loaded_tools",
     "model_names",
+    "read_result",
+    "write_result",
 ]
 
 Stop: TypeAlias = Literal[
@@ -189,6 +192,14 @@ class ToolResults:
 
 Message: TypeAlias = Prompt | Reply | ToolResults
 """One message of a history."""
+
+
+def find_loaded_tools(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the deferred tools that a conversation has found, in the order they were found."""
+    results = [message.results for message in messages if type(message) is ToolResults]
+    searches = [result for several in results for result in several if result.found]
+    found = [name for search in searches if search.failure is None for name in search.found]
+    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)

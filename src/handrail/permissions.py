@@ -4,24 +4,38 @@ from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
+from handrail._permissions.verify import verify_call
 from handrail._values.approval import Answer, Approver, Ledger, MemoryLedger
-from handrail._values.decision import Allow, Ask, Decision, Deny, Origin
+from handrail._values.decision import (
+    Allow,
+    Approvers,
+    Ask,
+    CommandPart,
+    Decision,
+    Deny,
+    Grade,
+    Origin,
+)
 from handrail._values.errors import Suspended
-from handrail._values.pending import Edit, FileChange, Pending
+from handrail._values.pending import Edit, FileChange, Pending, Undoable
+from handrail._values.saved_answers import read_answer, write_answer
 
 __all__ = [
     "Allow",
     "Answer",
     "Approvals",
     "Approver",
+    "Approvers",
     "Ask",
     "CheckedCall",
+    "CommandPart",
     "Decision",
     "Deny",
     "Edit",
     "Explains",
     "Explanation",
     "FileChange",
+    "Grade",
     "Ledger",
     "Matched",
     "MemoryLedger",
@@ -29,5 +43,9 @@ __all__ = [
     "Pending",
     "Policy",
     "Suspended",
+    "Undoable",
     "Verdict",
+    "read_answer",
+    "verify_call",
+    "write_answer",
 ]

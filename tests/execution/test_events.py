@@ -242,7 +242,9 @@ async def test_a_call_that_lacks_only_a_place_waits_for_nobody_in_particular() -
 
     events = await heard(at_noon(echo_late, limits=CallLimits(max_running=1)), body)
 
-    assert [one for one in events if isinstance(one, Waiting)] == [Waiting(NOON, "1", ())]
+    assert [one for one in events if isinstance(one, Waiting)] == [
+        Waiting(NOON, "1", ("0",), "slot")
+    ]
 
 
 async def test_each_attempt_is_told_with_why_it_failed_and_when_the_next_one_comes() -> None:

@@ -197,3 +197,13 @@ async def test_an_approver_that_is_not_async_denies_and_says_how_to_wrap_it() ->
             "`handrail.approvals.callback`."
         )
     )
+
+
+@pytest.mark.parametrize("approver", [lambda: None, lambda _one, _other: None])
+def test_an_approver_takes_one_request(approver: Any) -> None:
+    why = "must take one argument, a Pending."
+    with pytest.raises(TypeError) as raised:
+        Approvals(approver=approver)
+
+    assert str(raised.value) == f"Approvals(approver=<lambda>): {why}"
+    assert refused(TOOLS, approvals=approver) == f"Executor(approvals=<lambda>): {why}"

@@ -741,6 +741,19 @@ def test_a_limit_for_a_tool_that_is_not_there_is_refused() -> None:
     Executor(Registry(), limits=limits)
 
 
+def test_a_limit_for_a_tool_that_a_registry_does_not_have_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = Registry()
+    registry.add(Toolset(look))
+    for name in ("lok", "look", "something_else"):  # a registry may get tools later
+        Executor(registry, limits=CallLimits(max_running_per_tool={name: 1}))
+
+    assert [one.getMessage() for one in caplog.records] == [
+        "max_running_per_tool has 'lok', but no tool has this name. Closest: look."
+    ]
+
+
 async def test_a_listener_that_falls_behind_is_told_how_much_it_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from handrail import WRITE, Access, Call
-from handrail.permissions import FileChange, Origin, Pending
+from handrail.permissions import CommandPart, FileChange, Grade, Origin, Pending, Undoable
 from saved_values import JSON, PENDING
 
 ASKED = Pending(
@@ -29,11 +29,17 @@ ASKED = Pending(
     fingerprint="ab",
     asked_at=1.5,
     expires_at=math.inf,
-    origin=Origin("money", "rules.toml", 3),
+    origin=Origin("money", "rules.toml", 3, digest="00ff"),
     once=True,
     after=("order-77/3/c0",),
     headline="Pay 5 euros",
-    changes=("5 euros go to the shop.", FileChange("orders/o1", None, "paid\n")),
+    changes=(
+        "5 euros go to the shop.",
+        FileChange("orders/o1", None, "paid\n"),
+        Undoable(("build",), "Undo cannot restore: build."),
+    ),
+    grade=Grade.LOSES,
+    parts=(CommandPart(0, 8, Grade.LOSES, ("build",)),),
 )
 PLAIN: dict[str, Any] = json.loads(ASKED.to_json())
 
@@ -84,22 +90,44 @@ def test_what_it_looks_like() -> None:
             "fingerprint": "ab",
             "asked_at": 1.5,
             "expires_at": None,
-            "origin": {"rule": "money", "file": "rules.toml", "line": 3, "kind": "rule"},
+            "origin": {
+                "rule": "money",
+                "file": "rules.toml",
+                "line": 3,
+                "kind": "rule",
+                "digest": "00ff",
+            },
             "once": True,
             "after": ["order-77/3/c0"],
             "headline": "Pay 5 euros",
             "changes": [
                 "5 euros go to the shop.",
                 {"path": "orders/o1", "before": None, "after": "paid\n", "line": 1},
+                {"left_out": ["build"], "description": "Undo cannot restore: build."},
             ],
+            "principal": None,
+            "grade": "loses",
+            "parts": [{"start": 0, "end": 8, "grade": "loses", "removes": ["build"]}],
         }
     )
 
 
 def test_a_question_of_an_older_version_has_no_preview() -> None:
-    older = {name: PLAIN[name] for name in PLAIN if name not in {"headline", "changes"}}
+    later = {"headline", "changes", "grade", "parts"}
+    older = {name: PLAIN[name] for name in PLAIN if name not in later}
+    older["origin"] = {name: PLAIN["origin"][name] for name in ("rule", "file", "line", "kind")}
+    read = Pending.from_json(json.dumps(older))
 
-    assert Pending.from_json(json.dumps(older)) == replace(ASKED, headline="", changes=())
+    assert read == replace(ASKED, headline="", changes=(), grade=Grade.UNCONFINED, parts=())
+    assert read.origin == Origin("money", "rules.toml", 3)
+    assert [one.origin and one.origin.digest for one in (ASKED, read)] == ["00ff", ""]
+
+
+def test_a_saved_request_keeps_the_digest_of_its_rule_file() -> None:
+    read = Pending.from_json(ASKED.to_json())
+
+    assert read.origin is not None
+    assert read.origin.digest == "00ff"
 
 
 WRONG: dict[str, tuple[str, str]] = {
@@ -129,6 +157,8 @@ WRONG: dict[str, tuple[str, str]] = {
             ("accesses", {}, "'accesses' must be a list, got {}"),
             ("accesses", [["write", "a:b"]], 'an object is expected, got ["write", "a:b"]'),
             ("accesses", [{"verb": "read", "resource": "a"}], "'a' is not a resource: write 'scheme:path', or '*' for everything"),
+            ("grade", "mild", '"mild" is not a grade'),
+            ("parts", [{"start": 0}], "'end' is missing"),
             ("asked_at", "soon", "'asked_at' must be a number, got \"soon\""),
             ("asked_at", None, "'asked_at' must be a number, got null"),
             ("asked_at", False, "'asked_at' must be a number, got false"),

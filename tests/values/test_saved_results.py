@@ -22,6 +22,7 @@ RICH = Result(
     Failure(FailureKind.DENIED, "no", "rule 3"),
     None,
     {"cost": [1, 0.5, None]},
+    ("invoices_send",),
     1.25,
 )
 PLAIN: dict[str, Any] = json.loads(RICH.to_json())
@@ -53,6 +54,7 @@ def test_what_it_looks_like() -> None:
             "failure": {"kind": "denied", "message": "no", "detail": "rule 3"},
             "pending": None,
             "metadata": {"cost": [1, 0.5, None]},
+            "found": ["invoices_send"],
             "seconds": 1.25,
         }
     )

@@ -12,22 +12,25 @@ from handrail._collection.toolset import Toolset
 from handrail._definition.tool import AnyTool
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
+from handrail._search.signature import write_signature
 from handrail._turn.turn import Turn
 from handrail._values.access import EVERYTHING, Access
 from handrail._values.call import Args, Call
 from handrail._values.effect import Effect, Exposure
 from handrail._values.errors import describe_error
-from handrail._values.names import closest, join_or
+from handrail._values.names import api_name, closest, join_or
 from handrail._values.result import Failure, FailureKind, Result
 from handrail._values.spec import Spec
 from handrail._values.strict_json import clip
 
 log = logging.getLogger("handrail")
 _new: Callable[..., Any] = vars(tuple)["__new__"]
-_HIDDEN = Exposure.HIDDEN
+_DIRECT, _DEFERRED, _SEARCH = Exposure.DIRECT, Exposure.DEFERRED, Exposure.SEARCH
 """Looking up an enum's member takes longer than comparing it."""
 MAX_LISTED_CHARS = 200
 """Characters of the names of all tools, up to which an unknown tool's refusal lists them."""
+_MAX_LISTED = 50
+"""Tools, up to which all may be listed. The policy checks each of them."""
 _MIN_SIMILARITY = 0.8
 """Similarity of names, from 0 to 1, where `TodoWrite` must not suggest `write`."""
 
@@ -41,10 +44,12 @@ ALL_OF_IT: dict[Effect, tuple[Access, ...]] = {
 def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall | Result:
     """Return a call with its tool, arguments and accesses, or the result that refuses it."""
     tool, registry = turn.tools.find(call.name), view.registry
-    if tool is None and call.name == view.reader_name:
-        tool, registry = view.reader, None
-    if tool is None or tool.spec.exposure is _HIDDEN:
-        return _refuse_unknown(call, turn)
+    if tool is None or tool.spec.exposure is not _DIRECT:
+        if tool is None:
+            tool, registry = view.find_own(call.name, turn.tools), None
+        tool = tool and _find_offered(tool, turn, view)
+        if tool is None:
+            return _refuse_unknown(call, turn)
     checked = _read(call, tool, turn, nth)
     if registry is not None and registry.generation != turn.generation:
         if _is_stale(tool.spec, view, registry):
@@ -57,10 +62,22 @@ def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall 
 def _is_stale(spec: Spec, view: View, registry: Registry) -> bool:
     """Return whether a tool has changed or was removed since the model received it.
 
-    No registry has the reader.
+    No registry has the tools that a view adds.
     """
     current = registry.snapshot().find(spec.name)
-    return spec.name != view.reader_name and (current is None or current.spec != spec)
+    return not view.is_own(spec.name) and (current is None or current.spec != spec)
+
+
+def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
+    """Return a tool as a model can call it, or None. A deferred one that is always denied is none.
+
+    One that is in every request or was found before exists, so its calls are denied.
+    """
+    exposure = tool.spec.exposure
+    if exposure is _SEARCH:
+        return view.bind_search(tool, turn)
+    is_found = exposure is _DEFERRED and tool.spec.name in turn.loaded
+    return tool if exposure is _DIRECT or is_found or view.may_show(tool) else None
 
 
 def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall | Result:
@@ -68,7 +85,8 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall |
         args = tool.parse(call.args)
     except Exception as error:  # noqa: BLE001  a validator of the tool's author
         return _report_broken_tool(call, tool, error, _UNREADABLE)
-    if isinstance(args, Failure):
+    if type(args) is Failure:
+        args = _with_signature(args, tool, turn)
         return Result(call.id, args.message, failure=args)
     if tool._target is not None:
         checked = _read_target(call, tool, args, turn)
@@ -88,15 +106,40 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall |
 def _read_target(call: Call, proxy: AnyTool, args: Args, turn: Turn[Any]) -> CheckedCall | Result:
     """Return the call that a proxy means, checked as if the model had made it."""
     try:
-        target: Any = proxy._target
-        wanted = replace(target(args.values), id=call.id)
-        tool = turn.tools.find(wanted.name)
+        wanted, tool = _take_apart(call, proxy, args, turn)
     except Exception as error:  # noqa: BLE001  the author's own code
         return _report_broken_tool(call, proxy, error, _UNREADABLE)
-    if tool is None or tool._target is not None or tool.spec.exposure is _HIDDEN:
+    if tool is not None:
+        tool = None if tool._target is not None else _find_offered(tool, turn, turn.owner.view)
+    if tool is None:
         return _refuse_unknown(wanted, turn)
     checked = _read(wanted, tool, turn, 1)
     return checked._replace(via=proxy.spec.name) if type(checked) is CheckedCall else checked
+
+
+def _take_apart(
+    call: Call, proxy: AnyTool, args: Args, turn: Turn[Any]
+) -> tuple[Call, AnyTool | None]:
+    """Return the call that a proxy means, and its tool. Its name can be the one in an API."""
+    target: Any = proxy._target
+    wanted = replace(target(args.values), id=call.id)
+    tools: Toolset = turn.tools
+    tool = tools.find(wanted.name) or turn.owner.view.find_own(wanted.name, tools)
+    if tool is None and (own := tools.api_names.get(wanted.name)) is not None:
+        return replace(wanted, name=own), tools.find(own)
+    return wanted, tool
+
+
+def find_meant(call: Call, turn: Turn[Any], view: View) -> Call:
+    """Return the call that a proxy means, if its arguments say so, or else the call itself."""
+    proxy = turn.tools.find(call.name) or view.find_own(call.name, turn.tools)
+    if proxy is None or proxy._target is None:
+        return call
+    try:
+        args = proxy.parse(call.args)
+        return call if isinstance(args, Failure) else _take_apart(call, proxy, args, turn)[0]
+    except Exception:  # noqa: BLE001  the check has reported it
+        return call
 
 
 def _collect_accesses(call: Call, tool: AnyTool, args: Args) -> tuple[Access, ...] | Result:
@@ -121,41 +164,71 @@ def _report_broken_tool(call: Call, tool: AnyTool, error: Exception, message: st
 
 
 def _refuse_unknown(call: Call, turn: Turn[Any]) -> Result:
-    suggestion = _suggest(call.name, turn.tools, turn.owner.view.reader_name)
+    suggestion = _suggest(call.name, turn.tools, turn.owner.view)
     message = f"There is no tool {clip(call.name)!r}. {suggestion}"
     return Result.fail(call.id, FailureKind.UNKNOWN_TOOL, message)
 
 
-def _suggest(name: str, tools: Toolset, reader_name: str) -> str:
-    """Name the tool that was meant. Few tools are all listed: a close name may be a wrong guess."""
-    if known := _advise(name, tools):
-        return known
-    shown = [spec.name for spec in tools.specs if spec.name != name]
-    listed = ", ".join(tool for tool in shown if tool != reader_name)
-    if len(listed) <= MAX_LISTED_CHARS:
-        near = closest(name, shown, most=1, cutoff=_MIN_SIMILARITY)
-        if not near:
-            return f"Available tools: {listed or 'none'}."
-    else:
-        near = tuple(close for close in tools.closest(name) if close in shown)
-    return f"Did you mean {join_or(near)}?" if near else "Use one of the tools you were given."
+def _suggest(name: str, tools: Toolset, view: View) -> str:
+    """Name the tool that was meant. Few tools are all listed: a close name may be a wrong guess.
+
+    A tool that the policy always denies is not named.
+    """
+    if advice := _advise(name, tools, view):
+        return advice
+    if len(tools.specs) > _MAX_LISTED:
+        return _suggest_close(name, tools, view)
+    shown, chars = list[str](), 0
+    others = (tool for tool in tools if tool.spec.name not in (name, view.reader_name))
+    for tool in filter(view.may_show, others):
+        shown.append(tool.spec.name)
+        chars += len(tool.spec.name) + 2
+        if chars - 2 > MAX_LISTED_CHARS:
+            return _suggest_close(name, tools, view)
+    known = [*shown, *([view.reader_name] if view.reader_name in tools else [])]
+    near = closest(name, known, most=1, cutoff=_MIN_SIMILARITY)
+    listed = ", ".join(shown) or "none"
+    return f"Did you mean {near[0]}?" if near else f"Available tools: {listed}."
 
 
-def _advise(name: str, tools: Toolset) -> str:
+def _suggest_close(name: str, tools: Toolset, view: View) -> str:
+    """Name the tools with the closest names. The policy checks only these."""
+    near = [close for close in tools.closest(name, visible=view.may_show) if close != name]
+    return f"Did you mean {join_or(near)}?" if near else _use_others(view)
+
+
+def _use_others(view: View) -> str:
+    if view.finder is None:
+        return "Use one of the tools you were given."
+    return f"Use one of the tools you were given, or find others with {view.finder.name}."
+
+
+def _advise(name: str, tools: Toolset, view: View) -> str:
     """Name the tool whose name differs in case only, or the tools that declare to be used instead.
 
     Returns nothing if there is none.
     """
     sent, name = name, name.strip().casefold()
-    same = [spec.name for spec in tools.specs if spec.name.casefold() == name != sent]
+    same = [tool for tool in tools if tool.spec.name.casefold() == name != sent]
+    same = [tool for tool in same if view.may_show(tool)]
     if len(same) == 1:
-        return f"Did you mean {same[0]}?"
+        return f"Did you mean {same[0].spec.name}?"
     return " ".join(
-        f"To {purpose}, use {spec.name}."
-        for spec in tools.specs
-        for foreign, purpose in spec.instead_of.items()
-        if foreign.casefold() == name
+        f"To {purpose}, use {tool.spec.name}."
+        for tool in tools
+        for foreign, purpose in tool.spec.instead_of.items()
+        if foreign.casefold() == name and view.may_show(tool)
     )
+
+
+def _with_signature(failure: Failure, tool: AnyTool, turn: Turn[Any]) -> Failure:
+    """Add its signature to the refusal of a tool that the model has not found yet."""
+    if tool.spec.exposure is not _DEFERRED or tool.spec.name in turn.loaded:
+        return failure
+    signature, finder = write_signature(tool.spec), turn.owner.view.finder
+    if finder is not None and finder.by_call:  # then its own name is used
+        signature = tool.spec.name + signature.removeprefix(api_name(tool.spec.name))
+    return replace(failure, message=f"{failure.message}\nThe tool is {signature}.")
 
 
 _STALE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import (
     AsyncIterable,
@@ -19,6 +20,7 @@ from typing import Any, Self, overload
 
 import anyio
 import anyio.from_thread
+import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 
 from handrail._collection.registry import Registry
@@ -31,9 +33,11 @@ from handrail._execution.settings import (
     A_POLICY,
     AN_APPROVER,
     Approvals,
+    CallFoundBy,
     CallLimits,
     Hook,
     LongResults,
+    check_approver,
     check_function,
 )
 from handrail._execution.tasks import Tasks
@@ -49,8 +53,11 @@ from handrail._values.approval import Approver
 from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.context import D
+from handrail._values.effect import Exposure
 from handrail._values.names import closest
 from handrail._values.result import Result
+
+log = logging.getLogger("handrail")
 
 
 class Executor:
@@ -69,6 +76,8 @@ class Executor:
         limits: Timeouts, retries, and how many calls can run at once.
         long_results: What happens to results that are too long to show.
         clock: Returns the time, for events and for approvals that expire.
+        call_found_by: How a model calls a deferred tool that it has found: by its name, or with
+            the tool ``call_tool``. Then the tools that it is sent never change.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -81,11 +90,16 @@ class Executor:
         limits: CallLimits = CallLimits(),  # noqa: B008  a frozen value
         long_results: LongResults = LongResults(),  # noqa: B008  a frozen value
         clock: Callable[[], float] = time.time,
+        call_found_by: CallFoundBy = "name",
     ) -> None:
         _check_tools(tools)
+        if call_found_by not in ("name", "call_tool"):
+            raise ValueError(
+                f"Executor(call_found_by={call_found_by!r}): must be 'name' or 'call_tool'."
+            )
         check_function("Executor(policy", policy, A_POLICY)
         if not isinstance(approvals, Approvals):
-            check_function("Executor(approvals", approvals, f"{AN_APPROVER}, or an Approvals")
+            check_approver("Executor(approvals", approvals, f"{AN_APPROVER}, or an Approvals")
             approvals = Approvals(approver=approvals)
         self._pipeline = Pipeline(
             approvals=approvals,
@@ -94,9 +108,8 @@ class Executor:
             long_results=long_results,
             clock=clock,
         )
-        if not isinstance(tools, Registry):
-            _check_names(limits.max_running_per_tool, tools)
-        self._view = View(tools, policy, long_results)
+        _check_names(limits.max_running_per_tool, tools)
+        self._view = View(tools, policy, long_results, call_found_by=call_found_by)
         self._tasks = Tasks(self._pipeline, self._view)
         self._portal = SharedPortal()
         self._users = 0
@@ -135,8 +148,13 @@ class Executor:
                 await turn.ended()
             raise
 
-    def run_sync(self, call: Call) -> Result:
-        """Run one call from synchronous code, in any thread that has no event loop."""
+    def run_sync(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
+        """Run one call from synchronous code, in any thread that has no event loop.
+
+        Args:
+            call: The call.
+            turn: The turn that the call belongs to. By default, it gets its own.
+        """
         if in_event_loop():
             raise RuntimeError(
                 "run_sync was called in an event loop. Use `await executor.run(call)`."
@@ -144,10 +162,10 @@ class Executor:
         home = self._pipeline.home
         result: Result
         if home.is_open and not self._portal.owns(home.loop):
-            result = anyio.from_thread.run(self.run, call, token=home.token)
+            result = anyio.from_thread.run(partial(self.run, call, turn=turn), token=home.token)
         else:
             with self._portal.open() as portal:
-                result = wait_for(portal, partial(self.run, call))
+                result = wait_for(portal, partial(self.run, call, turn=turn))
         return result
 
     @contextmanager
@@ -168,6 +186,7 @@ class Executor:
         approver: Approver | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
+        loaded: Iterable[str] = (),
     ) -> Turn[None]: ...
     @overload
     def turn(
@@ -182,6 +201,7 @@ class Executor:
         approver: Approver | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
+        loaded: Iterable[str] = (),
     ) -> Turn[D]: ...
     def turn(
         self,
@@ -189,6 +209,7 @@ class Executor:
         *,
         run: str | None = None,
         tools: Toolset | None = None,
+        loaded: Iterable[str] = (),
         **given: Any,
     ) -> Turn[Any]:
         """Begin a turn: all calls of one reply.
@@ -203,9 +224,11 @@ class Executor:
             approver: The approver of this turn, in place of the executor's.
             known: Results that were recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
+            loaded: The deferred tools that the conversation has found, as
+                ``handrail.messages.find_loaded_tools`` reads them off it.
             **given: The other options above.
         """
-        turn: Turn[Any] = Turn(self._tasks, id, run, Given(**given))
+        turn: Turn[Any] = Turn(self._tasks, id, run, Given(**given, loaded=frozenset(loaded)))
         for name, result in turn.known.items():
             if result.call_id != name:
                 raise ValueError(
@@ -230,8 +253,12 @@ class Executor:
 
     @property
     def tools(self) -> Toolset:
-        """The tools to send to a model, including ``read_result`` once a result was truncated."""
-        return self._view.tools
+        """The tools to send to a model, including ``read_result`` once a result was truncated.
+
+        If some are deferred, ``search_tools`` is among them. Its description says what it can find;
+        with thousands of tools, ``prepare_tools`` finds that out without blocking the event loop.
+        """
+        return self._view.describe_tools()
 
     @property
     def registry(self) -> Registry | None:
@@ -241,7 +268,14 @@ class Executor:
     def refresh_tools(self) -> Toolset:
         """Use the registry's current tools, and return them."""
         self._view.refresh()
-        return self._view.tools
+        return self._view.describe_tools()
+
+    async def prepare_tools(self) -> Toolset:
+        """Use the registry's current tools, and return them. Many tools do not block the loop."""
+        self._view.refresh()
+        if self._view.finder is None:
+            return self._view.tools
+        return await anyio.to_thread.run_sync(self._view.describe_tools)
 
     def restrict(self, *names: str, policy: Policy | None = None) -> Executor:
         """Return an executor with only these tools, and the stricter of both policies.
@@ -310,6 +344,7 @@ class InThread:
 
 def _check_tools(tools: object) -> None:
     if isinstance(tools, Toolset | Registry):
+        _check_search(tools.snapshot() if isinstance(tools, Registry) else tools)
         return
     name = tools.__name__ if isinstance(tools, type) else type(tools).__name__
     if is_tool(tools) or isinstance(tools, FunctionType):
@@ -319,9 +354,26 @@ def _check_tools(tools: object) -> None:
     raise TypeError(f"Executor({name}): pass a Toolset, as in `Executor(Toolset({inside}))`.")
 
 
-def _check_names(limited: Mapping[str, int], offered: Toolset) -> None:
+def _check_search(tools: Toolset) -> None:
+    """Refuse a second tool that searches: models get only one."""
+    if tools.has_search_tool:
+        found = [spec.name for spec in tools.specs if spec.exposure is Exposure.SEARCH]
+        if len(found) > 1:
+            raise ValueError(
+                f"Executor(tools): {found[0]!r} and {found[1]!r} both have "
+                "exposure=Exposure.SEARCH. A model gets only one tool that searches."
+            )
+
+
+def _check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
+    """Refuse a limit for a tool that does not exist. A registry may still get it."""
+    offered = tools.snapshot() if isinstance(tools, Registry) else tools
     for name in limited:
         if name not in offered:
             near = ", ".join(closest(name, [tool.spec.name for tool in offered]))
             hint = f" Closest: {near}." if near else ""
-            raise ValueError(f"max_running_per_tool has {name!r}, but no tool has this name.{hint}")
+            message = f"max_running_per_tool has {name!r}, but no tool has this name.{hint}"
+            if offered is tools:
+                raise ValueError(message)
+            if near:
+                log.warning("%s", message)

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import anyio
 
-from handrail._execution.running import RunningCall, fail
+from handrail._execution.running import RunningCall, fail, keep_finds
 from handrail._execution.settings import After, Around, Before, Hook
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import decide
@@ -91,7 +91,7 @@ class Hooks:
         )
 
     async def run_after(self, running: RunningCall, result: Result) -> Result:
-        """Pass a result through each hook. A failing hook withholds it."""
+        """Pass a result through each hook. A failing one withholds it; only searches find tools."""
         if _is_too_deep(running):
             return fail(running, FailureKind.BUG, _TOO_DEEP_AFTER)
         for hook in self.after:
@@ -103,7 +103,7 @@ class Hooks:
             except BaseException as error:  # noqa: BLE001  raised again if it must pass
                 answer = self._withhold(running, result, error)
             result = _take_result(running, result, answer)
-        return result
+        return keep_finds(running, result) if result.found else result
 
     def _withhold(self, running: RunningCall, result: Result, error: BaseException) -> Result:
         """Return the result of a call whose ``after`` hook failed. Raises errors that must pass."""

@@ -280,7 +280,8 @@ def _result_of_deliberate(running: RunningCall, errors: list[Any]) -> Result:
     message = _join_messages(errors)
     if advice and not message.endswith((".", "!", "?")):
         message += "."
-    return fail(running, kind, message + advice)
+    notes = [note for error in errors for note in getattr(error, "__notes__", ())]
+    return fail(running, kind, message + advice, "\n".join(notes))
 
 
 def _join_messages(errors: list[Any]) -> str:

@@ -23,12 +23,13 @@ def fit_result(
 ) -> Result:
     """Return a result that is truncated if it is too long, with notes on its call."""
     checked = running.checked
-    most = checked.spec.max_chars or max_chars
+    spec = checked.spec
+    most = spec.max_chars or max_chars
     if len(result.text) > most:
         stored = _store(running, result) if running.view.reader_name else 0
         listeners.tell(running, Stored, result.call_id, stored)
         result = _cut(result, most, running.view, stored)
-    if checked.parsed.repairs or checked.call.name != checked.spec.name:
+    if checked.parsed.repairs or checked.call.name != spec.name:
         return _with_notes(result, checked)
     return result
 

@@ -103,8 +103,7 @@ class Ordering:
             waits = self._schedule.advance(running.key)
         running.waits = bool(waits)
         if waits and self._listeners.feeds:
-            names = tuple([self._name_of(other) for other in waits])
-            self._listeners.tell(running, Waiting, running.call.id, names)
+            self._tell_waiting(running, accesses, waits)
         self.launch()
         if not holds:
             self.tell_if_crowded(running)
@@ -170,11 +169,26 @@ class Ordering:
         """Return the ids of the calls that one with these accesses would wait for."""
         return tuple([self._name_of(key) for key in self._schedule.conflicting(accesses)])
 
+    def _tell_waiting(
+        self, running: RunningCall, accesses: tuple[Access, ...], waits: tuple[int, ...]
+    ) -> None:
+        """Send an event with the calls that a call waits for, and the resource that they use."""
+        names = tuple([self._name_of(other) for other in waits])
+        what = self._schedule.find_conflict(accesses, waits)
+        self._listeners.tell(running, Waiting, running.call.id, names, "resource", what)
+
     def tell_if_crowded(self, running: RunningCall) -> None:
-        """Send an event if a call waits only for a free slot."""
+        """Send an event if a call waits only for a free slot, with the calls that hold them."""
         lacks = running.key in self._calls and not running.may_start and not running.waits
         if lacks and self._listeners.feeds:
-            self._listeners.tell(running, Waiting, running.call.id, ())
+            name = running.checked.spec.name
+            tool = name if self._schedule.is_full(name) else ""
+            holders = tuple(
+                call.call.id
+                for call in self._calls.values()
+                if call.may_start and tool in ("", call.checked.spec.name)
+            )
+            self._listeners.tell(running, Waiting, running.call.id, holders, "slot", tool)
 
     def _move_on(self) -> None:
         self.launch()

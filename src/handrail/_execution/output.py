@@ -90,7 +90,7 @@ def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None
         detail = f"{tool.origin}: {describe_error(error)}"
         return Result.fail(call_id, FailureKind.BUG, _WRONG.format(tool.spec.name), detail)
     text = value if type(value) is str else data
-    result: Result = _new(Result, (call_id, text, (), data, None, None, EMPTY, seconds))
+    result: Result = _new(Result, (call_id, text, (), data, None, None, EMPTY, (), seconds))
     return result
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from handrail._execution.check import check
+from handrail._execution.check import check, find_meant
 from handrail._execution.hooks import NOT_BEGUN, Hooks
 from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
@@ -28,7 +28,7 @@ from handrail._permissions.decide import ALLOW, decide, denial_text
 from handrail._support.loop import Home, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Ask, Deny
+from handrail._values.decision import Allow, Ask, Decision, Deny
 from handrail._values.effect import READ
 from handrail._values.errors import NeedsLogin, Suspended
 from handrail._values.pending import Pending
@@ -62,6 +62,8 @@ class Pipeline:
         clock: Callable[[], float],
     ) -> None:
         self.closed = False
+        self.run_id = uuid.uuid4().hex
+        """The id of runs without a name."""
         self.home = Home()
         self.turns = 0
         """The number of turns without a name."""
@@ -70,8 +72,10 @@ class Pipeline:
         self.limits = limits
         self.long_results = long_results
         self._max_chars = long_results.max_result_chars
-        self.run_id = uuid.uuid4().hex
-        self.listeners = Listeners(clock, self.home.call, lambda running: running in self.live)
+        seen = [hook.observe for hook in hooks if hook.observe is not None]
+        self.live: dict[RunningCall, Callable[[], Awaitable[Result]] | None] = {}
+        """The calls without a result, in order of arrival; with work that its caller is to do."""
+        self.listeners = Listeners(clock, self.home.call, self.live.__contains__, seen)
         self.hooks = Hooks(hooks, limits.hook_timeout, self.check)
         self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
         self._run_tool = self._invoke
@@ -86,8 +90,6 @@ class Pipeline:
             preview_timeout=limits.hook_timeout,
         )
         self.ordering = Ordering(limits, self.listeners, self.home.call, self.notice)
-        self.live: dict[RunningCall, None] = {}
-        """The calls that have no result yet, in order of arrival."""
         self.cleanups: list[Callable[[], Awaitable[None]]] = []
 
     def bind(self) -> None:
@@ -154,6 +156,7 @@ class Pipeline:
             return fail(running, FailureKind.CANCELLED, _CLOSED)
         checked = check(running.call, running.turn, running.view, running.nth)
         if type(checked) is Result:
+            running.meant = find_meant(running.call, running.turn, running.view)
             return checked
         running.checked, running.is_checked = checked, True  # type: ignore[assignment]
         return None
@@ -215,7 +218,7 @@ class Pipeline:
                 await self.questions.end(running, result)
         assert result is not None  # noqa: S101  an error would have been raised
         shown = fit_result(running, result, self._max_chars, self.listeners)
-        if self.hooks.after:
+        if self.hooks.after or shown.found:
             shown = await self.hooks.run_after(running, shown)
         if self.listeners.feeds:
             self.listeners.tell(running, Finished, shown)
@@ -237,10 +240,16 @@ class Pipeline:
             return result_of_stop(running) if running.stopped else result
         after = running.turn.waiting_before(running.position, running.checked.accesses)
         if later is None and after:
-            running.round += isinstance(asked, Ask)
-            later = self.questions.make_pending(running, asked)
-            later = await self.questions.preview(running, later)
+            later = await self._ask_behind(running, asked)
         return None if later is None else self._put_off(running, replace(later, after=after))
+
+    async def _ask_behind(self, running: RunningCall, asked: Decision | None) -> Pending:
+        """Return the request of a call that must wait for others. An approval stays valid."""
+        running.round += isinstance(asked, Ask)
+        later = self.questions.make_pending(running, asked)
+        if later.question:
+            running.turn.approved += (later.id,)
+        return await self.questions.preview(running, later)
 
     def _put_off(self, running: RunningCall, pending: Pending) -> Result:
         running.turn.put_off(pending)
@@ -317,7 +326,8 @@ class Pipeline:
                 return self._put_off(running, pending)
         assert not isinstance(given, Pending)  # noqa: S101  handled above
         if answer is not None and self.listeners.feeds:
-            self.listeners.tell(running, Answered, pending.id, running.call.id, given)
+            fields = pending.id, running.call.id, given, pending.asked_at
+            self.listeners.tell(running, Answered, *fields)
         result = await self.questions.take(running, pending, given)
         if result is not None:
             return result
@@ -329,7 +339,7 @@ class Pipeline:
 
     async def settle(self, running: RunningCall, result: Result) -> Result:
         """Pass a result through the ``after`` hooks, and send the last event of its call."""
-        if self.hooks.after:
+        if self.hooks.after or result.found:
             result = await self.hooks.run_after(running, result)
         if self.listeners.feeds:
             self.listeners.tell(running, Finished, result)

@@ -19,12 +19,13 @@ from handrail._execution.running import RunningCall, fail
 from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import decide, denial_text, version
+from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Ask, Decision, Deny
+from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny
 from handrail._values.pending import Edit, Pending, fingerprint
 from handrail._values.result import Failure, FailureKind, Result
 from handrail.events import Answered, Asked, Decided
@@ -68,7 +69,7 @@ class Questions:
         """Return the approval request for a call, or one that only waits for other calls."""
         checked, now = running.checked, self._clock()
         ask = decision if isinstance(decision, Ask) else None
-        return Pending(
+        pending = Pending(
             run_id=running.turn.run_id,
             turn_id=running.turn.id,
             key=checked.key,
@@ -84,7 +85,11 @@ class Questions:
             origin=decision.origin if decision is not None else None,
             once=ask is not None and ask.once,
             after=after,
+            principal=running.turn.principal,
+            parts=ask.parts if ask is not None else (),
+            approvers=ask.approvers if ask is not None else ANYONE,
         )
+        return pending if ask is None else grade_pending(pending)
 
     async def preview(self, running: RunningCall, pending: Pending) -> Pending:
         """Add the tool's preview of the call to a request."""
@@ -99,7 +104,7 @@ class Questions:
             return pending
         finally:
             running.stop = None
-        return replace(pending, headline=headline, changes=changes)
+        return grade_pending(replace(pending, headline=headline, changes=changes))
 
     def _fingerprint(self, running: RunningCall) -> str:
         """Return what an approval is tied to; empty on an error, so that no approval matches."""
@@ -155,6 +160,8 @@ class Questions:
         """Pass a request to the approver. Anything that goes wrong is a denial."""
         approver: Any = self.approver(running)
         self._tell(running, Asked, pending)
+        if pending.approvers != ANYONE:
+            return pending  # an approver does not say who it is
         try:
             asking = in_context(_ask(approver, pending), running.own_context())
             given = await complete(asking, self._approvals.timeout, running.may_wait)
@@ -174,7 +181,8 @@ class Questions:
         finally:
             running.stop = None
         if not isinstance(answer, Pending):
-            self._tell(running, Answered, pending.id, pending.call.id, answer)
+            fields = pending.id, pending.call.id, answer, pending.asked_at
+            self._tell(running, Answered, *fields)
         return answer
 
     async def take(
@@ -259,8 +267,9 @@ class Questions:
         if shown and self._fingerprint(running) == shown:
             return Allow(pending.origin)
         question = now.question if isinstance(now, Ask) else pending.question
-        once = now.once if isinstance(now, Ask) else pending.once
-        return Ask(f"{_CHANGED} {question}", now.origin, once)
+        once, parts = (now.once, now.parts) if isinstance(now, Ask) else (pending.once, ())
+        approvers = now.approvers if isinstance(now, Ask) else pending.approvers
+        return Ask(f"{_CHANGED} {question}", now.origin, once, parts, approvers)
 
     async def may_continue(self, running: RunningCall, keys: Iterable[str]) -> bool:
         """Wait for those of these calls that are running, and return whether all have ended."""

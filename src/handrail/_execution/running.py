@@ -13,6 +13,7 @@ from handrail._permissions.checked_call import CheckedCall
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
+from handrail._values.effect import Exposure
 from handrail._values.result import FailureKind, Result
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
@@ -31,6 +32,8 @@ class RunningCall(Record):
     """The outermost running call that led to this one. Both share a schedule entry."""
     checked: CheckedCall
     """Set by the check."""
+    meant: Call | None
+    """The call that a proxy means, if the check refused it."""
     is_checked: bool
     is_rewritten: bool
     """Whether a hook has changed it."""
@@ -59,14 +62,19 @@ class RunningCall(Record):
         self.may_start = self.is_blocked = self.stopped = False
         self.result = self.given = self.entered = self.previous = None
         self.stop = self.gate = self.done = self.collected = None
-        self.thread = self.root = None
+        self.thread = self.root = self.meant = None
         self.key = self.position = self.round = self.attempts = 0
         self.nth = 1
 
     @property
+    def name(self) -> tuple[str, int]:
+        """Its id, and its number among the calls of the turn with this id."""
+        return self.call.id, self.nth
+
+    @property
     def subject(self) -> CheckedCall | Call:
-        """The checked call, or the call as it was sent, for ``after`` hooks."""
-        return self.checked if self.is_checked else self.call
+        """The checked call, or the one that was refused, for ``after`` hooks."""
+        return self.checked if self.is_checked else self.meant or self.call
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
@@ -88,3 +96,9 @@ class RunningCall(Record):
 def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = "") -> Result:
     """Return a failed result of a call."""
     return Result.fail(running.call.id, kind, message, detail)
+
+
+def keep_finds(running: RunningCall, result: Result) -> Result:
+    """Return a result without the tools that it claims to have found, unless its tool searches."""
+    searched = running.is_checked and running.checked.spec.exposure is Exposure.SEARCH
+    return result if searched else result._replace(found=())

@@ -179,6 +179,11 @@ class Schedule:
             if any(access.conflicts(other) for access in entry.accesses for other in accesses)
         ]
 
+    def find_conflict(self, accesses: Sequence[Access], keys: Sequence[int]) -> str:
+        """Return a resource of one of these calls that conflicts with the accesses; else empty."""
+        used = (other for key in keys for other in self._entries[key].accesses)
+        return next((other.resource for other in used if any(map(other.conflicts, accesses))), "")
+
     def is_full(self, tool: str) -> bool:
         """Return whether all slots of a tool are taken."""
         return tool in self.max_per_tool and self._running.get(tool, 0) >= self.max_per_tool[tool]

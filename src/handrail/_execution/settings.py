@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -13,6 +15,7 @@ from handrail._values.call import Call
 from handrail._values.result import Result
 from handrail._values.spec import Retry
 from handrail._values.strict_json import clip
+from handrail.events import Event
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -24,11 +27,13 @@ Next: TypeAlias = Callable[[], Awaitable[Result]]
 """Runs the call. Await it at most once."""
 Around: TypeAlias = Callable[[CheckedCall, Next], Awaitable[Result]]
 """Wraps the run of a call: a cache, a tracer, a journal."""
+Observe: TypeAlias = Callable[[str, CheckedCall | Call, Event], None]
+"""Gets each event of a call when it happens: the call's key, the call, the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """Your code before a call, after it, or around its run.
+    """Your code before a call, after it, or around its run; or for each of its events.
 
     With several hooks, ``before`` runs in the listed order, ``after`` in reverse, and ``around`` is
     nested with the first one outermost.
@@ -37,6 +42,9 @@ class Hook:
     before: Before | None = None
     after: After | None = None
     around: Around | None = None
+    observe: Observe | None = None
+    """Runs in the caller's context when a call is requested, then in that of the call. It must
+    return quickly. If it raises, the error is logged, and nothing else happens."""
 
 
 class ResultStore(Protocol):
@@ -94,9 +102,11 @@ class Approvals:
 
     def __post_init__(self) -> None:
         _check_positive(self, "timeout")
-        check_function("Approvals(approver", self.approver, AN_APPROVER)
+        check_approver("Approvals(approver", self.approver, AN_APPROVER)
 
 
+CallFoundBy: TypeAlias = Literal["name", "call_tool"]
+"""How a model calls a deferred tool that it has found: by its name, or with ``call_tool``."""
 Reader: TypeAlias = Literal["always", "when_needed", "never"]
 """When to offer the tool that reads truncated results: always, once there is one, or never."""
 
@@ -135,6 +145,19 @@ def check_function(where: str, value: object, wanted: str) -> None:
         )
     if value is not None and not callable(value):
         raise TypeError(f"{where}={clip(repr(value))}): must be {wanted}.")
+
+
+def check_approver(where: str, approver: object, wanted: str) -> None:
+    """Refuse an approver that cannot be called with a request."""
+    check_function(where, approver, wanted)
+    if not callable(approver):
+        return
+    with suppress(ValueError):  # some callables have no signature
+        try:
+            inspect.signature(approver).bind(None)
+        except TypeError:
+            name = getattr(approver, "__name__", repr(approver))
+            raise TypeError(f"{where}={clip(name)}): must take one argument, a Pending.") from None
 
 
 def _check_positive(owner: object, *names: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from contextvars import copy_context
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from handrail._execution.pipeline import Group, Pipeline
 from handrail._execution.questions import pending_result
 from handrail._execution.running import RunningCall
 from handrail._execution.view import View
-from handrail._support.loop import closing_after, must_pass, spawn
+from handrail._support.loop import close_generator, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
@@ -71,13 +71,49 @@ class Tasks:
             feed.close()
         return feed
 
-    def begin(self, records: Iterable[RunningCall]) -> None:
-        """Start calls that are decided together."""
+    def begin(
+        self,
+        records: Sequence[RunningCall],
+        contexts: Sequence[Context] = (),
+        *,
+        in_callers: bool = False,
+    ) -> None:
+        """Start calls that are decided together, each in its own context if it has one."""
         group = Group()
+        if contexts:
+            is_kept = in_callers and not self.pipeline.is_hooked
+            self._begin_in(contexts, records, group, self._keep if is_kept else self._spawn)
+            return
         todo = [(running, self._plan_work(running, group)) for running in records]
         self._decide_one_less(group)
         for running, work in todo:
             self._spawn(running, work)
+
+    def _begin_in(
+        self,
+        contexts: Sequence[Context],
+        records: Sequence[RunningCall],
+        group: Group,
+        begin: Callable[[RunningCall, Work], None],
+    ) -> None:
+        todo = [
+            (context, running, context.run(self._plan_work, running, group))
+            for context, running in zip(contexts, records, strict=True)
+        ]
+        self._decide_one_less(group)
+        for context, running, work in todo:
+            context.run(begin, running, work)
+
+    def _keep(self, running: RunningCall, work: Work) -> None:
+        """Keep the work of a call for the task that awaits it."""
+        self.pipeline.live[running] = work
+
+    def take_kept(self, running: RunningCall) -> Work | None:
+        """Return the work of a call that was kept, for the task that awaits it."""
+        work = self.pipeline.live.get(running)
+        if work is not None:
+            self.pipeline.live[running] = None
+        return work
 
     async def begin_from(
         self, turn: Turn[Any], calls: AsyncIterable[Call], record: Callable[[Call], RunningCall]
@@ -86,10 +122,12 @@ class Tasks:
         self.pipeline.bind()
         group = Group()
         try:
-            async with closing_after(calls):
+            try:
                 async for call in calls:
                     running = record(call)
                     self._spawn(running, self._plan_work(running, group))
+            finally:
+                await close_generator(calls)
         except BaseException:
             turn.cancel()
             raise
@@ -151,14 +189,14 @@ class Tasks:
         pipeline = self.pipeline
         context = running.own_context() if pipeline.is_hooked else copy_context()
         pipeline.live[running] = None
-        running.task = spawn(context, self._finish, running, work, lost=self._begin_again)
+        running.task = spawn(context, self.finish, running, work, lost=self._begin_again)
 
     def _begin_again(self, running: RunningCall, work: Work) -> None:
         """Start a call again whose task was cancelled before it began."""
         running.cancel()
         self._spawn(running, work)
 
-    async def _finish(self, running: RunningCall, work: Work) -> None:
+    async def finish(self, running: RunningCall, work: Work) -> None:
         """Set the result of a call, whatever happens to its task."""
         try:
             running.finish(await work())

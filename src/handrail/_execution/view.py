@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from handrail._catalogue.denied import is_denied
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
 from handrail._definition.decorator import tool
 from handrail._definition.tool import AnyTool
 from handrail._execution.output import READ_RESULT
-from handrail._execution.settings import LongResults
+from handrail._execution.settings import CallFoundBy, LongResults
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.decide import Stricter
+from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.context import Context
-from handrail._values.effect import READ
+from handrail._values.effect import READ, Exposure
 from handrail._values.errors import ToolFailed
 from handrail._values.result import Result
 from handrail._values.strict_json import clip
+
+if TYPE_CHECKING:
+    from handrail._catalogue.finder import Finder
 
 _MAX_READ_CHARS = 15_000
 """Characters that one call reads."""
@@ -35,8 +42,11 @@ _MAX_HEADING_CHARS = 80
 class View:
     """The tools and the policy of one executor."""
 
-    generation = 0
+    generation: int = 0
     """The registry's generation when its tools were read."""
+    _offered = Toolset()
+    _listed: tuple[Any, ...] = ()
+    """What the tools to send were computed from."""
     _reader: AnyTool | None = None
     _has_stored = False
 
@@ -44,28 +54,96 @@ class View:
     _names: tuple[str, ...] | None = None
     """The names of a registry's tools that the view is restricted to."""
 
+    finder: Finder | None = None
+    """Finds deferred tools, if there are any."""
+
     def __init__(
-        self, tools: Toolset | Registry, policy: Policy | None, settings: LongResults
+        self,
+        tools: Toolset | Registry,
+        policy: Policy | None,
+        settings: LongResults,
+        *,
+        call_found_by: CallFoundBy = "name",
+        whole: Toolset | None = None,
     ) -> None:
         self.policy = policy
         self.registry = tools if isinstance(tools, Registry) else None
         self._settings = settings
+        self._call_found_by: CallFoundBy = call_found_by
+        self._whole = whole
+        """The tools of the view that this one was made from: they are indexed together."""
         self._stored_texts = StoredTexts(settings, is_narrowed=False)
-        self._offer(tools.snapshot() if isinstance(tools, Registry) else tools)
+        self._lock = threading.Lock()
+        if isinstance(tools, Registry):
+            self.generation = tools.generation  # before its tools are read: they may change
+            tools = tools.snapshot()
+        self._offer(tools)
 
     def _offer(self, tools: Toolset) -> None:
         """Offer these tools from now on."""
-        if self.registry is not None:
-            self.generation = self.registry.generation
-        self._offered = tools
-        self._reader = None
+        with self._lock:
+            before, self._offered, self._reader = self._offered, tools, None
+            self.finder = self._make_finder(before) if tools.has_deferred else None
         self._list_tools()
 
-    def _list_tools(self) -> None:
-        """Compute the tools to send to a model, with the reader if it is needed."""
-        mode = self._settings.reader
-        reader = self.reader if mode == "always" or self._has_stored else None
-        self.tools = self._offered if reader is None else self._offered | Toolset(reader)
+    def _make_finder(self, before: Toolset) -> Finder:
+        # few programs have so many tools that they need it
+        from handrail._catalogue.finder import Finder, Searched
+
+        sets = Searched(self._offered, self._whole or self._offered, before)
+        return Finder(sets, self.policy, by_call=self._call_found_by == "call_tool")
+
+    def _list_tools(self) -> Toolset:
+        """Compute the tools to send to a model, with the reader if it is needed.
+
+        Returns the same set as before if nothing has changed.
+        """
+        with self._lock:
+            mode, finder = self._settings.reader, self.finder
+            reader = self.reader if mode == "always" or self._has_stored else None
+            offered, own = (self._offered, ()) if finder is None else finder.sent
+            listed = offered, *own, *(() if reader is None else (reader,))
+            if list(map(id, listed)) != list(map(id, self._listed)):
+                more = listed[1:]
+                self.tools = Toolset.join((offered, Toolset(*more))) if more else offered
+                self._listed = listed
+            return self.tools
+
+    def describe_tools(self) -> Toolset:
+        """Return the tools to send to a model, with a description of what it can find.
+
+        Threads can do this at the same time, also while the tools change.
+        """
+        while (finder := self.finder) is not None:
+            finder.describe()
+            tools = self._list_tools()
+            if finder is self.finder:
+                return tools
+        return self._list_tools()
+
+    def bind_search(self, tool: AnyTool, turn: Turn[Any]) -> AnyTool:
+        """Return a search tool for one turn."""
+        finder, own = self.finder, turn.generation == self.generation
+        chosen = None if own else turn.tools
+        return tool if finder is None else finder.bind(tool, chosen, turn.loaded)
+
+    def find_own(self, name: str, tools: Toolset) -> AnyTool | None:
+        """Return a tool that the view adds to those of a turn."""
+        if name == self.reader_name:
+            return self.reader
+        return self.finder.find(name) if self.finder and tools.has_deferred else None
+
+    def is_own(self, name: str) -> bool:
+        """Return whether the view adds a tool of this name."""
+        return name == self.reader_name or bool(self.finder and self.finder.find(name))
+
+    def may_show(self, tool: AnyTool) -> bool:
+        """Return whether a model may learn that a tool exists.
+
+        It may not if the tool is hidden, or if the policy denies it whatever the arguments are.
+        """
+        is_hidden = tool.spec.exposure is Exposure.HIDDEN
+        return not is_hidden and not (self.policy and is_denied(self.policy, tool))
 
     @property
     def reader(self) -> AnyTool | None:
@@ -95,10 +173,12 @@ class View:
         return stored
 
     def refresh(self) -> None:
-        """Use the registry's current tools."""
-        if self.registry is not None:
+        """Use the registry's current tools, if they have changed."""
+        if self.registry is not None and self.registry.generation != self.generation:
+            self.generation = self.registry.generation
             tools = self.registry.snapshot()
             if self._names is not None:
+                self._whole = tools
                 tools = tools.only(*[name for name in self._names if name in tools])
             self._offer(tools)
 
@@ -107,7 +187,13 @@ class View:
         both = self.policy
         if policy is not None:
             both = policy if self.policy is None else Stricter(self.policy, policy)
-        view = View(self._offered.only(*names), both, self._settings)
+        view = View(
+            self._offered.only(*names),
+            both,
+            self._settings,
+            call_found_by=self._call_found_by,
+            whole=self._whole or self._offered,
+        )
         view.parent, view._names = self, names
         view.registry, view.generation = self.registry, self.generation
         view._stored_texts = StoredTexts(self._settings, is_narrowed=True)
@@ -180,10 +266,7 @@ class StoredTexts:
 
 def reader_name(beside: Toolset) -> str:
     """Return a name for the reader that no other tool has."""
-    name = READ_RESULT
-    while beside.find(name) is not None:
-        name += "_"
-    return name
+    return beside.free_name(READ_RESULT)
 
 
 def _search_lines(text: str, wanted: str, start: int, most: int) -> str:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail._permissions.checked_call import CheckedCall, Policy
+from handrail._permissions.foresee import asks_always, denies_all
+from handrail._values.access import Access
 from handrail._values.decision import Allow, Ask, Decision, Deny, Origin
 from handrail._values.errors import describe_error
+from handrail._values.spec import Spec
 
 log = logging.getLogger("handrail")
 ALLOW = Allow()
@@ -90,6 +93,14 @@ class Stricter:
     def version(self) -> str:
         """The versions of both policies."""
         return "/".join(map(version, self._policies))
+
+    def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
+        """Return whether one of the policies denies every call of a tool."""
+        return any(denies_all(policy, spec, accesses) for policy in self._policies)
+
+    def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
+        """Return whether one of the policies asks about every call of a tool."""
+        return any(asks_always(policy, spec, accesses) for policy in self._policies)
 
     def __call__(self, checked: CheckedCall) -> Decision:
         """Return the stricter decision about a call."""

@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from handrail._definition.tool import call_beside
 from handrail._permissions.checked_call import CheckedCall
 from handrail._values.access import Access, contains, territory, writes_file
-from handrail._values.pending import FileChange, PlannedChange
+from handrail._values.pending import FileChange, PlannedChange, Undoable
 from handrail._values.strict_json import clip
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def _read_changes(
     accesses: tuple[Access, ...], given: PlannedChange | Iterable[PlannedChange]
 ) -> tuple[PlannedChange, ...]:
     """Check the changes that a tool returned, and limit their size."""
-    several = (given,) if isinstance(given, str | FileChange) else given
+    several = (given,) if isinstance(given, str | FileChange | Undoable) else given
     changes = list[PlannedChange]()
     room = MAX_CHANGES_CHARS
     for change in islice(several, MAX_CHANGES + 1):
@@ -87,7 +87,7 @@ def _read_changes(
 
 def _check_change(change: Any, accesses: tuple[Access, ...]) -> None:
     """Refuse values that are not changes, and files that the call does not declare to touch."""
-    if isinstance(change, str):
+    if isinstance(change, str | Undoable):
         return
     if type(change) is not FileChange:
         raise TypeError(f"A preview must return FileChange or str, got {clip(repr(change))}.")
@@ -101,8 +101,8 @@ def _check_change(change: Any, accesses: tuple[Access, ...]) -> None:
 
 def _bound(change: PlannedChange, room: int) -> PlannedChange:
     """Return a change that fits: the whole, only the lines that change, or a note."""
-    if isinstance(change, str):
-        return change if len(change) <= room else f"{_TOO_LONG}."
+    if isinstance(change, str | Undoable):
+        return change if _count_chars(change) <= room else f"{_TOO_LONG}."
     if _count_chars(change) > room:
         change = _excerpt(change)
     return change if _count_chars(change) <= room else f"{_TOO_LONG}: {clip(change.path)}"
@@ -111,6 +111,8 @@ def _bound(change: PlannedChange, room: int) -> PlannedChange:
 def _count_chars(change: PlannedChange) -> int:
     if isinstance(change, str):
         return len(change)
+    if isinstance(change, Undoable):
+        return len(change.description) + sum(map(len, change.left_out))
     return sum(map(len, _texts(change)))
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import types
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -376,14 +376,18 @@ async def _undo_cancel(task: asyncio.Task[Any], requests: int, end: BaseExceptio
     return _value_of(end)
 
 
-@asynccontextmanager
-async def closing_after(given: AsyncIterable[Any]) -> AsyncGenerator[None]:
-    """Close an async generator at the end, whatever happens. Leaves other iterables alone."""
-    try:
-        yield
-    finally:
-        if isinstance(given, AsyncGenerator):
-            await given.aclose()
+async def shield(start: Awaitable[T]) -> T:
+    """Wait for the end of a start that would leave things open if it were cancelled halfway."""
+    ended: list[T] = []
+    with anyio.CancelScope(shield=True):
+        ended.append(await start)
+    return ended[0]
+
+
+async def close_generator(given: AsyncIterable[Any]) -> None:
+    """Close an async generator. Leaves other iterables alone."""
+    if isinstance(given, AsyncGenerator):
+        await given.aclose()
 
 
 def must_pass(error: BaseException) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
@@ -12,6 +13,7 @@ import anyio
 
 from handrail.events import Asked, Event, Finished, Lost
 
+log = logging.getLogger("handrail")
 MAX_UNREAD = 100_000
 """Unread events of a listener. After that, the oldest are dropped, except questions."""
 
@@ -111,6 +113,27 @@ class EventFeed:
             self._asleep = None
 
 
+class Observers:
+    """Functions that get each event when it happens. In the place of a feed."""
+
+    def __init__(self, functions: Sequence[Callable[[str, Any, Event], None]]) -> None:
+        self._functions = functions
+
+    def put(self, event: RawEvent) -> None:
+        """Call each function. An error of one is logged, and never reaches the call."""
+        number, kind, running, fields = event
+        turn = running.turn
+        fact, key = kind(*fields, number=number, turn=turn.key), turn.key_of(*running.name)
+        for function in self._functions:
+            try:
+                function(key, running.subject, fact)
+            except Exception:
+                log.exception("an observer of a call of %r failed", running.call.name)
+
+    def close(self) -> None:
+        """Do nothing: they observe as long as the executor exists."""
+
+
 class Listeners:
     """The feeds of an executor."""
 
@@ -119,13 +142,16 @@ class Listeners:
         clock: Callable[[], float],
         call: Callable[[Callable[[], None]], None],
         is_live: Callable[[Any], bool],
+        observers: Sequence[Callable[[str, Any, Event], None]] = (),
     ) -> None:
         self.clock = clock
         self._call = call
         """Calls a function in the executor's event loop, from any thread."""
         self._is_live = is_live
         """Returns whether a call has no result yet."""
-        self.feeds: tuple[EventFeed, ...] = ()
+        self.feeds: tuple[EventFeed | Observers, ...] = ()
+        if observers:
+            self.feeds = (Observers(observers),)
         self._count = 0
 
     def listen(self, wants: Callable[[Any], bool] | None, *, ends: bool = False) -> EventFeed:

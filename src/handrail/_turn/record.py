@@ -95,6 +95,7 @@ class Given(NamedTuple):
     approver: Approver | None = None
     known: Mapping[str, Result] = EMPTY
     claimant: str | None = None
+    loaded: frozenset[str] = frozenset()
 
 
 def escape(name: str) -> str:

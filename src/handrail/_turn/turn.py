@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Mapping, Sequence
+from contextvars import Context
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
@@ -36,6 +37,7 @@ class Turn(Generic[D]):
 
     __slots__ = (
         "__weakref__",
+        "_approved",
         "_count",
         "_given",
         "_id",
@@ -60,6 +62,7 @@ class Turn(Generic[D]):
     """The interrupt that a tool raised, for the code that awaits the turn."""
     waiting: tuple[Pending, ...]
     """The pending calls, in no order."""
+    _approved: tuple[str, ...]
     _key: str | None
     _last: Record | None
     _records: dict[tuple[str, int], Record]
@@ -109,6 +112,11 @@ class Turn(Generic[D]):
         return self._given.known
 
     @property
+    def loaded(self) -> frozenset[str]:
+        """The deferred tools that the conversation has found."""
+        return self._given.loaded
+
+    @property
     def owner(self) -> Any:
         """The tasks of the executor that runs its calls."""
         if self._owner is None:
@@ -146,17 +154,36 @@ class Turn(Generic[D]):
         """The user of an approval: the given id, or a new one for each use."""
         return self._given.claimant or uuid.uuid4().hex
 
+    @property
+    def approved(self) -> tuple[str, ...]:
+        """The ids of requests that need no answer: they were approved, and wait for other calls."""
+        return getattr(self, "_approved", ())  # few turns have one
+
+    @approved.setter
+    def approved(self, ids: tuple[str, ...]) -> None:
+        self._approved = ids
+
     def key_of(self, call_id: str, nth: int = 1) -> str:
         """Return the ids of run, turn and call, as one string."""
         key = f"{self.key}/{escape(call_id)}"
         return key if nth == 1 else f"{key}#{nth}"
 
-    def add(self, *calls: Call) -> None:
-        """Run calls that belong together. All are decided before any of them has a side effect."""
+    def add(self, *calls: Call, contexts: Sequence[Context] = (), in_callers: bool = False) -> None:
+        """Run calls that belong together. All are decided before any of them has a side effect.
+
+        With ``contexts``, each call runs in its own one instead of the current context: calls of
+        one reply can come from several tasks. With ``in_callers`` too, each of these tasks must
+        then await ``run``: its call runs in it, if there are no hooks.
+        """
         for call in calls:
             if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"A turn takes objects of type Call, got {call!r}.")
-        self.owner.begin([self._record(call) for call in calls])
+        if not contexts:
+            self.owner.begin([self._record(call) for call in calls])
+            return
+        given = zip(contexts, calls, strict=True)
+        records = [context.run(self._record, call) for context, call in given]
+        self.owner.begin(records, contexts, in_callers=in_callers)
 
     async def add_from(self, calls: AsyncIterable[Call]) -> None:
         """Run calls that arrive one by one. Those that only read start early."""
@@ -165,10 +192,15 @@ class Turn(Generic[D]):
     async def run(self, call: Call) -> Result:
         """Add a call unless it was added, and return its result. Cancelling this cancels it."""
         record = self._records.get((call.id, 1))
-        if record is None or record.call != call:
+        if record is None or (record.call is not call and record.call != call):
             record = self._record(call)
             self.owner.begin([record])
+        elif record.result is not None and self.interrupt is None:
+            return record.result
         try:
+            kept = self.owner.take_kept(record)
+            if kept is not None:
+                await self.owner.finish(record, kept)
             return await self._result_of(record)
         except BaseException:
             record.cancel()

@@ -20,6 +20,8 @@ class Exposure(Enum):
     """The spec is in every request."""
     DEFERRED = "deferred"
     """The model finds the tool by searching, and can then call it."""
+    SEARCH = "search"
+    """The tool that finds deferred ones. It is sent only if there are any."""
     HIDDEN = "hidden"
     """Your code can call the tool. It is never sent to a model."""
 

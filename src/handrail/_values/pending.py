@@ -11,7 +11,15 @@ from typing import Any, TypeAlias, get_args
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Args, Call
 from handrail._values.content import is_object
-from handrail._values.decision import Origin, OriginKind
+from handrail._values.decision import (
+    ANYONE,
+    Approvers,
+    CommandPart,
+    Given,
+    Grade,
+    Origin,
+    OriginKind,
+)
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.spec import Spec
@@ -34,8 +42,18 @@ class FileChange:
     """The number of the first line. Of a long file, only the part that changes is here."""
 
 
-PlannedChange: TypeAlias = FileChange | str
-"""One thing that a call would do: a change to a file, or a description."""
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """Undo can restore the files of the workspace after a call, except for those left out."""
+
+    left_out: tuple[str, ...] = ()
+    """Paths in the workspace."""
+    description: str = ""
+    """What undo cannot restore, for a person; empty if it can restore everything."""
+
+
+PlannedChange: TypeAlias = FileChange | Undoable | str
+"""One thing that a call would do: a change to a file, what undo can restore, or a description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +90,14 @@ class Pending:
     """The call in one line, from its tool; empty if the tool has none."""
     changes: tuple[PlannedChange, ...] = ()
     """The changes that the call would make, from its tool; empty if the tool has no preview."""
+    principal: str | None = None
+    """The user or service on whose behalf the call runs."""
+    grade: Grade = Grade.UNCONFINED
+    """How grave the call is, by what it would do."""
+    parts: tuple[CommandPart, ...] = ()
+    """The commands of a shell command, with their places in the argument ``command``."""
+    approvers: Approvers = ANYONE
+    """Who may answer. A request that not all may answer is never put to an approver."""
 
     def __post_init__(self) -> None:
         args = self.call.args
@@ -105,6 +131,7 @@ class Pending:
 def write_pending(pending: Pending) -> dict[str, Any]:
     """Return a pending call as plain data. An ``expires_at`` of null means never."""
     call, origin = pending.call, pending.origin
+    limits = pending.approvers
     return {
         "v": VERSION,
         "run_id": pending.run_id,
@@ -127,13 +154,19 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         "after": list(pending.after),
         "headline": pending.headline,
         "changes": [_write_change(change) for change in pending.changes],
+        "principal": pending.principal,
+        "grade": pending.grade.name.lower(),
+        "parts": [_write_part(part) for part in pending.parts],
+        **({} if limits == ANYONE else {"approvers": _write_approvers(limits)}),
     }
 
 
 def read_pending(value: object) -> Pending:
     """Return a pending call from plain data. Raises ValueError for any other shape."""
     if is_object(value):
-        value = {"headline": "", "changes": [], **value}  # older versions have neither
+        # older versions have none of these
+        grade = "loses" if value.get("effect") == "destroy" else "unconfined"
+        value = {**_LATER_FIELDS, "grade": grade, **value}
     saved = Fields.with_version(value, Pending.__dataclass_fields__)
     call = Fields(saved.value["call"], ("name", "args", "id"))
     expires_at = saved.optional("expires_at", saved.number)
@@ -155,16 +188,65 @@ def read_pending(value: object) -> Pending:
         after=saved.texts("after"),
         headline=saved.text("headline"),
         changes=tuple(_read_change(change) for change in saved.items("changes")),
+        principal=saved.optional("principal", saved.text),
+        grade=_read_grade(saved),
+        parts=tuple(_read_part(part) for part in saved.items("parts")),
+        approvers=_read_approvers(saved.value["approvers"]),
     )
 
 
+_LATER_FIELDS: Mapping[str, Any] = {
+    "headline": "",
+    "changes": [],
+    "principal": None,
+    "parts": [],
+    "approvers": {"groups": [], "not_requester": False, "count": 1},
+}
+"""Fields that older versions do not have."""
+
+
+def _read_grade(saved: Fields) -> Grade:
+    name = saved.text("grade").upper()
+    if name not in Grade.__members__:
+        raise ValueError(f"{format_value(saved.value['grade'])} is not a grade")
+    return Grade[name]
+
+
+def _read_part(value: object) -> CommandPart:
+    saved = Fields(value, CommandPart.__dataclass_fields__)
+    start, end = saved.get("start", int), saved.get("end", int)
+    return CommandPart(start, end, _read_grade(saved), saved.optional("removes", saved.texts))
+
+
+def _write_approvers(limits: Approvers) -> dict[str, Any]:
+    return {**asdict(limits), "groups": [list(names) for names in limits.groups]}
+
+
+def _read_approvers(value: object) -> Approvers:
+    saved = Fields(value, Approvers.__dataclass_fields__)
+    lists = [Fields({"names": names}, ("names",)) for names in saved.items("groups")]
+    groups = tuple(one.texts("names") for one in lists)
+    return Approvers(groups, saved.get("not_requester", bool), saved.get("count", int))
+
+
+def _write_part(part: CommandPart) -> dict[str, Any]:
+    removes = None if part.removes is None else list(part.removes)
+    grade = part.grade.name.lower()
+    return {"start": part.start, "end": part.end, "grade": grade, "removes": removes}
+
+
 def _write_change(change: PlannedChange) -> dict[str, Any] | str:
+    if isinstance(change, Undoable):
+        return {"left_out": list(change.left_out), "description": change.description}
     return change if isinstance(change, str) else asdict(change)
 
 
 def _read_change(value: object) -> PlannedChange:
     if isinstance(value, str):
         return value
+    if is_object(value) and "left_out" in value:
+        kept = Fields(value, Undoable.__dataclass_fields__)
+        return Undoable(kept.texts("left_out"), kept.text("description"))
     saved = Fields(value, FileChange.__dataclass_fields__)
     return FileChange(
         saved.text("path"),
@@ -182,15 +264,18 @@ def _read_access(value: object) -> Access:
 def _read_origin(value: object) -> Origin | None:
     if value is None:
         return None
+    if is_object(value):
+        value = {"digest": "", **value}  # older versions have none
     saved = Fields(value, Origin.__dataclass_fields__)
     kind: Any = saved.text("kind")
     if kind not in get_args(OriginKind):
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
-    return Origin(saved.text("rule"), saved.text("file"), saved.get("line", int), kind)
+    file, line = saved.text("file"), saved.get("line", int)
+    return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Given):
     """An answer: call the same tool with these arguments. The policy decides again."""
 
     args: Mapping[str, Any] | str

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never, final
 
 from handrail._values.content import (
     EMPTY,
@@ -73,6 +73,7 @@ _FAULTS = {
 }
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The reason for a failed result: a kind for your code, and a message for the model."""
@@ -102,6 +103,8 @@ class Result(NamedTuple):
     """The approval request, if the call has not run yet. Save it, and answer it later."""
     metadata: Mapping[str, Json] = EMPTY
     """Facts for your application, such as a source or a cost. Never sent to a model."""
+    found: tuple[str, ...] = ()
+    """The tools that this call found. From here on, the model can call them by name."""
     seconds: float | None = None
     """How long the call ran, if it did. Two results that differ only in this are equal."""
 
@@ -122,12 +125,12 @@ class Result(NamedTuple):
 
     def to_json(self) -> str:
         """Return JSON text for ``from_json``. Raises ValueError for metadata that is not JSON."""
-        return save(_write_result(self))
+        return save(write_result(self))
 
     @classmethod
     def from_json(cls, text: str) -> Result:
         """Read what ``to_json`` wrote. Raises ValueError for any other text."""
-        return load("Result", text, _read_result)
+        return load("Result", text, read_result)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Result):
@@ -145,10 +148,11 @@ class Result(NamedTuple):
         names = self._fields[:_BEFORE_METADATA]
         shown = [f"{name}={value!r}" for name, value in zip(names, self, strict=False)]
         shown += [f"metadata={dict(self.metadata)!r}"] if self.metadata else []
+        shown += [f"found={self.found!r}"] if self.found else []
         return f"Result({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Result, (*self[:_BEFORE_METADATA], dict(self.metadata), self.seconds)
+        return Result, (*self[:_BEFORE_METADATA], dict(self.metadata), self.found, self.seconds)
 
 
 _BEFORE_METADATA = 6
@@ -163,7 +167,8 @@ def timed(result: Result, seconds: float | None) -> Result:
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 
 
-def _write_result(result: Result) -> dict[str, Any]:
+def write_result(result: Result) -> dict[str, Any]:
+    """Return what ``to_json`` writes, as values."""
     failure, pending = result.failure, result.pending
     return {
         "v": VERSION,
@@ -175,11 +180,13 @@ def _write_result(result: Result) -> dict[str, Any]:
         and {"kind": failure.kind, "message": failure.message, "detail": failure.detail},
         "pending": pending and write_pending(pending),
         "metadata": dict(result.metadata),
+        "found": list(result.found),
         "seconds": result.seconds,
     }
 
 
-def _read_result(value: object) -> Result:
+def read_result(value: object) -> Result:
+    """Return a result from what ``write_result`` returned. Raises ValueError for anything else."""
     saved = Fields.with_version(value, Result._fields)
     return Result(
         saved.text("call_id"),
@@ -189,6 +196,7 @@ def _read_result(value: object) -> Result:
         _read_failure(saved.value["failure"]),
         None if saved.value["pending"] is None else read_pending(saved.value["pending"]),
         saved.get_object("metadata"),
+        saved.texts("found"),
         saved.optional("seconds", saved.number),
     )
 

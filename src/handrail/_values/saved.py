@@ -77,9 +77,10 @@ class Fields:
         if not is_object(value):
             raise ValueError(f"an object is expected, got {format_value(value)}")
         expected = frozenset(names)
-        for name in sorted(expected - value.keys()):
-            raise ValueError(f"{name!r} is missing")
-        for name in sorted(value.keys() - expected):
+        if value.keys() != expected:
+            for name in sorted(expected - value.keys()):
+                raise ValueError(f"{name!r} is missing")
+            [name, *_] = sorted(value.keys() - expected)
             raise ValueError(f"unknown field {format_value(name)}")
         self.value = value
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from handrail._values.content import Json
+from handrail._values.content import Json, estimate_tokens
 from handrail._values.effect import READ, WRITE, Effect, Exposure
 from handrail._values.errors import DefinitionError
 from handrail._values.names import check_name
@@ -70,7 +70,7 @@ class Spec:
     exclusive: bool = False
     """Whether a call runs alone, even if the tool only reads."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """Facts for your application and its policies. Never sent to a model."""
+    """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):
@@ -93,6 +93,12 @@ class Spec:
             )
         if self.metadata:
             _check_metadata(self.name, self.metadata)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the definition costs a model: a quarter of its characters."""
+        sent = json.dumps([self.name, self.description, self.input_schema], ensure_ascii=False)
+        return estimate_tokens(sent)
 
 
 def _check_metadata(name: str, metadata: Mapping[str, Any]) -> None:
