@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import termios
 import time
@@ -17,15 +18,25 @@ PATIENCE = 20.0
 """Seconds after which something that should have been shown never will be."""
 
 
+_RAIL = re.compile("[┃║] ?")
+
+
 class Person:
-    def __init__(self, *, height: int = 24, width: int = 80) -> None:
+    def __init__(self, *, height: int = 24, width: int = 80, keys: bool = False) -> None:
         self._master, slave = os.openpty()
         self.stdin = os.fdopen(slave, encoding="utf-8")
         self._out = os.fdopen(os.dup(slave), "w", encoding="utf-8")
         self.console = Console(
-            file=self._out, force_terminal=True, color_system=None, width=width, height=height
+            file=self._out,
+            force_terminal=True,
+            color_system=None,
+            width=width,
+            height=height,
+            _environ={"TERM": "xterm" if keys else "dumb"},
         )
         self.seen = ""
+        """What was shown and is not yet read, without the rails."""
+        self.rails: set[str] = set()
 
     def types(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -47,6 +58,8 @@ class Person:
             if not ready:
                 pytest.fail(f"{words!r} never came; there was {self.seen!r}")
             self.seen += os.read(self._master, 65_536).decode().replace("\r\n", "\n")
+            self.rails |= {rail for rail in "┃║" if rail in self.seen}
+            self.seen = _RAIL.sub("", self.seen)
         before, _, self.seen = self.seen.partition(words)
         return before
 
@@ -66,8 +79,9 @@ class Person:
 
 
 @contextmanager
-def person(*, height: int = 24, width: int = 80) -> Iterator[Person]:
-    one = Person(height=height, width=width)
+def person(*, height: int = 24, width: int = 80, keys: bool = False) -> Iterator[Person]:
+    """A person at a terminal, which hands over single keys if it can."""
+    one = Person(height=height, width=width, keys=keys)
     try:
         yield one
     finally:

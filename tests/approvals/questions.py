@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from handrail import WRITE, Access, Call, Effect
-from handrail.permissions import Origin, Pending
+from handrail import DESTROY, WRITE, Access, Call, Effect
+from handrail.permissions import Grade, Origin, Pending
 
 
 def asked(
@@ -33,5 +33,6 @@ def asked(
         "asked_at": 1_000.0,
         "expires_at": 1_060.0,
         "origin": Origin("ask write", "handrail.toml", 3),
+        "grade": Grade.LOSES if effect is DESTROY else Grade.UNCONFINED,
     }
     return Pending(**fields | others)

@@ -61,8 +61,6 @@ CANNOT_SHOW = no_prompt("the request cannot be shown on a terminal")
 QUESTION = asked({"path": "a"})
 NEW = "new arguments as JSON, on one line (Enter to go back): "
 MARK, MARK_ESCAPE = "\u0301", r"\u0301"
-OTHERS = "or: n deny · e edit · r respond · d details · ? why · l later"
-CHOICES = f"approve: y once\n{OTHERS}\n"
 
 Acts = Callable[[], Awaitable[Any]]
 
@@ -112,13 +110,11 @@ async def test_what_may_destroy_wants_the_whole_word() -> None:
             at(who),
             asked({}, effect=DESTROY),
             lambda: who.answers("y"),
-            lambda: who.sees(
-                "This call can destroy data. Type yes in full to approve it, or n to deny it.\n"
-            ),
+            lambda: who.sees("Type yes in full: this can lose something for good.\n"),
             lambda: who.answers("yes"),
         )
 
-    assert given == Allow()
+    assert (given, who.rails) == (Allow(), {"║"})
 
 
 async def test_the_whole_question_is_shown_before_it_is_asked() -> None:
@@ -131,9 +127,11 @@ async def test_the_whole_question_is_shown_before_it_is_asked() -> None:
 
         await answer(at(who), QUESTION, reads)
 
+    assert who.rails == {"┃"}
     assert "".join(shown) == (
-        "\nwrite wants to run (write; call c1)\n  write file:src/a.py\nquestion: Write it?\n"
-        f"asked by: ask write (handrail.toml:3)\npath: a\n{CHOICES}"
+        "\nCall write?                                          ! no sandbox contains it\n"
+        "\n  path: a\n\n  Write it? Asked by ask write (handrail.toml:3).\n"
+        "  y yes, this once      n no      ? more\n"
     )
 
 
@@ -170,7 +168,9 @@ async def test_no_takes_words_for_the_model(words: str, reason: str) -> None:
             at(who),
             QUESTION,
             lambda: who.answers("n"),
-            lambda: who.answers(words, after="message for the model (optional): "),
+            lambda: who.answers(
+                words, after="What should the model do instead? (Enter: say nothing) "
+            ),
         )
 
     assert given == Deny(reason)
@@ -183,7 +183,7 @@ async def seen(pending: Pending, *keys: str, **options: Any) -> str:
 
         async def reads() -> None:
             await who.answers(*keys)
-            shown.append(await who.sees("approve: "))
+            shown.append(await who.sees("  y yes, this once  "))
             await who.answers("l")
 
         await answer(at(who, **options), pending, reads)
@@ -191,8 +191,25 @@ async def seen(pending: Pending, *keys: str, **options: Any) -> str:
 
 
 async def test_why_names_the_rule_that_asks() -> None:
-    assert await seen(QUESTION, "?") == "?\nasked by: ask write (handrail.toml:3)\n"
-    assert await seen(asked({}, origin=None), "?") == "?\nNo rule asked for this.\n"
+    assert await seen(QUESTION, "w") == "w\nasked by: ask write (handrail.toml:3)\n"
+    assert await seen(asked({}, origin=None), "w") == "w\nNo rule asked for this.\n"
+
+
+KEYS = """\
+?
+  y  yes, this once
+  n  no, and say why
+  e  edit its arguments
+  d  show all of it
+  w  why am I asked?
+  r  answer in the tool's place
+  l  decide later
+"""
+
+
+async def test_the_other_keys_are_behind_a_question_mark() -> None:
+    assert await seen(QUESTION, "?") == KEYS
+    assert await seen(QUESTION, "?", stop=lambda: None) == f"{KEYS}  q  no, and stop the run\n"
 
 
 async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_line() -> None:
@@ -214,8 +231,8 @@ async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_li
     executor = Executor(Toolset(change), policy=Rulebook.from_toml(rules, file="rules.toml"))
     pending = asked({"path": "a"}, name="change", origin=Origin("look\u202e", "rules.toml", 2))
 
-    assert await seen(pending, "?", explain=executor.explain) == (
-        "?\n"
+    assert await seen(pending, "w", explain=executor.explain) == (
+        "w\n"
         "asked by: look\\u{202E} (rules.toml:2)\n"
         "matching rules, the deciding one first:\n"
         "│ ask by look\\u{202E} (rules.toml:2)\n"
@@ -226,7 +243,7 @@ async def test_why_names_every_rule_that_speaks_of_the_call_with_its_file_and_li
 async def test_why_says_so_where_no_rule_speaks() -> None:
     executor = Executor(Toolset())
 
-    assert (await seen(QUESTION, "?", explain=executor.explain)).endswith(
+    assert (await seen(QUESTION, "w", explain=executor.explain)).endswith(
         "No rule matches this call.\n"
     )
 
@@ -237,7 +254,6 @@ async def test_stop_ends_the_run_and_is_a_no() -> None:
         given = await answer(
             at(who, stop=lambda: stopped.append("stopped")),
             QUESTION,
-            lambda: who.sees(f"{OTHERS} · q stop\n"),
             lambda: who.answers("q"),
         )
 
@@ -337,7 +353,7 @@ async def test_arguments_to_edit_that_are_wider_than_the_screen_go_on_after_a_ma
             lambda: who.answers("l"),
         )
 
-    assert shown == [f'│ {{"text":"{"x" * 27}\n┊ {"x" * 33}"}}\n']
+    assert shown == [f'│ {{"text":"{"x" * 25}\n┊ {"x" * 34}\n┊ x"}}\n']
 
 
 async def test_a_result_can_be_given_in_place_of_the_call() -> None:
@@ -371,7 +387,7 @@ async def test_the_end_of_the_input_is_a_no(before: Sequence[str]) -> None:
     with person() as who:
 
         async def ends() -> None:
-            await who.sees("): " if before else "your answer: ")
+            await who.sees("(Enter" if before else "your answer: ")
             who.types("\x04")
 
         given = await answer(at(who), QUESTION, lambda: who.answers(*before), ends)
@@ -403,13 +419,18 @@ LONG = asked({"text": "\n".join(map(str, range(60))), "path": "b"})
 UNSEEN = "Part of the request was not on the screen. Type d to see all of it first.\n"
 
 
-async def test_details_do_not_repeat_what_is_on_the_screen() -> None:
+async def test_details_are_the_whole_request_and_what_an_answer_is_tied_to() -> None:
     shown = await seen(QUESTION, "d")
 
     assert re.sub("[0-9a-f]{16,}", "…", shown) == snapshot("""\
 d
+write wants to run (write; call c1)
+  write file:src/a.py
+question: Write it?
+asked by: ask write (handrail.toml:3)
+path: a
 fingerprint: …
-the answer is valid for this call only, once, within 60 seconds of this request
+the answer is valid for this call only, once, within 60 seconds of this \n┊ request
 """)
 
 
@@ -509,7 +530,7 @@ async def test_lines_are_as_long_as_the_terminal_is_wide_whatever_the_environmen
 
         await answer(at(who), asked({"path": "x" * 150}), reads)
 
-    assert max(map(len, shown[0].splitlines())) == 49
+    assert max(map(len, shown[0].splitlines())) == 47  # and two for the rail
 
 
 async def test_a_question_that_cannot_be_shown_is_not_asked() -> None:
@@ -547,7 +568,7 @@ async def test_questions_are_asked_one_at_a_time_in_their_order() -> None:
         given: dict[str, object] = {}
 
         async def ask(call_id: str) -> None:
-            given[call_id] = await approver(asked({}, call_id=call_id))
+            given[call_id] = await approver(asked({"of": call_id}, call_id=call_id))
 
         async with anyio.create_task_group() as tasks:
             for number in range(5):
@@ -555,8 +576,8 @@ async def test_questions_are_asked_one_at_a_time_in_their_order() -> None:
                 await anyio.wait_all_tasks_blocked()
             for number in range(5):
                 before = await who.sees("your answer: ")
-                assert f"call c{number})" in before
-                assert before.count("wants to run") == 1
+                assert f"  of: c{number}\n" in before
+                assert before.count("Call write?") == 1
                 who.types("r\n")
                 await who.answers(f"r{number}", after="(Enter to go back): ")
 
@@ -695,13 +716,15 @@ class Rules:
 RUN = Proposal("run", "write file:src/**")
 PROJECT = Proposal("project", "write file:src/a.py", "/home/u/p/.handrail.toml")
 ALWAYS = Proposal("always", "[[rule]]\ntools = []\n", "/home/u/.config/handrail.toml")
-REMEMBERED = "approve: y once · a this run · p this project · w all projects\n"
+REMEMBERED = "  y yes, this once      a always, as a rule      n no      ? more\n"
+SCOPES = "  r  this run\n  p  this project\n  w  all projects\nremember for (Enter to go back): "
+REMEMBER = "remember for (Enter to go back): "
 
 
 @pytest.mark.parametrize(
     ("key", "proposal", "said"),
     [
-        ("a", RUN, "rule: write file:src/**\nscope: this run\nfile: none\n"),
+        ("r", RUN, "rule: write file:src/**\nscope: this run\nfile: none\n"),
         ("p", PROJECT, "rule: write file:src/a.py\nscope: this project\nfile: /home/u/p/.handrail.toml\n"),
         ("w", ALWAYS, "rule:\n│ [[rule]]\n│ tools = []\nscope: all projects\nfile: /home/u/.config/handrail.toml\n"),
     ],
@@ -713,7 +736,8 @@ async def test_a_rule_is_shown_before_it_is_stored(key: str, proposal: Proposal,
             at(who, remember=rules),
             QUESTION,
             lambda: who.sees(REMEMBERED),
-            lambda: who.answers(key),
+            lambda: who.answers("a"),
+            lambda: who.answers(key, after=SCOPES),
             lambda: who.sees(said + "This approves the call and stores the rule.\n"),
             lambda: who.answers("y", after="store it? y/n: "),
         )
@@ -733,10 +757,13 @@ async def test_a_person_chooses_how_much_is_remembered(number: str, chosen: Prop
             at(who, remember=rules),
             QUESTION,
             lambda: who.answers("a"),
-            lambda: who.sees("1 this file\n2 all files\n"),
-            lambda: who.answers("3", after="remember (Enter to go back): "),
+            lambda: who.answers("x", after=REMEMBER),
             lambda: who.answers("a"),
-            lambda: who.answers(number, after="remember (Enter to go back): "),
+            lambda: who.answers("r", after=REMEMBER),
+            lambda: who.sees("  1  this file\n  2  all files\n"),
+            lambda: who.answers("3", after=REMEMBER),
+            lambda: who.answers("a"),
+            lambda: who.answers("r", number, after=REMEMBER),
             lambda: who.sees(f"rule: {chosen.rule}\nscope: this run\n"),
             lambda: who.answers("y", after="store it? y/n: "),
         )
@@ -765,7 +792,8 @@ async def test_a_person_reads_why_an_approval_cannot_be_remembered(
         given = await answer(
             at(who, remember=Forgetful()),
             pending,
-            lambda: who.sees("approve: y once\n" + said),
+            lambda: who.answers("?"),
+            lambda: who.sees(said),
             lambda: who.answers("l"),
         )
 
@@ -779,6 +807,7 @@ async def test_a_rule_that_is_not_wanted_after_all_is_not_stored() -> None:
             at(who, remember=rules),
             QUESTION,
             lambda: who.answers("a"),
+            lambda: who.answers("r", after=REMEMBER),
             lambda: who.answers("", after="store it? y/n: "),
             lambda: who.sees("Nothing was stored.\n"),
             lambda: who.answers("l"),
@@ -793,6 +822,7 @@ async def test_a_rule_that_cannot_be_stored_allows_nothing() -> None:
             at(who, remember=Rules(RUN, fails=True)),
             QUESTION,
             lambda: who.answers("a"),
+            lambda: who.answers("r", after=REMEMBER),
             lambda: who.answers("y", after="store it? y/n: "),
             lambda: who.sees("The rule could not be stored: PermissionError: no\n"),
             lambda: who.answers("l"),
@@ -808,8 +838,10 @@ async def test_a_rule_for_what_may_destroy_wants_the_whole_word_too() -> None:
             at(who, remember=rules),
             asked({}, effect=DESTROY),
             lambda: who.answers("a"),
+            lambda: who.answers("r", after=REMEMBER),
             lambda: who.answers("y", after="store it? y/n: "),
             lambda: who.answers("a"),
+            lambda: who.answers("r", after=REMEMBER),
             lambda: who.answers("yes", after="store it? y/n: "),
         )
 
@@ -865,7 +897,7 @@ async def test_nothing_is_remembered_that_a_person_may_not_have_seen(
             lambda: who.answers("l"),
         )
 
-    assert (given, "this run" in shown[0]) == (pending, False)
+    assert (given, "always" in shown[0]) == (pending, False)
 
 
 def test_without_rich_it_says_what_to_install() -> None:

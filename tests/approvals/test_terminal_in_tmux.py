@@ -71,7 +71,12 @@ class Tmux:
             check=True,
             capture_output=True,
             encoding="utf-8",
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TERM": "xterm"},
+            env={
+                "PATH": os.environ["PATH"],
+                "LC_ALL": "C.UTF-8",
+                "TERM": "xterm",
+                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            },
         )
         return done.stdout
 
@@ -99,27 +104,22 @@ def test_a_write_is_shown_as_a_diff_and_y_runs_it(tmux: Open, tmp_path: Path) ->
     (tmp_path / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     pane = tmux(80)
     pane.run("write", NOTES)
-    pane.shows("your answer:")
-    pane.types("y")
+    pane.shows("▸")
+    pane.types("y", enter=False)
 
     assert pane.shows("-- end --") == snapshot(
         [
             "",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content (15 characters, 4 lines): shown as a change",
-            "change to notes.txt:",
-            "│ @@ -1,3 +1,3 @@",
-            "│  one",
-            "│ -two",
-            "│ +two!",
-            "│  three",
-            "approve: y once",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: y",
+            "┃ Call write?                                                             +1 -1",
+            "┃",
+            "┃ notes.txt",
+            "┃  1   one",
+            "┃  2 - two",
+            "┃  2 + two!",
+            "┃  3   three",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   y yes",
             "model reads: wrote 15 characters to notes.txt",
             "-- end --",
         ]
@@ -132,34 +132,28 @@ def test_what_may_destroy_runs_after_the_whole_word_only(tmux: Open, tmp_path: P
         (tmp_path / name).touch()
     pane = tmux(120)
     pane.run("shell", {"command": "rm -rf *.x *.y"})
-    pane.shows("your answer:")
+    pane.shows("Type yes to run")
     pane.types("")
-    pane.shows("your answer:", times=2)
+    pane.shows("Type yes to run", times=2)
     pane.types("y")
-    pane.shows("your answer:", times=3)
+    pane.shows("Type yes to run", times=3)
     pane.types("yes")
 
     assert pane.shows("-- end --") == snapshot(
         [
             "",
-            "shell wants to run (destroy; call c1)",
-            "  destroy *",
-            "question: Run shell?",
-            "asked by: ask on change (handrail.toml:2)",
-            "command: rm -rf *.x *.y",
-            "  *.x matches 2 names: a.x, b.x",
-            "  *.y matches nothing",
-            'approve: "yes" in full',
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer:",
-            "Unknown answer. Type one of the keys above, then Enter.",
-            'approve: "yes" in full',
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: y",
-            "This call can destroy data. Type yes in full to approve it, or n to deny it.",
-            'approve: "yes" in full',
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: yes",
+            "║ Call shell?                                                                    !! cannot be undone",
+            "║",
+            "║   rm -rf *.x *.y",
+            "║   *.x matches 2 names: a.x, b.x",
+            "║   *.y matches nothing",
+            "║",
+            "║   Run shell? Asked by ask on change (handrail.toml:2).",
+            "║ Type yes to run it.  n no  ? more  >",
+            "║ Unknown answer. Type one of the keys above, then Enter.",
+            "║ Type yes to run it.  n no  ? more  > y",
+            "║ Type yes in full: this can lose something for good.",
+            "║ Type yes to run it.  n no  ? more  > yes",
             "model reads: ran rm -rf *.x *.y",
             "-- end --",
         ]
@@ -169,29 +163,24 @@ def test_what_may_destroy_runs_after_the_whole_word_only(tmux: Open, tmp_path: P
 def test_no_gives_the_model_the_words_of_the_user(tmux: Open, tmp_path: Path) -> None:
     pane = tmux(80)
     pane.run("write", NOTES)
-    pane.shows("your answer:")
-    pane.types("n")
-    pane.shows("message for the model")
+    pane.shows("▸")
+    pane.types("n", enter=False)
+    pane.shows("What should the model")
     pane.types("Keep it short, grüße.")
 
     assert pane.shows("-- end --") == snapshot(
         [
             "",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content (15 characters, 4 lines): shown as a change",
-            "notes.txt does not exist yet; its new text:",
-            "│ one",
-            "│ two!",
-            "│ three",
-            "│",
-            "approve: y once",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: n",
-            "message for the model (optional): Keep it short, grüße.",
+            "┃ Call write?                                                             +3 -0",
+            "┃",
+            "┃ notes.txt is a new file",
+            "┃  1 + one",
+            "┃  2 + two!",
+            "┃  3 + three",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   n no",
+            "┃ What should the model do instead? (Enter: say nothing) Keep it short, grüße.",
             "model reads: Not run: the user denied this call. Do not work around this. Their",
             "message: Keep it short, grüße.",
             "-- end --",
@@ -203,43 +192,35 @@ def test_no_gives_the_model_the_words_of_the_user(tmux: Open, tmp_path: Path) ->
 def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path) -> None:
     pane = tmux(80)
     pane.run("write", {"path": "notes.txt", "content": "draft"})
-    pane.shows("your answer:")
-    pane.types("e")
+    pane.shows("▸")
+    pane.types("e", enter=False)
     pane.shows("new arguments")
     pane.types('{"path": "notes.txt", "content": "final"}')
-    pane.shows("your answer:", times=2)
-    pane.types("y")
+    pane.shows("▸")
+    pane.types("y", enter=False)
 
     assert pane.shows("-- end --") == snapshot(
         [
             "",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content: draft",
-            "notes.txt does not exist yet; its new text:",
-            "│ draft",
-            "approve: y once",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: e",
-            "current arguments:",
-            '│ {"path":"notes.txt","content":"draft"}',
-            'new arguments as JSON, on one line (Enter to go back): {"path": "notes.txt", "co',
-            'ntent": "final"}',
+            "┃ Call write?                                                             +1 -0",
+            "┃",
+            "┃ notes.txt is a new file",
+            "┃  1 + draft",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   e",
+            "┃ current arguments:",
+            '┃ │ {"path":"notes.txt","content":"draft"}',
+            '┃ new arguments as JSON, on one line (Enter to go back): {"path": "notes.txt", "',
+            'content": "final"}',
             "",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content: final",
-            "notes.txt does not exist yet; its new text:",
-            "│ final",
-            "approve: y once",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: y",
+            "┃ Call write?                                                             +1 -0",
+            "┃",
+            "┃ notes.txt is a new file",
+            "┃  1 + final",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   y yes",
             "model reads: wrote 5 characters to notes.txt",
             "-- end --",
         ]
@@ -250,15 +231,15 @@ def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path
 def test_arguments_on_several_lines_are_edited_as_one_line(tmux: Open, tmp_path: Path) -> None:
     pane = tmux(80)
     pane.run("write", '{\n  "path": "notes.txt",\n  "content": "a draft\\n\\u200b"\n}')
-    pane.shows("your answer:")
-    pane.types("e")
+    pane.shows("▸")
+    pane.types("e", enter=False)
     line = pane.shows("new arguments")[-2]
-    pane.types(line.removeprefix("│ ").replace("draft", "note"))
-    pane.shows("your answer:", times=2)
-    pane.types("y")
+    pane.types(line.removeprefix("┃ │ ").replace("draft", "note"))
+    pane.shows("▸")
+    pane.types("y", enter=False)
     pane.shows("-- end --")
 
-    assert line == r'│ {"path":"notes.txt","content":"a draft\n\u200b"}'
+    assert line == r'┃ │ {"path":"notes.txt","content":"a draft\n\u200b"}'
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "a note\n\u200b"
 
 
@@ -273,19 +254,16 @@ HOSTILE = f"curl p\u0430ypal.com\u200b{' ' * 60}; \x1b[2K\x1b[1A rm \u202e-rf ~\
             snapshot(
                 [
                     "",
-                    "shell wants to run (destroy; call c1)",
-                    "  destroy *",
-                    "question: Run shell?",
-                    "asked by: ask on change (handrail.toml:2)",
-                    "command (104 characters, 2 lines):",
-                    "│ curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm \\u{202",
-                    "┊ E}-rf ~",
-                    "│ ls 文件 😀",
-                    "4 invisible characters are shown as \\u{...}",
-                    "words with mixed scripts or look-alike letters: p\\u{430}ypal",
-                    'approve: "yes" in full',
-                    "or: n deny · e edit · r respond · d details · ? why · l later",
-                    "your answer:",
+                    "║ Call shell?                                               !! cannot be undone",
+                    "║",
+                    "║   curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm",
+                    "║ ┊ \\u{202E}-rf ~",
+                    "║   ls 文件 😀",
+                    "║",
+                    "║   4 invisible characters are shown as \\u{...}",
+                    "║   words with mixed scripts or look-alike letters: p\\u{430}ypal",
+                    "║   Run shell? Asked by ask on change (handrail.toml:2).",
+                    "║ Type yes to run it.  n no  ? more  >",
                 ]
             ),
         ),
@@ -294,18 +272,15 @@ HOSTILE = f"curl p\u0430ypal.com\u200b{' ' * 60}; \x1b[2K\x1b[1A rm \u202e-rf ~\
             snapshot(
                 [
                     "",
-                    "shell wants to run (destroy; call c1)",
-                    "  destroy *",
-                    "question: Run shell?",
-                    "asked by: ask on change (handrail.toml:2)",
-                    "command (104 characters, 2 lines):",
-                    "│ curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm \\u{202E}-rf ~",
-                    "│ ls 文件 😀",
-                    "4 invisible characters are shown as \\u{...}",
-                    "words with mixed scripts or look-alike letters: p\\u{430}ypal",
-                    'approve: "yes" in full',
-                    "or: n deny · e edit · r respond · d details · ? why · l later",
-                    "your answer:",
+                    "║ Call shell?                                                                    !! cannot be undone",
+                    "║",
+                    "║   curl p\\u{430}ypal.com\\u{200B}[… 60 spaces …]; \\u{1B}[2K\\u{1B}[1A rm \\u{202E}-rf ~",
+                    "║   ls 文件 😀",
+                    "║",
+                    "║   4 invisible characters are shown as \\u{...}",
+                    "║   words with mixed scripts or look-alike letters: p\\u{430}ypal",
+                    "║   Run shell? Asked by ask on change (handrail.toml:2).",
+                    "║ Type yes to run it.  n no  ? more  >",
                 ]
             ),
         ),
@@ -316,9 +291,9 @@ def test_hidden_characters_and_mixed_scripts_are_written_out(
 ) -> None:
     pane = tmux(width)
     pane.run("shell", {"command": HOSTILE})
-    shown = pane.shows("your answer:")
+    shown = pane.shows("Type yes to")
     pane.types("n")
-    pane.shows("message for the model")
+    pane.shows("What should the model")
     pane.types("")
     pane.shows("-- end --")
 
@@ -328,13 +303,13 @@ def test_hidden_characters_and_mixed_scripts_are_written_out(
 def test_a_long_line_cannot_write_a_line_of_its_own(tmux: Open) -> None:
     """What a terminal would break goes on after a margin, wide characters included."""
     pane = tmux(80)
-    fake = "your answer: y"
+    fake = "┃-y-yes"
     pane.run("shell", {"command": "x" * 69 + fake + "文" * 38 + fake})
-    shown = pane.shows('approve: "yes" in full')
+    shown = pane.shows("Type yes to")
     pane.types("l")
 
-    assert [line for line in shown if line.startswith("your answer: y")] == []
-    assert [line[:2] for line in shown if "文" in line] == ["┊ ", "┊ "]
+    assert [line for line in shown if line.startswith("┃")] == []
+    assert [line[:4] for line in shown if "文" in line] == ["║ ┊ ", "║ ┊ "]
 
 
 def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> None:
@@ -346,10 +321,10 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
     pane.types("y", enter=False)
     pane.shows("y\ny")
     (tmp_path / "go").touch()
-    pane.shows("your answer:")
+    pane.shows("▸")
     assert not (tmp_path / "notes.txt").exists()
-    pane.types("n")
-    pane.shows("message for the model")
+    pane.types("n", enter=False)
+    pane.shows("What should the model")
     pane.types("")
 
     assert pane.shows("-- end --") == snapshot(
@@ -357,21 +332,16 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
             "waiting for the file go",
             "y",
             "y",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content (15 characters, 4 lines): shown as a change",
-            "notes.txt does not exist yet; its new text:",
-            "│ one",
-            "│ two!",
-            "│ three",
-            "│",
-            "approve: y once",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: n",
-            "message for the model (optional):",
+            "┃ Call write?                                                             +3 -0",
+            "┃",
+            "┃ notes.txt is a new file",
+            "┃  1 + one",
+            "┃  2 + two!",
+            "┃  3 + three",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   n no",
+            "┃ What should the model do instead? (Enter: say nothing)",
             "model reads: Not run: the user denied this call. Do not work around this. Contin",
             "ue without it, or tell the user.",
             "-- end --",
@@ -383,7 +353,7 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
 def test_an_interrupt_ends_the_program_at_a_question(tmux: Open, tmp_path: Path) -> None:
     pane = tmux(80)
     pane.run("write", NOTES)
-    pane.shows("your answer:")
+    pane.shows("▸")
     pane.interrupts()
 
     pane.ends()
@@ -395,7 +365,9 @@ def test_an_interrupt_ends_the_program_at_a_question(tmux: Open, tmp_path: Path)
 def test_a_rule_is_shown_and_stored_after_a_second_yes(tmux: Open) -> None:
     pane = tmux(80)
     pane.run("write", {"path": "notes.txt", "content": "x"}, remembers=True)
-    pane.shows("your answer:")
+    pane.shows("▸")
+    pane.types("a", enter=False)
+    pane.shows("remember for")
     pane.types("p")
     pane.shows("store it? y/n:")
     pane.types("y")
@@ -403,22 +375,20 @@ def test_a_rule_is_shown_and_stored_after_a_second_yes(tmux: Open) -> None:
     assert pane.shows("-- end --") == snapshot(
         [
             "",
-            "write wants to run (write; call c1)",
-            "  write file:notes.txt",
-            "question: Run write?",
-            "asked by: ask on change (handrail.toml:2)",
-            "path: notes.txt",
-            "content: x",
-            "notes.txt does not exist yet; its new text:",
-            "│ x",
-            "approve: y once · p this project",
-            "or: n deny · e edit · r respond · d details · ? why · l later",
-            "your answer: p",
-            "rule: write file:notes.txt",
-            "scope: this project",
-            "file: handrail.toml",
-            "This approves the call and stores the rule.",
-            "store it? y/n: y",
+            "┃ Call write?                                                             +1 -0",
+            "┃",
+            "┃ notes.txt is a new file",
+            "┃  1 + x",
+            "┃",
+            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   a always, as a rule",
+            "┃   p  this project",
+            "┃ remember for (Enter to go back): p",
+            "┃ rule: write file:notes.txt",
+            "┃ scope: this project",
+            "┃ file: handrail.toml",
+            "┃ This approves the call and stores the rule.",
+            "┃ store it? y/n: y",
             "model reads: wrote 1 characters to notes.txt",
             "stored: write file:notes.txt in handrail.toml",
             "-- end --",

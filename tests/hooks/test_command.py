@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from halfway import find_leaks
 from handrail import Call, CallLimits, Executor, FailureKind, HandrailError, Result, Toolset, tool
 from handrail.hooks import Hook, command
 
@@ -239,13 +241,13 @@ async def test_a_program_that_takes_too_long_is_stopped_and_refuses_the_call(
 ) -> None:
     waits = ["sh", "-c", f"echo $$ > '{tmp_path}/pid'; exec sleep 600"]
 
-    result = await given(command(waits), limits=CallLimits(hook_timeout=1.0))
+    result = await given(command(waits), limits=CallLimits(hook_timeout=3.0))
 
     assert result == Result.fail(
         "c1",
         FailureKind.DENIED,
-        "Not run: a check before the call timed out after 1 s. Tell the user.",
-        "a hook timed out after 1 s",
+        "Not run: a check before the call timed out after 3 s. Tell the user.",
+        "a hook timed out after 3 s",
     )
     assert ran == []
     assert pid_in(tmp_path / "pid") not in running()
@@ -271,3 +273,9 @@ async def test_a_program_that_goes_away_later_refuses_the_call(tmp_path: Path) -
         "Not run: a check before the call failed (FileNotFoundError). Tell the user."
     )
     assert ran == ["a"]
+
+
+def test_a_call_that_is_cancelled_while_its_program_starts_leaves_nothing_behind() -> None:
+    waiting = command(["/bin/sh", "-c", "cat; read line"])
+
+    assert find_leaks(partial(given, waiting)) == []

@@ -96,9 +96,8 @@ async def test_a_tool_has_one_count_under_all_its_names_and_wrong_calls_are_none
 async def test_names_that_were_not_called_lately_are_forgotten() -> None:
     clock = Clock()
     limit = rate_limit(1, clock=clock)
-    many = Toolset(look).map(lambda one: one)
-    for n in range(999):
-        many |= Toolset(look).renamed({"look": f"look_{n}"})
+    others = [tool(name=f"look_{n}", effect=READ)(look.fn) for n in range(999)]
+    many = Toolset(look, *others)
     async with Executor(many, hooks=[limit]) as executor:
         await executor.run_all(Call(f"look_{n}", {}, str(n)) for n in range(999))
         clock.now += 0.5

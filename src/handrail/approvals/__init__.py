@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
+    from handrail.approvals._question import RequestSummary, summarize_request
     from handrail.approvals._remember import Proposal, Remembers, Scope
+    from handrail.approvals._rows import diff_rows, name_grade
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
     from handrail.approvals._terminal import terminal
 else:
@@ -26,14 +28,18 @@ else:
         "Remembers": "_remember",
         "RenderedLine": "_display",
         "RenderedRequest": "_prompt",
+        "RequestSummary": "_question",
         "Scope": "_remember",
         "Tampered": "_signing",
         "TerminalAnswer": "_functions",
         "callback": "_functions",
         "defer": "_functions",
+        "diff_rows": "_rows",
         "make_printable": "_display",
+        "name_grade": "_rows",
         "render_request": "_prompt",
         "sign_pending": "_signing",
+        "summarize_request": "_question",
         "terminal": "_terminal",
         "verify_pending": "_signing",
     }
@@ -48,14 +54,18 @@ __all__ = [
     "Remembers",
     "RenderedLine",
     "RenderedRequest",
+    "RequestSummary",
     "Scope",
     "Tampered",
     "TerminalAnswer",
     "callback",
     "defer",
+    "diff_rows",
     "make_printable",
+    "name_grade",
     "render_request",
     "sign_pending",
+    "summarize_request",
     "terminal",
     "verify_pending",
 ]

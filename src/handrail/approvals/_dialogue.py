@@ -1,30 +1,37 @@
-"""The dialogue with a person: show one request, and prompt until there is an answer."""
+"""The dialogue with a person: show one question, and prompt until there is an answer."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from handrail import DESTROY, Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._display import Look, RenderedLine, inline, inline_json, wrap
+from handrail import Allow, Call, Deny, HandrailError, Result
+from handrail.approvals._choices import Choice, choice_rows, list_rows
+from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
+from handrail.approvals._editing import edit_text, find_editor
+from handrail.approvals._keys import read_key, single_keys, wait_for_silence
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
+from handrail.approvals._question import Question
 from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers
+from handrail.approvals._rows import LOOKS
 from handrail.approvals._tty import Ended, Tty
-from handrail.permissions import Answer, Edit, Explanation, Pending
+from handrail.permissions import Answer, Edit, Explanation, Grade, Pending
 
-_Action: TypeAlias = Callable[[str], Answer | Pending | None]
+_Action: TypeAlias = Callable[[], Answer | Pending | None]
 """Handles one answer of the person. None if the request is still open."""
 
-_SCOPES: Mapping[str, Scope] = MappingProxyType({"a": "run", "p": "project", "w": "always"})
+_SCOPES: Mapping[str, Scope] = MappingProxyType({"r": "run", "p": "project", "w": "always"})
 _SCOPE_NAMES: Mapping[Scope, str] = MappingProxyType(
     {"run": "this run", "project": "this project", "always": "all projects"}
 )
+RAIL, GRAVE_RAIL = "┃ ", "║ "
+QUIET_SECONDS = 0.5
+"""Seconds without a key before a question takes one: the person may be typing something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,28 +42,10 @@ class Host:
     remember: Remembers | None = None
     explain: Callable[[Call], Explanation] | None = None
     stop: Callable[[], None] | None = None
-
-
-class Screen(Protocol):
-    """A screen that can show a request."""
-
-    @property
-    def width(self) -> int:
-        """The width in columns."""
-        ...
-
-    @property
-    def height(self) -> int:
-        """The height in rows."""
-        ...
-
-    def show(self, lines: Iterable[RenderedLine]) -> None:
-        """Print each line on its own row."""
-        ...
-
-    def ask(self, text: str) -> None:
-        """Print a text, and leave the cursor after it."""
-        ...
+    allow_edits: Callable[[], None] | None = None
+    undo: str = ""
+    quiet: float = QUIET_SECONDS
+    by: str = ""
 
 
 class Dialogue:
@@ -65,127 +54,229 @@ class Dialogue:
     def __init__(
         self,
         pending: Pending,
-        prompt: RenderedRequest,
+        request: RenderedRequest,
+        question: Question,
         tty: Tty,
         *,
         screen: Screen,
         host: Host,
     ) -> None:
         self._pending = pending
-        self._prompt = prompt
+        self._request = request
+        self._question = question
         self._tty = tty
         self._screen = screen
         self._host = host
-        remember = host.remember
-        self._offers = find_offers(remember, pending, prompt)
-        self._was_shown = not prompt.cut and len(prompt.lines) + _OWN_ROWS <= screen.height
+        self._offers = find_offers(host.remember, pending, request)
+        self._was_shown = not question.cut and len(question.lines) + _OWN_ROWS <= screen.height
         """Whether all of the request was on the screen. Only then can it be approved."""
-        self._seen = prompt.lines if self._was_shown else ()
-        actions: dict[str, _Action] = {
+        self._is_grave = question.grade is Grade.LOSES
+        self._actions: dict[str, _Action] = {
             "y": self._approve,
-            "yes": self._approve,
+            "yes": self._approve_fully,
             "n": self._deny,
             "no": self._deny,
             "e": self._edit,
             "r": self._respond,
             "d": self._details,
-            "?": self._explain,
+            "w": self._explain,
             "l": self._later,
+            "?": self._list_keys,
         }
+        if host.remember is not None and self._offers:
+            self._actions["p"] = self._actions["a"] = partial(self._choose_rule, host.remember)
+        if host.allow_edits is not None and self._can_switch:
+            self._actions["a"] = partial(self._switch, host.allow_edits)
         if host.stop is not None:
-            actions["q"] = partial(self._stop, host.stop)
-        self._actions = actions | {
-            key: partial(self._remember, remember, proposals)
-            for key, scope in _SCOPES.items()
-            if remember is not None and (proposals := self._offers.get(scope))
-        }
+            self._actions["q"] = partial(self._stop, host.stop)
 
     def answer(self) -> Answer | Pending:
         """Prompt until there is an answer. A closed input denies the call."""
-        self._show("")  # the row may have text that was typed already
-        self._screen.show(self._prompt.lines)
+        self._screen.show([RenderedLine("")])  # the row may have text that was typed already
+        self._screen.show(map(self._rail, self._question.lines))
         try:
             while True:
-                word = self._ask_choice(*self._choices(), prompt="your answer: ")
-                answer = self._actions.get(word, self._unknown)(word)
+                word = self._choose()
+                answer = self._actions.get(word, self._unknown)()
                 if answer is not None:
-                    return answer
+                    return self._sign(answer)
         except Ended:
-            self._show("")
+            self._screen.show([RenderedLine("")])
             return Deny.by_user()
 
-    def _ask_choice(self, *choices: str, prompt: str) -> str:
+    def _sign(self, answer: Answer | Pending) -> Answer | Pending:
+        """Add who answered, where, and what they saw."""
+        if isinstance(answer, Allow | Deny | Edit):
+            seen = self._question.seen
+            return replace(answer, by=self._host.by, via="terminal", seen=seen)
+        return answer
+
+    # -- keys -------------------------------------------------------------------------------------
+
+    @property
+    def _always(self) -> str:
+        """How the key for all later calls is described; empty if there is none."""
+        if self._can_switch:
+            return "yes to all edits in this run"
+        return "always, as a rule" if self._offers else ""
+
+    @property
+    def _can_switch(self) -> bool:
+        is_change = self._question.grade is Grade.CHANGE and not self._pending.parts
+        return self._host.allow_edits is not None and is_change and not self._pending.once
+
+    def _choices(self) -> tuple[list[Choice], int]:
+        """Return the most important keys, and the one that Enter takes."""
+        rest = [Choice("n", "no"), Choice("?", "more")]
+        if not self._was_shown:
+            return [Choice("d", "show all of it"), *rest], 0
+        always = [Choice("a", self._always)] if self._always else []
+        light = self._question.grade <= Grade.CHANGE
+        yes = Choice("y", "yes" if light else "yes, this once")
+        return [yes, *always, *rest], 0 if light else 1 + len(always)
+
+    def _list_keys(self) -> None:
+        """Show all keys that work here."""
+        choices = [
+            *([Choice("yes" if self._is_grave else "y", "yes, this once")] * self._was_shown),
+            *([Choice("a", self._always)] if self._always else ()),
+            *([Choice("p", "always, as a rule")] if self._can_switch and self._offers else ()),
+            Choice("n", "no, and say why"),
+            Choice("e", "edit it in $EDITOR" if find_editor() else "edit its arguments"),
+            Choice("d", "show all of it"),
+            Choice("w", "why am I asked?"),
+            Choice("r", "answer in the tool's place"),
+            Choice("l", "decide later"),
+        ]
+        if self._host.stop is not None:
+            choices.append(Choice("q", "no, and stop the run"))
+        self._screen.show(map(self._rail, list_rows(choices)))
+        self._say_no_offer()
+
+    def _say_no_offer(self) -> None:
+        why = explain_no_offer(self._host.remember, self._pending, self._request)
+        if not self._offers and why:
+            self._show(f"cannot be remembered: {inline(why)}", "muted")
+
+    def _choose(self) -> str:
+        """Return what the person chooses."""
+        choices, marked = self._choices()
+        if self._is_grave and self._was_shown:
+            if self._screen.has_keys:
+                return self._ask_line(f"{_TYPE_YES}  {_POINTER} ")
+            return self._ask_word(_TYPE_YES)
+        if self._screen.has_keys:
+            return self._pick(choices, marked)
+        return self._ask_word(*(row.text for row in choice_rows(choices, self._width)))
+
+    def _ask_word(self, *rows: str) -> str:
+        for row in rows:
+            self._show(row)
+        return self._ask_line("your answer: ")
+
+    def _ask_line(self, prompt: str) -> str:
         """Return what the person types after the prompt, ignoring earlier input."""
-        for choice in choices:
-            self._show(choice, "title")
         self._tty.drain()
-        self._screen.ask(prompt)
-        return self._tty.line().strip().lower()
+        return self._ask_text(prompt).lower()
 
     def _ask_text(self, prompt: str) -> str:
-        self._screen.ask(prompt)
+        self._screen.ask(self._rail(RenderedLine(prompt)))
         return self._tty.line().strip()
 
+    def _pick(self, choices: Sequence[Choice], marked: int) -> str:
+        """Return the key that the person presses, or the one with the mark if it is Enter."""
+        fd, width = self._tty.fd, self._width
+        with single_keys(fd):
+            self._screen.draw([*map(self._rail, choice_rows(choices, width, muted=True))])
+            wait_for_silence(fd, self._tty.is_typed, self._host.quiet)
+            while True:
+                self._screen.draw([*map(self._rail, choice_rows(choices, width, marked))])
+                key = read_key(fd, self._tty.is_typed)
+                marked = (marked + _STEPS.get(key, 0)) % len(choices)
+                if key == "esc":
+                    key = "q" if "q" in self._actions else "n"
+                key = choices[marked].key if key == "enter" else key
+                if key in self._actions or key in {one.key for one in choices}:
+                    break
+            said = {one.key: one.text for one in choices}.get(key, key)
+            self._screen.draw([self._rail(RenderedLine(f"  {said}", "title"))], ends=True)
+        return key
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        return self._screen.width - len(RAIL)
+
+    def _rail(self, line: RenderedLine) -> RenderedLine:
+        """Return a line behind the rail."""
+        rail = GRAVE_RAIL if self._is_grave else RAIL
+        spans = [(first + len(rail), last + len(rail), look) for first, last, look in line.spans]
+        mark = (0, 1, LOOKS[self._question.grade])
+        text = rail + line.text if line.text else rail.rstrip()
+        return replace(line, text=text, spans=(mark, *spans))
+
     def _show(self, text: str, look: Look = "plain") -> None:
-        rows = wrap(text, self._screen.width, CONTINUATION)
-        self._screen.show(RenderedLine(row, look) for row in rows)
+        line = RenderedLine(text, look)
+        self._screen.show(map(self._rail, wrap_line(line, self._width, CONTINUATION)))
 
-    def _choices(self) -> Iterator[str]:
-        once = '"yes" in full' if self._pending.effect >= DESTROY else "y once"
-        offers = [
-            f"{key} {_SCOPE_NAMES[scope]}"
-            for key, scope in _SCOPES.items()
-            if scope in self._offers
-        ]
-        yield f"approve: {' · '.join([once, *offers])}"
-        if not offers and (
-            why := explain_no_offer(self._host.remember, self._pending, self._prompt)
-        ):
-            yield f"cannot be remembered: {inline(why)}"
-        stop = " · q stop" if "q" in self._actions else ""
-        yield f"or: n deny · e edit · r respond · d details · ? why · l later{stop}"
+    # -- answers ----------------------------------------------------------------------------------
 
-    def _unknown(self, _word: str) -> None:
+    def _unknown(self) -> None:
         self._show(_UNKNOWN)
 
-    def _approve(self, word: str) -> Allow | None:
-        return Allow() if self._can_approve(word) else None
+    def _approve(self) -> Allow | None:
+        if self._is_grave and self._was_shown:
+            self._show(_IN_FULL, "warning")
+            return None
+        return self._approve_fully()
 
-    def _can_approve(self, word: str) -> bool:
-        """Return whether all was shown, and a destructive call is approved with a full "yes"."""
+    def _approve_fully(self) -> Allow | None:
         if not self._was_shown:
             self._show(_NOT_SHOWN, "warning")
-        elif self._pending.effect >= DESTROY and word != "yes":
-            self._show(_IN_FULL, "warning")
-        else:
-            return True
-        return False
+            return None
+        return Allow()
 
-    def _deny(self, _word: str) -> Deny:
-        return Deny.by_user(self._ask_text("message for the model (optional): "))
+    def _deny(self) -> Deny:
+        return Deny.by_user(self._ask_text(_INSTEAD))
 
-    def _edit(self, _word: str) -> Edit | None:
+    def _edit(self) -> Edit | None:
         args = str(self._pending.call.args)  # a pending call has them as text
+        if editor := find_editor():
+            return self._read_edited(args, edit_text(editor, args))
         self._show("current arguments:")
         self._show(MARGIN + (inline_json(args) if _is_object(args) else inline(args)))
         while text := self._ask_text("new arguments as JSON, on one line (Enter to go back): "):
             if _is_object(text):
                 return Edit(text)
-            self._show('Not a JSON object. Write it as {"path": "a.py"}.', "warning")
+            self._show(_NO_OBJECT, "warning")
         return None
 
-    def _respond(self, _word: str) -> Result | None:
+    def _read_edited(self, args: str, text: str | None) -> Edit | None:
+        """Return what the person wrote in the editor; None if they changed nothing."""
+        if text is None:
+            self._show("The editor failed. Nothing was changed.", "warning")
+        elif not _is_object(text):
+            self._show(_NO_OBJECT, "warning")
+        elif _is_object(args) and json.loads(text) == json.loads(args):
+            self._show("Nothing was changed.")
+        else:
+            return Edit(text)
+        return None
+
+    def _respond(self) -> Result | None:
         text = self._ask_text("result for the model (Enter to go back): ")
         return Result(self._pending.call.id, text) if text else None
 
-    def _later(self, _word: str) -> Pending:
+    def _later(self) -> Pending:
         return self._pending
 
-    def _stop(self, stop: Callable[[], None], _word: str) -> Deny:
+    @staticmethod
+    def _stop(stop: Callable[[], None]) -> Deny:
         stop()
         return Deny(_STOPPED)
 
-    def _explain(self, _word: str) -> None:
+    def _explain(self) -> None:
         """Show which rule asks, and every rule that matches the call."""
         origin = self._pending.origin
         self._show(f"asked by: {inline(str(origin))}" if origin else "No rule asked for this.")
@@ -196,14 +287,12 @@ class Dialogue:
         for rule in matched:
             self._show(MARGIN + inline(str(rule)))
 
-    def _details(self, _word: str) -> None:
-        """Show the details in pages, without the first rows if they were on the screen already."""
-        rows = self._prompt.details
-        pairs = zip(rows, self._seen, strict=False)
-        rows = rows[sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) :]
+    def _details(self) -> None:
+        """Show the details in pages."""
+        rows = self._request.details
         page = max(self._screen.height - _OWN_ROWS, 1)
         for start in range(0, len(rows), page):
-            self._screen.show(rows[start : start + page])
+            self._screen.show(map(self._rail, rows[start : start + page]))
             left = len(rows) - start - page
             if (
                 left > 0
@@ -213,19 +302,40 @@ class Dialogue:
                 return
         self._was_shown = True
 
-    def _remember(
-        self, remember: Remembers, proposals: Sequence[Proposal], _word: str
-    ) -> Allow | None:
-        """Let the person choose one of several proposals, the narrowest first, and store it."""
+    # -- not to be asked again --------------------------------------------------------------------
+
+    def _switch(self, allow_edits: Callable[[], None]) -> Edit | None:
+        """Switch to a mode that asks about no edit, which then decides about the same call."""
         if not self._was_shown:
             self._show(_NOT_SHOWN, "warning")
             return None
+        allow_edits()
+        return Edit(str(self._pending.call.args))
+
+    def _choose_rule(self, remember: Remembers) -> Allow | None:
+        """Let the person choose a rule, the narrowest first, and store it."""
+        if not self._was_shown:
+            self._show(_NOT_SHOWN, "warning")
+            return None
+        scopes = [
+            Choice(key, _SCOPE_NAMES[scope])
+            for key, scope in _SCOPES.items()
+            if scope in self._offers
+        ]
+        word = self._ask_one(scopes)
+        proposals = self._offers.get(_SCOPES[word], ()) if word in _SCOPES else ()
+        if not proposals:
+            return None
         if len(proposals) == 1:
             return self._store(remember, proposals[0])
-        choices = {str(number): one for number, one in enumerate(proposals, 1)}
-        rows = [f"{number} {inline(one.width)}" for number, one in choices.items()]
-        chosen = choices.get(self._ask_choice(*rows, prompt="remember (Enter to go back): "))
+        numbered = {str(number): one for number, one in enumerate(proposals, 1)}
+        wide = [Choice(number, inline(one.width)) for number, one in numbered.items()]
+        chosen = numbered.get(self._ask_one(wide))
         return None if chosen is None else self._store(remember, chosen)
+
+    def _ask_one(self, choices: Sequence[Choice]) -> str:
+        self._screen.show(map(self._rail, list_rows(choices)))
+        return self._ask_line("remember for (Enter to go back): ")
 
     def _store(self, remember: Remembers, proposal: Proposal) -> Allow | None:
         """Show a rule, and store it if the person confirms it."""
@@ -235,9 +345,11 @@ class Dialogue:
             self._show(MARGIN + inline(line))
         self._show(f"scope: {_SCOPE_NAMES[proposal.scope]}")
         self._show(f"file: {inline(proposal.file)}" if proposal.file else "file: none")
-        word = self._ask_choice(_STORES, prompt="store it? y/n: ")
-        confirmed = word in {"y", "yes"} and self._can_approve(word)
-        if confirmed and self._try_store(remember, proposal):
+        self._show(_STORES)
+        word = self._ask_line("store it? y/n: ")
+        if self._is_grave and word == "y":
+            self._show(_IN_FULL, "warning")
+        elif word in {"y", "yes"} and self._try_store(remember, proposal):
             return Allow()
         self._show("Nothing was stored.")
         return None
@@ -260,11 +372,16 @@ def _is_object(text: str) -> bool:
         return False
 
 
+_POINTER = ">"
+_STEPS = {"next": 1, "previous": -1}
 _OWN_ROWS = 4
 """Rows that the dialogue needs above and below the request."""
+_TYPE_YES = "Type yes to run it.  n no  ? more"
 _STORES = "This approves the call and stores the rule."
+_INSTEAD = "What should the model do instead? (Enter: say nothing) "
+_NO_OBJECT = 'Not a JSON object. Write it as {"path": "a.py"}.'
 _UNKNOWN = "Unknown answer. Type one of the keys above, then Enter."
 _NOT_SHOWN = "Part of the request was not on the screen. Type d to see all of it first."
-_IN_FULL = "This call can destroy data. Type yes in full to approve it, or n to deny it."
+_IN_FULL = "Type yes in full: this can lose something for good."
 _NO_MATCH = "No rule matches this call."
 _STOPPED = "Not run: the user stopped the run."

@@ -10,20 +10,26 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from handrail.approvals._lookalikes import find_lookalikes, is_mark
 
-Look: TypeAlias = Literal["plain", "title", "added", "removed", "warning"]
+Look: TypeAlias = Literal[
+    "plain", "title", "muted", "added", "removed", "ask", "warning", "bad", "picked", "changed"
+]
+"""How a text looks: the role of it, not its color."""
+Span: TypeAlias = tuple[int, int, Look]
+"""A part of a line that looks different."""
 
 MAX_PROMPT_BYTES = 10_240
 """Bytes of UTF-8 that a person can be expected to read."""
 
 TAB = "→"
 _MAX_MARKS = 3
+_MARGINS = " │┊"
 _Run: TypeAlias = tuple[int, int, str]
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
@@ -68,6 +74,39 @@ class RenderedLine:
     look: Look = "plain"
     condensed: bool = False
     """Whether the line shows a count instead of a long run of whitespace."""
+    spans: tuple[Span, ...] = ()
+    """Parts of the line that look different."""
+
+
+class Screen(Protocol):
+    """A screen that can show a request."""
+
+    @property
+    def width(self) -> int:
+        """The width in columns."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """The height in rows."""
+        ...
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether rows can be drawn again, so that a person can answer with single keys."""
+        ...
+
+    def show(self, lines: Iterable[RenderedLine]) -> None:
+        """Print each line on its own row."""
+        ...
+
+    def ask(self, line: RenderedLine) -> None:
+        """Print a line, and leave the cursor after it."""
+        ...
+
+    def draw(self, lines: Sequence[RenderedLine], *, ends: bool = False) -> None:
+        """Print rows in place of those that were drawn last, for the last time if it ``ends``."""
+        ...
 
 
 def render_line(template: str, *texts: str, look: Look = "plain") -> RenderedLine:
@@ -127,16 +166,32 @@ def wrap(line: str, width: int, margin: str) -> Iterator[str]:
     """Split a line into rows that a terminal of this width will not break itself.
 
     A terminal continues a broken line at its left edge, where a long text could imitate a line of
-    the prompt. These rows continue after the margin. Every non-ASCII character is taken as wide,
-    since terminals differ.
+    the prompt. These rows continue after the margin. A row ends at a space if it has one, so that
+    no word is cut that fits on a row. Every non-ASCII character is taken as wide, since terminals
+    differ.
     """
     at = _breaks_at(line, width)
     yield line[:at]
     room = max(width - sum(map(_columns, margin)), 2)
     while at < len(line):
-        until = at + _breaks_at(line[at : at + room], room)
+        until = at + _breaks_at(line[at : at + room + 1], room)
         yield f"{margin}{line[at:until]}"
         at = until
+
+
+def wrap_line(line: RenderedLine, width: int, margin: str) -> Iterator[RenderedLine]:
+    """Split a rendered line into rows. Its parts look the same in them."""
+    done = 0
+    for number, row in enumerate(wrap(line.text, width, margin)):
+        left = len(margin) if number else 0
+        end = done + len(row) - left
+        spans: tuple[Span, ...] = tuple(
+            (max(first, done) - done + left, min(last, end) - done + left, look)
+            for first, last, look in line.spans
+            if first < end and last > done
+        )
+        yield RenderedLine(row, line.look, line.condensed, spans)
+        done = end
 
 
 def _breaks_at(line: str, width: int) -> int:
@@ -144,8 +199,21 @@ def _breaks_at(line: str, width: int) -> int:
     for index, character in enumerate(line):
         used += _columns(character)
         if used > width:
-            return index
+            return _last_break(line, index)
     return len(line)
+
+
+def _last_break(line: str, end: int) -> int:
+    """Return where a row of at most ``end`` characters ends: after its last space."""
+    if line[end] == " ":
+        return end
+    blank = line.rfind(" ", 0, end)
+    return blank + 1 if blank > 0 and line[:blank].strip(_MARGINS) else end
+
+
+def count_columns(text: str) -> int:
+    """Return the columns of a text, at most."""
+    return sum(map(_columns, text))
 
 
 def _columns(character: str) -> int:

@@ -23,7 +23,7 @@ from handrail.approvals._display import (
     inline,
     make_printable,
     render_line,
-    wrap,
+    wrap_line,
 )
 from handrail.approvals._preview import diff_lines, expand_patterns
 from handrail.permissions import FileChange, Pending
@@ -68,7 +68,9 @@ class RenderedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Argument:
+class Argument:
+    """An argument of a call, ready to show."""
+
     name: str
     shown: Printable
     is_text: bool
@@ -85,7 +87,7 @@ def render_request(
     If the tool has a ``preview``, its changes are shown as a diff. Pass the ``workspace`` in which
     shell commands run to show the files that their patterns match.
     """
-    args = _read_args(pending)
+    args = read_args(pending)
     outside = tuple(_outside_texts(pending, args))
     if (length := sum(map(count_bytes, outside))) > MAX_PROMPT_BYTES:
         title = RenderedLine("This call is too long to show.", "title")
@@ -93,21 +95,21 @@ def render_request(
     counted = [make_printable(text) for text in outside]
     hidden = sum(text.hidden for text in counted)
     mixed = tuple(dict.fromkeys(word for text in counted for word in text.mixed))
-    arguments = [_make_argument(name, value) for name, value in args.items()]
-    show_first = _name_argument if _is_shown_as_change(pending) else _argument_lines
-    follows = [_wrap_rows(lines, width) for lines in _follow_ups(pending, args, workspace)]
-    first = [*(_wrap_rows(show_first(argument), width) for argument in arguments), *follows]
-    head, notes = _wrap_rows(_head(pending), width), _wrap_rows(_notes(hidden, mixed), width)
+    arguments = [make_argument(name, value) for name, value in args.items()]
+    show_first = _name_argument if is_shown_as_change(pending) else argument_lines
+    follows = [wrap_rows(lines, width) for lines in _follow_ups(pending, args, workspace)]
+    first = [*(wrap_rows(show_first(argument), width) for argument in arguments), *follows]
+    head, notes = wrap_rows(_head(pending), width), wrap_rows(note_lines(hidden, mixed), width)
     return RenderedRequest(
-        lines=(*head, *_join(map(_shorten, first)), *notes),
+        lines=(*head, *_join(map(shorten, first)), *notes),
         details=(
             *head,
-            *_join(_wrap_rows(_argument_lines(argument), width) for argument in arguments),
+            *_join(wrap_rows(argument_lines(argument), width) for argument in arguments),
             *_join(follows),
-            *_wrap_rows(_binding(pending), width),
+            *wrap_rows(_binding(pending), width),
             *notes,
         ),
-        cut=any(len(rows) > len(_shorten(rows)) for rows in first),
+        cut=any(len(rows) > len(shorten(rows)) for rows in first),
         hidden=hidden,
         mixed=mixed,
         size=length,
@@ -117,20 +119,19 @@ def render_request(
 _join = chain.from_iterable
 
 
-def _is_shown_as_change(pending: Pending) -> bool:
+def is_shown_as_change(pending: Pending) -> bool:
     """Return whether the tool shows everything that the call would do as file changes."""
-    return bool(pending.changes) and not any(isinstance(change, str) for change in pending.changes)
+    return bool(pending.changes) and all(
+        isinstance(change, FileChange) for change in pending.changes
+    )
 
 
-def _wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
-    return [
-        RenderedLine(row, line.look, line.condensed)
-        for line in lines
-        for row in wrap(line.text, width, CONTINUATION)
-    ]
+def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
+    """Return lines as rows of at most this width."""
+    return [row for line in lines for row in wrap_line(line, width, CONTINUATION)]
 
 
-def _read_args(pending: Pending) -> Mapping[str, Any]:
+def read_args(pending: Pending) -> Mapping[str, Any]:
     """Return the arguments by name. A value that is not an object is named ``arguments``."""
     text = str(pending.call.args)  # a pending call has them as text
     try:
@@ -175,10 +176,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def _make_argument(name: Any, value: Any) -> _Argument:
+def make_argument(name: Any, value: Any) -> Argument:
+    """Return an argument, ready to show."""
     is_text = isinstance(value, str) and value != ""  # which JSON shows better
     written = str(name) if _PLAIN_NAME.fullmatch(str(name)) else _json(name)
-    return _Argument(inline(written), make_printable(value if is_text else _json(value)), is_text)
+    return Argument(inline(written), make_printable(value if is_text else _json(value)), is_text)
 
 
 def _head(pending: Pending) -> Iterator[RenderedLine]:
@@ -199,17 +201,20 @@ def _follow_ups(
 ) -> Iterator[Iterable[RenderedLine]]:
     """Yield the changes that the tool previews, and the files that patterns match."""
     for change in pending.changes:
-        yield _block(change) if isinstance(change, str) else _change_lines(change)
+        if isinstance(change, FileChange):
+            yield _change_lines(change)
+        elif said := change if isinstance(change, str) else change.description:
+            yield block(said)
     command = args.get("command")
     if isinstance(command, str) and workspace is not None:
         yield expand_patterns(command, workspace)
 
 
-def _name_argument(argument: _Argument) -> Iterator[RenderedLine]:
+def _name_argument(argument: Argument) -> Iterator[RenderedLine]:
     """Yield a short argument, or the length of a long one that is shown as a change."""
     shown = argument.shown
     if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
-        return _argument_lines(argument)
+        return argument_lines(argument)
     return iter([RenderedLine(f"{argument.name} ({_measure(shown)}): shown as a change")])
 
 
@@ -218,7 +223,7 @@ def _measure(shown: Printable) -> str:
     return f"{shown.length} characters{lines}"
 
 
-def _argument_lines(argument: _Argument) -> Iterator[RenderedLine]:
+def argument_lines(argument: Argument) -> Iterator[RenderedLine]:
     """Yield a string after a colon, or any other value as JSON after an equals sign."""
     shown, sign = argument.shown, ":" if argument.is_text else " ="
     if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
@@ -229,7 +234,7 @@ def _argument_lines(argument: _Argument) -> Iterator[RenderedLine]:
     yield from _margin_lines(shown)
 
 
-def _block(text: str) -> Iterator[RenderedLine]:
+def block(text: str) -> Iterator[RenderedLine]:
     """Return the lines of a text of any length."""
     return _margin_lines(make_printable(text, most=len(text)))
 
@@ -254,7 +259,7 @@ def _change_lines(change: FileChange) -> Iterator[RenderedLine]:
         yield from _diff(change)
         return
     text = after or before or ""
-    yield from _block(text) if text else [RenderedLine("  (empty)")]
+    yield from block(text) if text else [RenderedLine("  (empty)")]
 
 
 def _diff(change: FileChange) -> Iterator[RenderedLine]:
@@ -264,7 +269,7 @@ def _diff(change: FileChange) -> Iterator[RenderedLine]:
         yield render_line(f"{MARGIN}{sign}{{}}", line[1:], look=looks.get(sign, "plain"))
 
 
-def _shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
+def shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
     """Return the first and the last rows of a long block, and the number in between."""
     between = len(rows) - _HEAD_ROWS - _TAIL_ROWS
     if between <= 1:
@@ -287,7 +292,8 @@ def _format_duration(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
-def _notes(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:
+def note_lines(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:
+    """Yield what a reader should know about the characters."""
     if hidden:
         are = "characters are" if hidden > 1 else "character is"
         yield RenderedLine(f"{hidden} invisible {are} shown as \\u{{...}}", "warning")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
 from handrail import Call, Deny, HandrailError
-from handrail.approvals._dialogue import Dialogue, Host
+from handrail.approvals._dialogue import QUIET_SECONDS, RAIL, Dialogue, Host
 from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine
 from handrail.approvals._prompt import render_request
+from handrail.approvals._question import render_question
 from handrail.approvals._remember import Remembers
+from handrail.approvals._rows import put_in_words
 from handrail.approvals._tty import NO_PROMPT, Tty, Unanswerable, Withdrawn, answerable
 from handrail.permissions import Answer, Approver, Explanation, Pending
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.style import Style
 
 _MAX_WAITING = 20
 _MIN_COLUMNS = 20
@@ -38,6 +42,10 @@ def terminal(  # noqa: PLR0913  each is an option with a default
     remember: Remembers | None = None,
     explain: Callable[[Call], Explanation] | None = None,
     stop: Callable[[], None] | None = None,
+    allow_edits: Callable[[], None] | None = None,
+    undo: str = "",
+    quiet: float = QUIET_SECONDS,
+    plain: bool = False,
 ) -> Approver:
     """Return an approver that prompts the person at the terminal, one request at a time.
 
@@ -46,11 +54,33 @@ def terminal(  # noqa: PLR0913  each is an option with a default
 
     Pass the ``workspace`` in which shell commands run to show the files that patterns match. Pass
     ``remember`` to offer rules to store, an executor's ``explain`` to show the matching rules, and
-    ``stop`` to let the person end the run. These are called from a worker thread.
+    ``stop`` to let the person end the run. ``allow_edits`` switches to a mode that asks about no
+    change of a file. These are called from a worker thread. ``undo`` is how a person can undo a
+    change, such as ``/undo``.
+
+    Keys work at once, without Enter, after ``quiet`` seconds in which nothing was typed. On a
+    terminal that cannot draw a row again (``TERM=dumb``), or if ``HANDRAIL_PLAIN`` is set, they
+    need Enter. With ``plain``, too, and the request has words in place of signs and a rail: for
+    screen readers and logs.
     """
-    screen = _ConsoleScreen(console if console is not None else _stderr())
-    host = Host(workspace=workspace, remember=remember, explain=explain, stop=stop)
+    screen = _ConsoleScreen(console if console is not None else _stderr(), plain=plain)
+    host = Host(
+        workspace=workspace,
+        remember=remember,
+        explain=explain,
+        stop=stop,
+        allow_edits=allow_edits,
+        undo=undo,
+        quiet=quiet,
+        by=_find_user(),
+    )
     return _Asker(screen, stdin, most_waiting, host).ask
+
+
+def _find_user() -> str:
+    """Return the name of the user, or their number if the system has no name."""
+    names = (user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid())
+    return next(names, str(os.getuid()))
 
 
 def _stderr() -> Console:
@@ -66,8 +96,16 @@ def _stderr() -> Console:
 class _ConsoleScreen:
     """A console that prints text unchanged: no markup, no emoji names, no added line breaks."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, plain: bool = False) -> None:
         self._console = console
+        self._plain = plain
+        self._drawn = 0
+        """The rows that can be drawn again."""
+
+    @property
+    def has_keys(self) -> bool:
+        is_dumb = self._console.is_dumb_terminal or os.environ.get("HANDRAIL_PLAIN")
+        return not (is_dumb or self._plain)
 
     @property
     def is_seen(self) -> bool:
@@ -94,13 +132,25 @@ class _ConsoleScreen:
         for line in lines:
             self._print(line, "\n")
 
-    def ask(self, text: str) -> None:
-        self._print(RenderedLine(text), "")
+    def ask(self, line: RenderedLine) -> None:
+        self._print(line, "")
+
+    def draw(self, lines: Sequence[RenderedLine], *, ends: bool = False) -> None:
+        if self._drawn:
+            up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+            self._console.file.write(f"\r{up}\x1b[J")
+        for line in lines[:-1]:
+            self._print(line, "\n")
+        self._print(lines[-1], "\n" if ends else "")
+        self._drawn = 0 if ends else len(lines)
 
     def _print(self, line: RenderedLine, end: str) -> None:
         from rich.text import Text  # an extra, loaded when it is needed
 
-        text = Text(line.text, style=_STYLES[line.look], end="")
+        line = put_in_words(line) if self._plain else line
+        text = Text(line.text, style=self._style(line.look), end="")
+        for start, stop, look in line.spans:
+            text.stylize(self._style(look), start, stop)
         try:
             self._console.print(
                 text, end=end, markup=False, highlight=False, emoji=False, soft_wrap=True
@@ -108,14 +158,27 @@ class _ConsoleScreen:
         except OSError:  # the terminal is gone
             raise Unanswerable(_UNSEEN) from None
 
+    def _style(self, look: Look) -> Style:
+        """Return the style of the console's theme, or one for every ground."""
+        return self._console.get_style(f"handrail.{look}", default=_STYLES[look])
+
 
 _STYLES: dict[Look, str] = {
     "plain": "",
     "title": "bold",
+    "muted": "dim not bold",
     "added": "green",
     "removed": "red",
-    "warning": "bold yellow",
+    "ask": "not dim bold magenta",
+    "warning": "not dim bold yellow",
+    "bad": "not dim bold red",
+    "picked": "bold reverse",
+    "changed": "bold underline",
 }
+"""Styles that are legible on light and dark grounds: what is colored also has a sign or a word.
+
+A console's theme can have others, such as ``handrail.added``.
+"""
 
 
 class _Asker:
@@ -192,12 +255,16 @@ class _Asker:
         if withdrawn.is_set():
             return pending
         tty, host = Tty(answerable(self._fd()), withdrawn.is_set), self._host
-        request = render_request(pending, workspace=host.workspace, width=self._screen.width)
+        width = self._screen.width - len(RAIL)
+        request = render_request(pending, workspace=host.workspace, width=width)
         if request.too_long:
             reason = f"Denied: the call has {request.size} bytes, too many to show."
             self._screen.show([RenderedLine(reason, "warning")])
             return Deny(_TOO_LONG.format(request.size))
-        return Dialogue(pending, request, tty, screen=self._screen, host=host).answer()
+        question = render_question(
+            pending, request, workspace=host.workspace, width=width, undo=host.undo
+        )
+        return Dialogue(pending, request, question, tty, screen=self._screen, host=host).answer()
 
 
 _UNSEEN = NO_PROMPT.format("the request cannot be shown on a terminal")

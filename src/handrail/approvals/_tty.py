@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import termios
+import time
 from collections.abc import Callable
 
 _POLL_SECONDS = 0.1
@@ -48,7 +49,7 @@ class Tty:
     """Reads lines from a terminal until the request is withdrawn."""
 
     def __init__(self, fd: int, withdrawn: Callable[[], bool]) -> None:
-        self._fd = fd
+        self.fd = self._fd = fd
         self._withdrawn = withdrawn
 
     def drain(self) -> None:
@@ -70,8 +71,17 @@ class Tty:
         return line.decode("utf-8", "replace").rstrip("\n")
 
     def _is_ready(self, seconds: float) -> bool:
-        ready, _, _ = select.select([self._fd], [], [], seconds)
-        if self._withdrawn():
-            raise Withdrawn
+        ready = self.is_typed(seconds)
         answerable(self._fd)
-        return bool(ready)
+        return ready
+
+    def is_typed(self, seconds: float) -> bool:
+        """Return whether something was typed. Raises Withdrawn if the request was withdrawn."""
+        until = time.monotonic() + seconds
+        while True:
+            left = max(until - time.monotonic(), 0.0)
+            ready, _, _ = select.select([self._fd], [], [], min(left, _POLL_SECONDS))
+            if self._withdrawn():
+                raise Withdrawn
+            if ready or left <= _POLL_SECONDS:
+                return bool(ready)

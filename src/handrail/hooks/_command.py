@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
 import anyio
 
 from handrail import Call, CheckedCall, FailureKind, HandrailError, Hook, Result
+from handrail._support.loop import shield
 from handrail.hooks._shared import refuse
 
 MAX_ANSWER_BYTES = 1 << 20
@@ -55,7 +57,8 @@ def command(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Hoo
 
 async def _output(words: list[str], request: bytes, env: Mapping[str, str]) -> bytes:
     """Run the program and return its output. Cancelling this kills the program."""
-    async with await anyio.open_process(words, stderr=subprocess.DEVNULL, env=env) as process:
+    start = anyio.open_process(words, stderr=subprocess.DEVNULL, env=env)
+    async with await shield(start) as process:
         output = b""
         try:
             async with anyio.create_task_group() as tasks:
@@ -65,7 +68,8 @@ async def _output(words: list[str], request: bytes, env: Mapping[str, str]) -> b
                 raise HandrailError(_TOO_LONG)  # noqa: TRY301  killed below
             code = await process.wait()
         except BaseException:
-            process.kill()
+            with suppress(ProcessLookupError):  # it may have ended
+                process.kill()
             raise
     if code != 0:
         raise HandrailError(f"The hook ended with exit code {code}.")

@@ -243,6 +243,22 @@ def test_a_mode_is_asked_for_or_the_strictest_of_the_files_and_a_managed_one_is_
     )
 
 
+def test_no_later_mode_goes_above_a_managed_one(folder: Path) -> None:
+    managed = put(folder / "managed.toml", 'mode = "ask"')
+    rules, free = bare(RulePaths(managed=managed)), bare(RulePaths())
+
+    rules.set_mode("plan")
+    free.set_mode("edits")
+    rules.set_mode("ask")
+    with pytest.raises(
+        InvalidRule, match=r'^mode "edits" is not available; the managed rules allow "ask"$'
+    ):
+        rules.set_mode("edits")
+
+    assert (rules.mode, rules.ceiling) == (Mode.ASK, Mode.ASK)
+    assert (free.mode, free.ceiling) == (Mode.EDITS, Mode.OPEN)
+
+
 def test_a_mode_that_there_is_not_is_refused_to_whoever_asks_for_it() -> None:
     with pytest.raises(
         InvalidRule, match=r"^unknown mode 'yolo'; use one of plan, ask, edits, open$"

@@ -113,9 +113,9 @@ def find_consequences(
     ``chosen`` are commands that a written rule allows: their consequences were accepted.
     """
     found: dict[Kind, str] = {}
-    for argv in _commands_in(command):
+    for argv in commands_in(command):
         if argv not in chosen:
-            for kind in _kinds_of(argv, command):
+            for kind in kinds_of(argv, command):
                 found.setdefault(kind, " ".join(argv))
     for kind in _kinds_of_text(command):
         found.setdefault(kind, command.text)
@@ -127,7 +127,7 @@ def find_computed(command: ShellCommand) -> list[Argv]:
     return [argv for argv in command.possible if COMPUTED.search(argv[0])]
 
 
-def _commands_in(command: ShellCommand) -> Iterator[Argv]:
+def commands_in(command: ShellCommand) -> Iterator[Argv]:
     """Yield the commands that a text runs, as far as it can be read."""
     programs, aliases = _programs_in(command), _aliases_in(command)
     printed = set(_printed_commands(command))
@@ -190,7 +190,8 @@ def _quoted_commands(text: str) -> Iterator[Argv]:
             yield from read_shell_command(line).possible
 
 
-def _kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield the consequences of one of the commands in a shell command."""
     program = program_name(argv[0])
     is_git = program == "git"  # a computed word may be any of its subcommands
     words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
@@ -203,7 +204,7 @@ def _kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     if program in _SCRIPT_RUNNERS:
         yield from _find_tasks(argv, command)
     if "-m" in argv[1:-1]:  # as in `python -m twine`
-        yield from _kinds_of(argv[argv.index("-m") + 1 :], command)
+        yield from kinds_of(argv[argv.index("-m") + 1 :], command)
     yield from _kinds_of_code(program, command.text)
 
 
@@ -274,7 +275,7 @@ def _find_git(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     elif matches(argv, ("git", "config")) and _changes_settings(argv):
         yield "settings"
     for meaning in _expand_aliases(argv):
-        yield from _kinds_of(meaning, command)
+        yield from kinds_of(meaning, command)
 
 
 def _expand_aliases(argv: Argv) -> Iterator[Argv]:

@@ -6,12 +6,21 @@ A reason is a clause without a full stop: the executor puts it into the result f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from handrail import Access
+from handrail import Access, Ask
+from handrail.permissions import Grade
 from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
+from handrail.policy._consequences.grades import grade_parts
 from handrail.policy._consequences.table import REASONS
 from handrail.policy._decisions.hosts import name_hosts
-from handrail.policy._decisions.opinions import UNREADABLE, Opinion, written_commands
+from handrail.policy._decisions.opinions import (
+    CATASTROPHIC,
+    UNREADABLE,
+    Opinion,
+    ReadCommand,
+    written_commands,
+)
 from handrail.policy._decisions.wording import describe_accesses, quote_command
 from handrail.policy._rules.mode import Mode
 from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand
@@ -51,7 +60,19 @@ def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand],
     return ""
 
 
-def format_command_question(
+def ask_about_command(
+    tool: str, read: ReadCommand, accesses: Sequence[Access], opinion: Opinion, *, sandboxed: bool
+) -> Ask:
+    """Return the question about a shell command, with its parts and their grades."""
+    chosen = written_commands(read.matched)
+    parts = grade_parts(read.spelled, read.known, read.matched, chosen=chosen, sandboxed=sandboxed)
+    if opinion.origin is CATASTROPHIC:
+        parts = tuple(replace(part, grade=Grade.LOSES, removes=None) for part in parts)
+    question = _format_command_question(tool, read.spelled, accesses, opinion)
+    return Ask(question, opinion.origin, opinion.once, parts, opinion.approvers)
+
+
+def _format_command_question(
     tool: str, command: ShellCommand, accesses: Sequence[Access], opinion: Opinion
 ) -> str:
     """Return the question whether a shell command may run, and reach hosts."""

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 from handrail import READ, WRITE, Access, Effect
-from handrail.permissions import Matched, Origin, Verdict
+from handrail.permissions import Approvers, Matched, Origin, Verdict
 from handrail.policy._decisions.safeguards import (
     changes_nothing,
     describe_catastrophe,
@@ -20,6 +21,7 @@ from handrail.policy._decisions.safeguards import (
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._rules.index import Candidates, CommandIndex
+from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.rule import STRENGTH, Level, Rule
 from handrail.policy._rules.shell_command import (
     MatchedCommand,
@@ -64,6 +66,8 @@ class Opinion(NamedTuple):
     """The part of the call that a rule matches, such as "reading k.pem"; empty for all of it."""
     once: bool = False
     text: str = ""
+    approvers: Approvers = Approvers()
+    """Who may answer an ask."""
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
@@ -99,7 +103,17 @@ class ReadCommand(NamedTuple):
 
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
     """Return the verdict of a rule that matches."""
-    return Opinion(rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text)
+    opinion = Opinion(
+        rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text
+    )
+    return opinion._replace(approvers=rule.approvers)
+
+
+def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
+    """Return the deciding opinion. If it asks, every rule that asks says who may answer."""
+    first = opinions[0]
+    asks = [opinion.approvers for opinion in opinions if opinion.verdict == "ask"]
+    return first._replace(approvers=reduce(Approvers.__or__, asks, first.approvers))
 
 
 def is_answerable(opinion: Opinion) -> bool:
@@ -209,6 +223,45 @@ def command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
 def is_read_only(part: MatchedCommand) -> bool:
     """Return whether a rule allows a simple command and says that it only reads."""
     return part.command is not None and part.command.read_only
+
+
+def add_mode_opinion(
+    opinions: Sequence[Opinion],
+    effect: Effect,
+    mode: Mode,
+    *,
+    reason: str = "",
+    caused: str | None = None,
+    sandboxed: bool = False,
+) -> list[Opinion]:
+    """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules.
+
+    ``caused`` is the consequence of a command, if it is one.
+    """
+    says: Verdict = verdict(mode, effect)
+    ranked = sorted(opinions, key=lambda opinion: opinion.rank)
+    if ranked and (says != "deny" or ranked[0].verdict == "deny"):
+        return ranked
+    origin = Origin(f"mode {mode}", kind="mode")
+    if caused is not None and effect > Effect.READ and mode in (Mode.EDITS, Mode.OPEN):
+        says, reason = _decide_by_consequence(caused, reason, mode, sandboxed=sandboxed)
+    if says == "deny":
+        reason = f"{mode} mode allows no changes"
+    return [Opinion(says, Level.RUN, origin, reason), *ranked]
+
+
+def _decide_by_consequence(
+    caused: str, reason: str, mode: Mode, *, sandboxed: bool
+) -> tuple[Verdict, str]:
+    """Return the verdict of a permissive mode on a command that no rule allows.
+
+    The sandbox contains what a command does, except for its consequences.
+    """
+    if caused:
+        return "ask", caused
+    if mode is Mode.EDITS and not sandboxed:
+        return "ask", reason or "commands do not run in a sandbox"
+    return "allow", ""
 
 
 def git_objections(

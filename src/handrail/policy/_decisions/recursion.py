@@ -66,7 +66,8 @@ def recursion_objections(
         for read in dict.fromkeys(reads):
             if why := _describe_read(one, read, files):
                 rule = one.rule
-                yield Opinion("ask", rule.level, rule.origin, why, once=rule.once, text=rule.text)
+                opinion = Opinion("ask", rule.level, rule.origin, why, text=rule.text)
+                yield opinion._replace(once=rule.once, approvers=rule.approvers)
 
 
 def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:

@@ -13,14 +13,15 @@ from functools import partial
 from typing import Any
 
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
-from handrail.permissions import Matched, Origin, Verdict
+from handrail.permissions import Matched, Origin
 from handrail.policy._consequences.consequences import find_computed
 from handrail.policy._decisions.decision_text import (
+    ask_about_command,
     describe_consequence,
-    format_command_question,
     format_denial,
     format_question,
 )
+from handrail.policy._decisions.foresight import Foresight
 from handrail.policy._decisions.hosts import describe_unopened, find_open_hosts, with_sending
 from handrail.policy._decisions.opinions import (
     COMPUTED,
@@ -28,12 +29,14 @@ from handrail.policy._decisions.opinions import (
     UNREADABLE,
     Opinion,
     ReadCommand,
+    add_mode_opinion,
     allowances,
     command_accesses,
     command_allowances,
     command_objections,
     command_safeguards,
     describe_unmatched,
+    first_opinion,
     git_objections,
     is_answerable,
     is_read_only,
@@ -54,9 +57,9 @@ from handrail.policy._decisions.safeguards import (
 from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
-from handrail.policy._rules.errors import InvalidRule, RuleProblem
+from handrail.policy._rules.errors import RuleProblem
 from handrail.policy._rules.index import Candidates
-from handrail.policy._rules.mode import Mode, verdict
+from handrail.policy._rules.mode import Mode, check_available
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
@@ -89,6 +92,7 @@ class Rulebook:
         workspace: str | os.PathLike[str] | None = None,
         hides_files: bool = False,
         root: bool | None = None,
+        ceiling: Mode | str = Mode.OPEN,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
@@ -108,11 +112,14 @@ class Rulebook:
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
+        self.ceiling = Mode.of(ceiling)
+        """The most permissive mode that ``set_mode`` accepts."""
         self._check_mode(self._mode)
         self._lock = threading.Lock()
         """Approvals are remembered from other threads."""
         self._tools: dict[str, ToolRules] = {}
         self._known_files: RuleFiles | None = None
+        self._known_foresight: Foresight | None = None
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
@@ -133,11 +140,7 @@ class Rulebook:
             self._mode, self._tools = Mode.of(mode), {}
 
     def _check_mode(self, mode: Mode) -> None:
-        if mode is Mode.OPEN and self._root and not self._sandboxed:
-            raise InvalidRule(
-                'mode "open" is not available as root without a sandbox; run as another user, or '
-                "in a sandbox (`sandboxed=True`)"
-            )
+        check_available(mode, self.ceiling, confined=self._sandboxed or not self._root)
 
     def add(self, rule: Rule) -> None:
         """Add a rule, for as long as this object exists."""
@@ -208,6 +211,28 @@ class Rulebook:
         opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
         return tuple(opinion.matched for opinion in opinions)
 
+    def never(self, spec: Spec) -> bool:
+        """Return whether every call of a tool is denied, if it touches what its effect says."""
+        return self.denies_all(spec, (Access(spec.effect, "*"),))
+
+    def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
+        """Return whether every call of a tool is denied. None: what it touches depends on it."""
+        return bool(self._refusal) or self._foresight.denies_all(spec, accesses)
+
+    def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
+        """Return whether every call of a tool needs approval or is denied, as far as is known."""
+        if accesses is None or self._tool_rules(spec).shell:
+            return self._foresight.asks_always(spec)
+        tool = self._foresight.find_lenient(spec)
+        return self._opinions(Call(spec.name, "{}"), tool, accesses)[0].verdict != "allow"
+
+    @property
+    def _foresight(self) -> Foresight:
+        rules, mode, known = self.rules, self._mode, self._known_foresight
+        if known is None or known.rules is not rules or known.mode is not mode:
+            known = self._known_foresight = Foresight(rules, mode, self._shell)
+        return known
+
     def find_restricted(
         self, command: str = "", *, folder: str | os.PathLike[str] | None = None
     ) -> dict[str, Restriction]:
@@ -258,18 +283,18 @@ class Rulebook:
         return tool
 
     def _decide(self, call: Call, tool: ToolRules, accesses: tuple[Access, ...]) -> Decision:
-        first = self._opinions(call, tool, accesses)[0]
+        first = first_opinion(self._opinions(call, tool, accesses))
         if first.verdict == "allow":
             return Allow(first.origin)
         if first.verdict == "deny":
             return Deny(format_denial(first), first.origin)
         name, text = tool.spec.name, tool.read_command(call)
-        question = (
-            format_question(name, accesses, first)
-            if text is None
-            else format_command_question(name, read_shell_command(text), accesses, first)
-        )
-        return Ask(question, first.origin, first.once)
+        if text is None:
+            question = format_question(name, accesses, first)
+            return Ask(question, first.origin, first.once, approvers=first.approvers)
+        usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call))
+        read = ReadCommand.of(read_shell_command(text), self._folders, tool.commands, usable)
+        return ask_about_command(name, read, accesses, first, sandboxed=self._sandboxed)
 
     def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
         """Return all opinions, the deciding one first."""
@@ -290,7 +315,7 @@ class Rulebook:
         effect = max(map(mode_effect, accesses), default=tool.spec.effect)
         if allowed and FETCH_TAG in tool.spec.tags:
             effect = Effect.READ
-        return self._add_mode_opinion([*opinions, *allowed], effect, "")
+        return add_mode_opinion([*opinions, *allowed], effect, self._mode)
 
     def _opinions_on_command(
         self,
@@ -321,7 +346,8 @@ class Rulebook:
         if any(tool.commands.may_restrict(argv) for argv in find_computed(command)):
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
-        return self._add_mode_opinion([*opinions, *allowed], effect, caused or unclear, caused)
+        says = partial(add_mode_opinion, caused=caused, sandboxed=self._sandboxed)
+        return says([*opinions, *allowed], effect, self._mode, reason=caused or unclear)
 
     def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any]) -> bool:
         """Return whether a rule applies to a command with these arguments."""
@@ -366,32 +392,6 @@ class Rulebook:
         if self._mode is Mode.PLAN or not (self._sandboxed or self._mode is Mode.OPEN):
             opinions += git_objections(read.matched, self._files.find_git_program)
         return list(dict.fromkeys(opinions))
-
-    def _add_mode_opinion(
-        self, opinions: list[Opinion], effect: Effect, reason: str, caused: str | None = None
-    ) -> list[Opinion]:
-        """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules."""
-        says: Verdict = verdict(self._mode, effect)
-        ranked = sorted(opinions, key=lambda opinion: opinion.rank)
-        if ranked and (says != "deny" or ranked[0].verdict == "deny"):
-            return ranked
-        origin = Origin(f"mode {self._mode}", kind="mode")
-        if caused is not None and effect > Effect.READ and self._mode in (Mode.EDITS, Mode.OPEN):
-            says, reason = self._decide_by_consequence(caused, reason)
-        if says == "deny":
-            reason = f"{self._mode} mode allows no changes"
-        return [Opinion(says, Level.RUN, origin, reason), *ranked]
-
-    def _decide_by_consequence(self, caused: str, reason: str) -> tuple[Verdict, str]:
-        """Return the verdict of a permissive mode on a command that no rule allows.
-
-        The sandbox contains what a command does, except for its consequences.
-        """
-        if caused:
-            return "ask", caused
-        if self._mode is Mode.EDITS and not self._sandboxed:
-            return "ask", reason or "commands do not run in a sandbox"
-        return "allow", ""
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
         if all(rule.expires is None for rule in rules):

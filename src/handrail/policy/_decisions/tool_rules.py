@@ -47,7 +47,11 @@ class ToolRules:
     )
 
     def __init__(self, spec: Spec, rules: Sequence[Rule], *, shell: bool, timeless: bool) -> None:
-        mine = [rule for rule in rules if rule.concerns(spec)]
+        mine = [
+            rule
+            for rule in rules
+            if (shell or not (rule.commands or rule.line)) and rule.concerns(spec)
+        ]
         self.spec = spec
         self.shell = shell
         self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags

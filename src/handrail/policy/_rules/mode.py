@@ -49,6 +49,17 @@ def verdict(mode: Mode, effect: Effect) -> Verdict:
     return _TABLE[mode][effect]
 
 
+def check_available(mode: Mode, ceiling: Mode, *, confined: bool) -> None:
+    """Raise InvalidRule if a mode is above the ceiling, or too permissive for the process."""
+    if mode > ceiling:
+        raise InvalidRule(f'mode "{mode}" is not available; the managed rules allow "{ceiling}"')
+    if mode is Mode.OPEN and not confined:
+        raise InvalidRule(
+            'mode "open" is not available as root without a sandbox; run as another user, or '
+            "in a sandbox (`sandboxed=True`)"
+        )
+
+
 def strictest(*modes: Mode | str) -> Mode:
     """Return the mode that allows least, such as the one for a child process or agent."""
     return min(Mode.of(mode) for mode in modes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 from handrail import DESTROY, WRITE, Effect
 from handrail._support import is_list, is_table
 from handrail.permissions import Origin, Verdict
+from handrail.policy._rules.approvers import APPROVER_KEYS, read_approvers
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.examples import check_examples, parse_access
@@ -27,7 +29,7 @@ _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILI
 _KEYS = {
     "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
     "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
-    "not_match", "line", "sandboxed",
+    "not_match", "line", "sandboxed", *APPROVER_KEYS,
 }  # fmt: skip
 _RENAMED_KEYS = {"reads": "read_only", "here": "without_cd", "deep": "recursive"}
 """Keys by their names in the first rule files."""
@@ -79,9 +81,11 @@ def _parse_rules(text: str, *, file: str, level: Level) -> RuleFile:
     except InvalidRule as error:
         raise error.at(file) from None
     rules: list[Rule] = []
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     for table, line in zip(tables, lines, strict=True):
         try:
-            rules.append(_read_rule(table, Origin(_get_text(table, "id"), file, line), level))
+            origin = Origin(_get_text(table, "id"), file, line, digest=digest)
+            rules.append(_read_rule(table, origin, level))
         except InvalidRule as error:
             raise error.at(file, line) from None
     return RuleFile(tuple(rules), mode)
@@ -131,7 +135,8 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         sandboxed=_get_switch(table, "sandboxed"),
         args=_read_conditions(table["args"]) if "args" in table else {},
         expires=_read_expiry(table.get("expires")),
-        once=_get_switch(table, "once"),
+        once=_get_switch(table, "once") or any(key in table for key in APPROVER_KEYS),
+        approvers=read_approvers(table),
         text=_canonical_text(table),
         examples=tuple(
             (_read_example(example), wanted)
@@ -152,8 +157,9 @@ def _check_combination(rule: Rule, table: Mapping[str, Any]) -> None:
         )
     if "line" in table and not rule.line.strip():
         raise InvalidRule("line is empty; add a value or remove the key")
-    if rule.once and rule.decide != "ask":
-        raise InvalidRule("once is only for a rule with decide = 'ask'; remove it")
+    for key in ("once", *APPROVER_KEYS):
+        if rule.once and rule.decide != "ask" and key in table:
+            raise InvalidRule(f"{key} is only for a rule with decide = 'ask'; remove it")
     if (rule.line or rule.sandboxed) and rule.decide != "allow":
         raise InvalidRule("line and sandboxed are only for a rule with decide = 'allow'")
     if rule.sandboxed and not (rule.commands or rule.line):

@@ -10,7 +10,7 @@ from typing import Any
 
 from handrail import Access, Effect, Spec
 from handrail._support import is_table
-from handrail.permissions import Origin, Verdict
+from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
 
@@ -155,6 +155,8 @@ class Rule:
     expires: datetime | None = None
     once: bool = False
     """For an ask: whether an approval can never be remembered."""
+    approvers: Approvers = field(default_factory=Approvers)
+    """For an ask: who may answer."""
     text: str = ""
     """The rule as TOML, without its examples. Also tells two rules apart."""
     examples: tuple[tuple[Example, bool], ...] = ()

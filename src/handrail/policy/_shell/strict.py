@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _TOKEN = re.compile(
     r"""
@@ -70,6 +70,9 @@ class SimpleCommand:
     """The name and the arguments that the program receives."""
     operator: str = ""
     """``&&``, ``||``, ``;``, ``|`` or a newline; empty for the first command."""
+    start: int = field(default=0, compare=False, repr=False)
+    end: int = field(default=0, compare=False, repr=False)
+    """Its place in the text."""
 
     @property
     def piped(self) -> bool:
@@ -84,6 +87,8 @@ class _CommandDraft:
     operator: str
     words: list[str]
     streams: set[str]
+    start: int = 0
+    end: int = 0
 
 
 class _NotSimpleError(Exception):
@@ -112,6 +117,8 @@ def _commands(text: str) -> Iterator[SimpleCommand]:
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "word":
+            draft.start = draft.start if draft.words else token.start("word")
+            draft.end = token.end()
             draft.words.append(_word(token["word"], first=not draft.words))
         elif kind == "operator":
             if draft.words or token["operator"] != "\n":
@@ -131,7 +138,7 @@ def _finish(draft: _CommandDraft, following: str) -> SimpleCommand:
         raise _NotSimpleError
     if draft.operator == "|" and ("0" in draft.streams or draft.words[0] in _STATEFUL):
         raise _NotSimpleError
-    return SimpleCommand(tuple(draft.words), draft.operator)
+    return SimpleCommand(tuple(draft.words), draft.operator, draft.start, draft.end)
 
 
 def _redirect(draft: _CommandDraft, token: re.Match[str]) -> None:
@@ -139,6 +146,7 @@ def _redirect(draft: _CommandDraft, token: re.Match[str]) -> None:
     if not draft.words or stream in draft.streams:
         raise _NotSimpleError
     draft.streams.add(stream)
+    draft.end = token.end()
 
 
 def _word(raw: str, *, first: bool) -> str:

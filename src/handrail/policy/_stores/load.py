@@ -91,6 +91,7 @@ def load(  # noqa: PLR0913  each is an option with a default
     return Rulebook(
         rules,
         mode=_choose_mode(modes, mode),
+        ceiling=_find_ceiling(modes),
         sandboxed=sandboxed,
         problems=problems,
         shell=shell,
@@ -122,10 +123,14 @@ def _rule_paths(paths: RulePaths) -> list[tuple[Level, Path]]:
     return [(level, path) for level, path in named if path is not None]
 
 
+def _find_ceiling(modes: list[tuple[Level, Mode]]) -> Mode:
+    return strictest(Mode.OPEN, *(mode for level, mode in modes if level is Level.MANAGED))
+
+
 def _choose_mode(modes: list[tuple[Level, Mode]], requested: Mode | str | None) -> Mode:
     in_files = [mode for level, mode in modes if level is not Level.MANAGED]
     wanted = Mode.of(requested) if requested is not None else strictest(*in_files or [Mode.ASK])
-    return strictest(wanted, *(mode for level, mode in modes if level is Level.MANAGED))
+    return strictest(wanted, _find_ceiling(modes))
 
 
 def _read_rules(

@@ -1,0 +1,42 @@
+"""Let a person edit the arguments of a call in their editor."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def find_editor() -> list[str]:
+    """Return the command of the person's editor; empty if there is none."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(named)
+    except ValueError:  # a quotation mark is missing
+        return []
+
+
+def edit_text(editor: list[str], args: str) -> str | None:
+    """Return arguments as the person left them in the editor; None if the editor failed."""
+    folder = tempfile.mkdtemp(prefix="handrail-")
+    file = Path(folder, "arguments.json")
+    try:
+        file.write_text(_format(args), encoding="utf-8")
+        done = subprocess.run([*editor, str(file)], check=False)  # noqa: S603  the person's own
+        return file.read_text(encoding="utf-8") if done.returncode == 0 else None
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        file.unlink(missing_ok=True)
+        Path(folder).rmdir()
+
+
+def _format(args: str) -> str:
+    """Return arguments with one value in each line; text that is not JSON unchanged."""
+    try:
+        return json.dumps(json.loads(args), indent=2) + "\n"
+    except (ValueError, RecursionError):
+        return args
