@@ -254,11 +254,17 @@ def test_what_is_shown_is_what_is_done(given_edit: tuple[str, str, str], everywh
 @pytest.mark.parametrize(
     ("args", "headline"),
     [
-        ({"command": "ls -l"}, "ls -l"),
-        ({"command": "ls\nrm -rf x"}, "ls …"),
-        ({"command": "sleep 9", "background": True}, "In the background: sleep 9"),
+        ({"command": "ls -l"}, "Run: ls -l"),
+        ({"command": "ls\nrm -rf x"}, "Run: ls …"),
+        ({"command": "sleep 9", "background": True}, "Run in the background: sleep 9"),
+        ({"command": "cd  ./Web; ls; cd /"}, "Run in Web: ls; cd /"),
+        ({"command": "cd ./Web; ls"}, "Run: cd ./Web; ls"),
+        (
+            {"command": "cd  './a b'; ls", "background": True},
+            "Run in the background and in a b: ls",
+        ),
         ({"restart": True}, "Reset the folder and variables of earlier commands"),
-        ({"command": "ls", "restart": True}, "ls"),
+        ({"command": "ls", "restart": True}, "Run: ls"),
     ],
 )
 def test_the_headline_of_a_command_is_the_command(

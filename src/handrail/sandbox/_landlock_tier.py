@@ -19,7 +19,7 @@ from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
-from handrail.sandbox._values import MoreHosts, Report, Restriction, SandboxUnavailable
+from handrail.sandbox._values import MoreHosts, Report, Restriction, SandboxUnavailable, Streams
 
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _DEVICE_FOLDER: Final = "/dev"
@@ -94,14 +94,15 @@ class LandlockTier:
         _restricted: Mapping[str, Restriction],
         *,
         more: MoreHosts,
-        notes: bool,
+        streams: Streams,
     ) -> Process:
         """Start a command, which waits until it is marked."""
         if more.own:
             raise SandboxUnavailable(_NO_HOSTS)
         with Pipes() as pipes:
             output, gate = pipes.output(), pipes.gate()
-            notes_pipe = pipes.extra_output() if notes else None
+            notes_pipe = pipes.extra_output() if streams.notes else None
+            source = pipes.standard_input() if streams.source else None
             opening = script.wait_for_line(gate.theirs) + (
                 script.open_notes(notes_pipe.theirs) if notes_pipe else ""
             )
@@ -110,7 +111,12 @@ class LandlockTier:
             environment = {**self._git_variables(), **self._variables, **variables}
             process = self._spawn(
                 lambda: popen(
-                    words, output=output.theirs, env=environment, fds=pipes.inherited, cwd=cwd
+                    words,
+                    output=output.theirs,
+                    source=source.theirs if source else subprocess.DEVNULL,
+                    env=environment,
+                    fds=pipes.inherited,
+                    cwd=cwd,
                 )
             )
             tree = ProcessTree(process.pid)
@@ -120,6 +126,7 @@ class LandlockTier:
             process,
             output=PipeReader(output.ours),
             notes=PipeReader(notes_pipe.ours) if notes_pipe else None,
+            source=source.ours if source else None,
             clear=functools.partial(self._clear, tree),
         )
 

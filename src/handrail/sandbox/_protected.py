@@ -64,12 +64,13 @@ def find_protected(
     """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name."""
     kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
     missing: list[str] = []
+    real = {root: True}
     for name, held in _protectable_names(root):
         if opened and any(is_beneath(name, other) for other in opened):
             continue
         path = f"{root}/{name}"
         kind = _file_type(path)
-        if kind == stat.S_IFLNK or (kind and os.path.realpath(path) != path):
+        if kind == stat.S_IFLNK or (kind and not _is_real(path, real)):
             kept += _link_target(root, name, held=held)
         elif kind:
             kept.append(path)
@@ -77,6 +78,14 @@ def find_protected(
             missing.append(name)
     kept = [*_paths_of_git(root, opened, kept), *kept]
     return ProtectedPaths(tuple(kept), tuple(missing), tuple(secret))
+
+
+def _is_real(path: str, known: dict[str, bool]) -> bool:
+    """Return whether no link is above a path. ``known`` has the answers for folders."""
+    folder = os.path.dirname(path)  # noqa: PTH120  before every command
+    if folder not in known:
+        known[folder] = os.path.realpath(folder) == folder
+    return known[folder]
 
 
 def _protectable_names(root: str) -> Iterator[tuple[str, bool]]:

@@ -22,6 +22,7 @@ from handrail.sandbox._values import (
     ResourceLimits,
     Restriction,
     SandboxUnavailable,
+    Streams,
 )
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Sandbox:
         with self._lock:
             self._tier.prepare()
 
-    def start(
+    def start(  # noqa: PLR0913  each is an option with a default
         self,
         command: str,
         *,
@@ -170,8 +171,9 @@ class Sandbox:
         restricted: Mapping[str, Restriction] | None = None,
         hosts: Sequence[str] = (),
         notes: bool = False,
+        source: bool = False,
     ) -> Process:
-        """Start a command in bash: no input, no terminal, and one stream for all output.
+        """Start a command in bash: no terminal, and one stream for all output.
 
         The first time, it takes longer: see ``prepare``.
 
@@ -184,6 +186,7 @@ class Sandbox:
             hosts: More hosts that this command can reach. It then has its own localhost, so that no
                 other command reaches them; requires bubblewrap.
             notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
+            source: Whether it gets a standard input that `Process.send` writes; else it has none.
         """
         folder = self._resolve_cwd(cwd)
         limits = self.find_restricted(command) if restricted is None else restricted
@@ -192,7 +195,9 @@ class Sandbox:
         more = MoreHosts(opened, tuple(host for host in hosts if host not in opened))
         try:
             with self._lock:
-                return self._tier.start(command, folder, safe, limits, more=more, notes=notes)
+                return self._tier.start(
+                    command, folder, safe, limits, more=more, streams=Streams(notes, source)
+                )
         except FileNotFoundError:
             message = "The workspace or a temporary folder of the sandbox no longer exists."
             raise SandboxUnavailable(message) from None

@@ -23,6 +23,15 @@ class MoreHosts(NamedTuple):
     """No other command does."""
 
 
+class Streams(NamedTuple):
+    """The streams that a command has, beside its output."""
+
+    notes: bool = False
+    """A descriptor 3 that this process reads."""
+    source: bool = False
+    """A standard input that this process writes."""
+
+
 class SandboxUnavailable(HandrailError):
     """No sandbox is available with these options. The message says why, and what to install."""
 

@@ -110,7 +110,7 @@ async def test_a_host_that_the_command_names_is_part_of_its_own_question(stage: 
     question = f"Allow this command, and let it reach pub.test? `{CURL}` ({reason})"
     assert stage.questions == [question] * 2
     assert [line.text for line in render_request(stage.asked[0]).lines][:4] == [
-        f"│ {CURL}",
+        f"│ Run: {CURL}",
         "bash wants to run (destroy; call c1)",
         "  destroy *",
         "  read net:pub.test",

@@ -17,7 +17,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from handrail import Allow, Approvals, Ask, Call, Executor, HandrailError, ToolFailed, Toolset
-from handrail.permissions import Pending
+from handrail.permissions import Pending, Undoable
 from handrail.sandbox import Sandbox
 from handrail.tools import (
     Jobs,
@@ -309,14 +309,17 @@ def test_what_is_too_large_is_left_out_whole_and_named(tmp_path: Path) -> None:
     anyio.run(run)
     report = undo(workspace)
 
-    assert [pending.changes for pending in asked] == snapshot(
+    assert [
+        [change.description for change in pending.changes if isinstance(change, Undoable)]
+        for pending in asked
+    ] == snapshot(
         [
-            (
+            [
                 "Undo cannot restore: build (over the limit of 320 MB), data/many (over the limit of 20,000 files), node_modules (over the limit of 320 MB), pkg/gen (over the limit of 320 MB), 6 entries of assets.",
-            ),
-            (
+            ],
+            [
                 "Undo cannot restore: build (over the limit of 320 MB), data/many (over the limit of 20,000 files), node_modules (over the limit of 320 MB), pkg/gen (over the limit of 320 MB), 6 entries of assets.",
-            ),
+            ],
         ]
     )
     assert report.entry.not_kept == snapshot(
@@ -342,7 +345,7 @@ def test_a_workspace_with_too_many_files_at_its_top_is_not_kept(tmp_path: Path) 
 
     assert list_changes(workspace) == ()
     assert bash(Sandbox(tmp_path), workspace=workspace).preview(command="rm 1") == [  # type: ignore[misc]
-        "Undo cannot restore: . (over the limit of 20,000 files)."
+        Undoable((".",), "Undo cannot restore: . (over the limit of 20,000 files).")
     ]
 
 
@@ -352,7 +355,9 @@ def test_a_question_names_a_few_of_many(tmp_path: Path) -> None:
             file.truncate(65 * MEGABYTE)
     preview = bash(Sandbox(tmp_path), workspace=Workspace(tmp_path)).preview
 
-    assert preview(command="ls") == snapshot(  # type: ignore[misc]
+    [kept] = preview(command="ls")  # type: ignore[misc]
+    assert kept.left_out == tuple(f"{number}.iso" for number in range(7))
+    assert [kept.description] == snapshot(
         [
             "Undo cannot restore: 0.iso (65 MB), 1.iso (65 MB), 2.iso (65 MB), 3.iso (65 MB), 4.iso (65 MB), and 2 more."
         ]
@@ -496,7 +501,9 @@ def test_a_command_runs_although_it_cannot_be_undone(tmp_path: Path) -> None:
 """
     )
     assert sorted(path.name for path in root.iterdir()) == ["a", "b"]
-    assert bash(Sandbox(root), workspace=workspace).preview(command="ls") == []  # type: ignore[misc]
+    assert bash(Sandbox(root), workspace=workspace).preview(command="ls") == [  # type: ignore[misc]
+        Undoable((".",), "Undo cannot restore: . (file exists).")
+    ]
 
 
 @pytest.mark.anyio

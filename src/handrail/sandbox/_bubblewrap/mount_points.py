@@ -69,7 +69,7 @@ class MountPoints:
             return  # another command has removed them
         for name in self._read_names():
             with contextlib.suppress(OSError):  # not empty, not a folder, or removed: not ours
-                Path(self._root, name).rmdir()
+                os.rmdir(f"{self._root}/{name}")  # noqa: PTH106  after every command
         Path(self._path).unlink()
 
     def _read_names(self) -> Iterator[str]:

@@ -8,11 +8,12 @@ import shutil
 import stat
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from handrail.sandbox import _environment as environment
+from handrail.sandbox._bubblewrap.git_excludes import GitExcludes
 from handrail.sandbox._bubblewrap.loopback import ALONE, Loopback
 from handrail.sandbox._bubblewrap.mount_check import (
     MountCheck,
@@ -24,7 +25,14 @@ from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
 from handrail.sandbox._setup import Setup, is_python_usable
-from handrail.sandbox._values import TMP, MoreHosts, Report, Restriction, SandboxUnavailable
+from handrail.sandbox._values import (
+    TMP,
+    MoreHosts,
+    Report,
+    Restriction,
+    SandboxUnavailable,
+    Streams,
+)
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
@@ -137,6 +145,7 @@ class BubblewrapTier:
         self._always_bridged = self._bridge is not None
         self.opens_hosts = is_python_usable(setup.root)
         self._loopback = Loopback(setup, self._program)
+        self._excludes = GitExcludes(setup.root, setup.written, Path(setup.temporary, "gitignore"))
         self.protected = list_protected_names(setup.opened)
         self._packed_options: dict[_OptionsKey, bytes] = {}
         self._last: tuple[_MountsKey, MountCheck] | None = None
@@ -170,9 +179,9 @@ class BubblewrapTier:
         restricted: Mapping[str, Restriction],
         *,
         more: MoreHosts,
-        notes: bool,
+        streams: Streams,
     ) -> Process:
-        """Start a command with file descriptors for the output and the notes only."""
+        """Start a command with file descriptors for its streams only."""
         # imported here: many sandboxes are only made to check that one is available
         from handrail.sandbox._bubblewrap.launch import LaunchSpec, start_command
         from handrail.sandbox._bubblewrap.mount_points import MountPoints
@@ -181,21 +190,22 @@ class BubblewrapTier:
         route = None
         try:
             route = self._open_route((*more.by_rule, *more.own))
-            own = self.own_folders
-            protected, home = self._setup.find_protected(own, restricted), self._view_home()
-            mount_points.note(protected.missing)
-            offline = route is None or not route.proxy.allowed
-            spec = LaunchSpec(
-                self._setup,
-                # on a shared loopback, another command could use the way to the own hosts
-                [self._program, *ALONE] if more.own else self._loopback.start_words(),
-                self._filter,
-                self._arguments((protected, home, own, offline), cwd, variables, route),
-                route,
-                lambda: self._mount_check((protected, home, route is not None, read_host_mounts())),
-            )
+
+            def find_options() -> tuple[bytes, Callable[[], MountCheck]]:
+                own = self.own_folders
+                protected = self._setup.find_protected(own, restricted)
+                home = self._view_home(protected)
+                mount_points.note(protected.missing)
+                offline = route is None or not route.proxy.allowed
+                options = self._arguments((protected, home, own, offline), cwd, variables, route)
+                key = (protected, home, route is not None)
+                return options, lambda: self._mount_check((*key, read_host_mounts()))
+
+            # on a shared loopback, another command could use the way to the own hosts
+            words = [self._program, *ALONE] if more.own else self._loopback.start_words()
+            spec = LaunchSpec(self._setup, words, self._filter, find_options, route)
             release = functools.partial(self._release, mount_points, route)
-            return start_command(command, spec, release, notes=notes)
+            return start_command(command, spec, release, streams=streams)
         except BaseException:
             self._release(mount_points, route)
             raise
@@ -222,11 +232,12 @@ class BubblewrapTier:
         if route is not None:
             route.proxy.close()
 
-    def _view_home(self) -> HomeView:
+    def _view_home(self, protected: ProtectedPaths) -> HomeView:
         """Return what to mount of the home folder: nothing if /tmp hides it already."""
         view = self._setup.home.view()
         hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
-        return HomeView(hidden, tuple(pair for pair in view.shown if _is_in(pair[0], hidden)))
+        shown = tuple(pair for pair in view.shown if _is_in(pair[0], hidden))
+        return self._excludes.show(HomeView(hidden, shown), protected.missing)
 
     def _arguments(
         self, key: _OptionsKey, cwd: str, variables: Mapping[str, str], route: Route | None

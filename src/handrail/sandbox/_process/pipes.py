@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -51,10 +53,21 @@ class Pipes:
         self.inherited.append(pipe.theirs)
         return pipe
 
-    def gate(self) -> Pipe:
-        """Make a pipe that the program reads."""
+    def standard_input(self) -> Pipe:
+        """Make a pipe that this process writes, for the standard input of the program."""
         read, write = os.pipe()
-        pipe = self._make_pipe(write, read)
+        return self._make_pipe(write, read)
+
+    def gate(self) -> Pipe:
+        """Make a pipe that the program reads, as an inherited descriptor."""
+        pipe = self.standard_input()
+        self.inherited.append(pipe.theirs)
+        return pipe
+
+    def input(self) -> Pipe:
+        """Make a stream for `send_all`, which the program reads to its end."""
+        ours, theirs = (end.detach() for end in socket.socketpair())
+        pipe = self._make_pipe(ours, theirs)
         self.inherited.append(pipe.theirs)
         return pipe
 
@@ -73,3 +86,13 @@ class Pipes:
         self._ours.append(ours)
         self._theirs.append(high)
         return Pipe(ours, high)
+
+
+def send_all(stream: int, content: bytes) -> None:
+    """Send everything to a program and end the stream, unless the program has ended before.
+
+    The end arrives even if a process that was forked in the meantime has the stream, too.
+    """
+    with socket.socket(fileno=stream) as opened, suppress(BrokenPipeError, ConnectionResetError):
+        opened.sendall(content)
+        opened.shutdown(socket.SHUT_WR)

@@ -57,12 +57,13 @@ class PipeReader:
 class Process:
     """A program in the sandbox. Always call `kill` when you are done with it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a tier made for it
         self,
         process: subprocess.Popen[bytes],
         *,
         output: PipeReader,
         notes: PipeReader | None = None,
+        source: int | None = None,
         clear: Callable[[], Awaitable[None]],
         code: Callable[[int], int] = int,
         refused: Callable[[], tuple[str, ...]] = tuple,
@@ -73,6 +74,9 @@ class Process:
         self._process = process
         self._output = output
         self._notes = notes
+        self._source = source
+        if source is not None:
+            os.set_blocking(source, False)
         self._clear = clear
         self._exit_code = code
         self._exit = os.pidfd_open(process.pid)
@@ -115,6 +119,30 @@ class Process:
         self._has_ended()
         return bytes(self._notes.buffer)
 
+    def take_notes(self) -> bytes:
+        """Return what `notes` would, and forget it."""
+        taken = self.notes()
+        if self._notes is not None:
+            self._notes.buffer.clear()
+        return taken
+
+    async def send(self, content: bytes) -> None:
+        """Write to its standard input. Raises BrokenPipeError if it has closed it, or ended."""
+        rest = memoryview(content)
+        while rest:
+            if self._source is None:
+                raise BrokenPipeError
+            try:
+                rest = rest[os.write(self._source, rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._source)
+
+    def close_input(self) -> None:
+        """End its standard input; safe to repeat."""
+        if self._source is not None:
+            os.close(self._source)
+            self._source = None
+
     async def kill(self) -> None:
         """Kill its remaining processes and wait for them. Ignores cancellation; safe to repeat.
 
@@ -150,6 +178,7 @@ class Process:
 
     def _close(self) -> None:
         self._closed = True
+        self.close_input()
         self._quiet.close()
         self._loud.close()
         os.close(self._exit)

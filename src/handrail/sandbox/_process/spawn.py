@@ -34,19 +34,20 @@ class _Spawner:
 SPAWNER: Final = _Spawner()
 
 
-def popen(
+def popen(  # noqa: PLR0913  those of a Popen
     argv: Sequence[str],
     *,
     output: int,
+    source: int = subprocess.DEVNULL,
     error: int | None = None,
     env: Mapping[str, str],
     fds: Sequence[int] = (),
     cwd: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program without input or terminal, in a new session."""
+    """Start a program without a terminal, in a new session. By default, it has no input."""
     return subprocess.Popen(  # noqa: S603  no shell: arguments are passed unchanged
         argv,
-        stdin=subprocess.DEVNULL,
+        stdin=source,
         stdout=output,
         stderr=output if error is None else error,
         env=env,

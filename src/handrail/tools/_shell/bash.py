@@ -22,7 +22,7 @@ from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
 from handrail.tools._shell.hosts import CommandHosts, list_declared, list_granted
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
 from handrail.tools._shell.leftovers import Scan, ScanReport
-from handrail.tools._shell.state import Shell, quote_command, start_folder
+from handrail.tools._shell.state import Shell, quote_command, split_folder, start_folder
 
 _DEFAULT_TIMEOUT_MS = 120_000
 _MAX_TIMEOUT_MS = 600_000
@@ -254,10 +254,12 @@ def bash(  # noqa: PLR0913  each is an option with a default
 
 
 def _headline(command: str, *, restart: bool, background: bool = False, **_: object) -> str:
-    """Return the command, and whether it runs in the background."""
+    """Return the command, where it runs, and whether it runs in the background."""
     if restart and not command.strip():
         return "Reset the folder and variables of earlier commands"
-    return f"In the background: {command}" if background else command
+    folder, line = split_folder(command)
+    places = ["in the background"] * background + [f"in {folder}"] * bool(folder)
+    return f"{' '.join(['Run', ' and '.join(places)]).strip()}: {line}"
 
 
 def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:

@@ -9,13 +9,16 @@ from typing import TypeAlias
 import anyio
 from anyio import to_thread
 
+from handrail.permissions import Undoable
 from handrail.tools._files.workspace import Workspace
-from handrail.tools._trees.kept import KeptTrees, OpenCommand
+from handrail.tools._trees.kept import KeptTrees, OpenCommand, name_left_out
 
 OnlyReads: TypeAlias = Callable[[str], bool]
 """Returns whether a shell command changes nothing."""
 _MAX_NAMED = 5
 """Names of what is not kept, in an approval request."""
+_MAX_PATHS = 100
+"""Paths of what is not kept. If there are more, it may be anything in the workspace."""
 
 
 @dataclass(slots=True)
@@ -65,10 +68,12 @@ class CommandUndo:
         except OSError as error:
             return UndoableCommand(note=_describe_error(error))
 
-    def preview(self, **_: object) -> list[str]:
-        """Return what undo could not restore, for an approval request."""
-        names = [] if self._trees is None else self._trees.list_left_out()
-        if not names:
+    def preview(self, **_: object) -> list[Undoable]:
+        """Return what undo could restore, for an approval request."""
+        if self._trees is None:
             return []
+        left_out = self._trees.find_left_out()
+        names = name_left_out(left_out)
         more = [f"and {len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
-        return [f"Undo cannot restore: {', '.join([*names[:_MAX_NAMED], *more])}."]
+        said = f"Undo cannot restore: {', '.join([*names[:_MAX_NAMED], *more])}." if names else ""
+        return [Undoable(tuple(sorted(left_out)) if len(left_out) <= _MAX_PATHS else (".",), said)]

@@ -155,8 +155,15 @@ class Shell:
 
 def start_folder(command: str) -> str:
     """Return where a command starts: the folder that was put before it; empty by default."""
+    return split_folder(command)[0]
+
+
+def split_folder(command: str) -> tuple[str, str]:
+    """Return where a command starts, and the command as the model wrote it."""
     step = _STEP.match(command)
-    return shlex.split(step[1])[0].removeprefix("./") if step else ""
+    if step is None:
+        return "", command
+    return shlex.split(step[1])[0].removeprefix("./"), command[step.end() :]
 
 
 def find_exported(command: str, *, assigned: bool = False) -> set[str]:

@@ -120,16 +120,17 @@ class KeptTrees:
     def _index(self) -> Path:
         return self._log.folder / "index.json"
 
-    def list_left_out(self) -> list[str]:
-        """Return what is not kept, with the reason, as of the last command or now."""
-        with suppress(OSError):
-            if self._tree is _NOTHING:
-                with self._log.hold():
-                    self._load()
-                bounds, too_large = Bounds(), self._tree.too_large
-                survey = Surveyor(self._workspace, bounds, too_large=too_large).run()
-                return _name_left_out(survey.left_out)
-        return _name_left_out(self._tree.left_out)
+    def find_left_out(self) -> Mapping[str, str]:
+        """Return the paths that are not kept, with the reasons, as of the last command or now."""
+        if self._tree is not _NOTHING:
+            return self._tree.left_out
+        try:
+            with self._log.hold():
+                self._load()
+            bounds, too_large = Bounds(), self._tree.too_large
+            return Surveyor(self._workspace, bounds, too_large=too_large).run().left_out
+        except OSError as error:
+            return {".": describe_error(error)}
 
     def begin(self, call_id: str, command: str) -> OpenCommand:
         """Keep the tree before a command. Raises OSError."""
@@ -194,7 +195,7 @@ class KeptTrees:
         others = self._list_others(about.latest)
         changes = [one for one in changes if (one.path, _content(one.after)) not in others]
         if changes:
-            not_kept = [*_name_left_out({**survey.left_out, **tree.left_out}), *notes]
+            not_kept = [*name_left_out({**survey.left_out, **tree.left_out}), *notes]
             self._log.put(about.call_id, changes, command=about.command, not_kept=not_kept)
         for file in self._open_files(opened.name):
             file.unlink(missing_ok=True)
@@ -279,7 +280,7 @@ def _start_of(pid: int) -> str:
     return text.rpartition(")")[2].split()[19]
 
 
-def _name_left_out(left_out: Mapping[str, str]) -> list[str]:
+def name_left_out(left_out: Mapping[str, str]) -> list[str]:
     """Return paths with reasons. Folders that are too large come first: they matter most."""
     folders = Counter(path.rpartition("/")[0] for path in left_out)
     names = dict[str, None]()
