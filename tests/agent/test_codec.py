@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from handrail import Call, FailureKind, File, Image, Result, Text
+from handrail import Allow, Call, Deny, FailureKind, File, Image, Result, Text
 from handrail.agent import (
     EarlyCall,
+    GivenAnswer,
     InnerRun,
     InvalidState,
     RunState,
@@ -32,6 +33,7 @@ from handrail.messages import (
     TruncatedCall,
     Usage,
 )
+from handrail.permissions import Edit
 from saved_values import RESULTS
 
 TEXT = st.text(max_size=8)
@@ -73,6 +75,12 @@ MESSAGES = st.one_of(
     st.builds(ToolResults, st.lists(RESULTS, max_size=2).map(tuple)),
 )
 COSTS = st.decimals(min_value=0, allow_nan=False, allow_infinity=False)
+ANSWERS = st.one_of(
+    st.just(Allow()),
+    st.builds(lambda reason, detail: Deny(reason, detail=detail), TEXT, TEXT),
+    st.builds(Edit, ARGS),
+    RESULTS,
+)
 STATES = st.builds(
     RunState,
     messages=st.lists(MESSAGES, max_size=3).map(tuple),
@@ -87,6 +95,7 @@ STATES = st.builds(
     inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
     shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
     cost=COSTS,
+    answers=st.lists(st.builds(GivenAnswer, TEXT, TEXT, ANSWERS), max_size=2).map(tuple),
 )
 
 
@@ -125,6 +134,11 @@ def test_the_format_of_a_saved_state() -> None:
         discarded=(EarlyCall(Call("a", "{}", "1"), Result("1", "1")),),
         shortened=Shortened(1, "before", 2),
         cost=Decimal("1.50"),
+        answers=(
+            GivenAnswer("r/1/1?0", "f", Allow()),
+            GivenAnswer("r/1/2?0", "f", Deny("no", detail="why")),
+            GivenAnswer("r/1/3?0", "f", Edit({"n": 1})),
+        ),
     )  # fmt: skip
 
     assert load_state(dump_state(state)) == state
@@ -163,6 +177,7 @@ def test_the_format_of_a_saved_state() -> None:
                             "failure": None,
                             "pending": None,
                             "metadata": {},
+                            "found": [],
                             "seconds": None,
                         },
                         {
@@ -174,6 +189,7 @@ def test_the_format_of_a_saved_state() -> None:
                             "failure": {"kind": "bad_args", "message": "no", "detail": "why"},
                             "pending": None,
                             "metadata": {},
+                            "found": [],
                             "seconds": None,
                         },
                     ]
@@ -198,6 +214,7 @@ def test_the_format_of_a_saved_state() -> None:
                         "failure": None,
                         "pending": None,
                         "metadata": {},
+                        "found": [],
                         "seconds": None,
                     },
                 ]
@@ -205,6 +222,11 @@ def test_the_format_of_a_saved_state() -> None:
             "inner": [],
             "shortened": [1, "before", 2],
             "cost": "1.50",
+            "answers": [
+                ["r/1/1?0", "f", {"allow": True}],
+                ["r/1/2?0", "f", {"deny": "no", "detail": "why"}],
+                ["r/1/3?0", "f", {"edit": {"n": 1}}],
+            ],
         }
     )
 
@@ -254,13 +276,16 @@ GARBAGE: dict[str, str] = {
     "a string": '"handrail"',
     "no version": "{}",
     "deep": "[" * 100_000,
+    "a number that is too large": json.dumps(
+        {**EMPTY, "waiting": [{**RESULT, "metadata": {"n": 1.5}}]}
+    ).replace("1.5", "1e999"),
     "a lone half": '{"handrail": "\\ud800"}',
     **{
         f"{key}={value}": json.dumps({**EMPTY, key: value})
         for key, values in {
             "handrail": [None, "1", 1.0, True, [1]],
             "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"opaque": "{}", "api": "a", "kind": "odd"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
-            "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}]],
+            "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}], [{**RESULT, "metadata": {"n": float("nan")}}]],
             "inbox": [None, [{"results": []}], [{"reply": []}]],
             "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, 0, 0, -1], [0, 0, 0, 0, 0.5], {"sent": 1}],
             "turns": [None, -1, 1.5, "1", True, float("inf"), float("nan")],
@@ -270,6 +295,7 @@ GARBAGE: dict[str, str] = {
             "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
             "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
             "cost": [None, 1, "", "a", "-1", "NaN", "sNaN", "Infinity"],
+            "answers": [None, [5], [["a", "b"]], [[1, "b", {"allow": True}]], [["a", 1, {"allow": True}]], *([["a", "b", answer]] for answer in ({}, {"allow": 1.5}, {"allow": False}, {"allow": True, "more": 1}, {"deny": "no"}, {"edit": 5}, {"edit": [], "x": 1}, {"result": "{}"}, {"result": 1}, "allow", None))],
             "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values
@@ -326,3 +352,9 @@ def test_the_error_message_names_no_file_and_no_line() -> None:
         load_state('{"handrail": 2}')
 
     assert str(refused.value) == snapshot("Not a saved run state: key 'messages' is missing.")
+
+
+def test_a_state_without_answers_of_an_earlier_version_is_read() -> None:
+    before = {key: value for key, value in EMPTY.items() if key != "answers"}
+
+    assert load_state(json.dumps(before)) == RunState()

@@ -106,12 +106,15 @@ async def test_what_is_sent_grows_only_at_its_end_between_two_cuts() -> None:
 
     await agent.run("Read all pages.", limits=Limits(turns=None))
 
-    changed = sum(
-        later.messages[: len(earlier.messages)] != earlier.messages
+    cuts = [
+        later
         for earlier, later in zip(server.requests, server.requests[1:], strict=False)
-    )
-    assert changed < 10
-    assert len({request.tools for request in server.requests}) == 1
+        if later.messages[: len(earlier.messages)] != earlier.messages
+    ]
+    assert 0 < len(cuts) < 10
+    first = server.requests.index(cuts[0])
+    offers = [request.tools.find("read_earlier") is not None for request in server.requests]
+    assert offers == [at >= first for at in range(len(offers))]  # the first cut offers the reader
 
 
 async def test_a_request_that_is_too_long_is_shortened_and_sent_again() -> None:
@@ -395,6 +398,24 @@ async def test_a_summary_that_is_refused_or_incomplete_shortens_nothing(stop: St
     assert done.state.usage.input_tokens >= 3, "it is paid all the same"
 
 
+async def test_a_model_that_refuses_is_asked_again_when_the_history_has_grown_by_a_tenth() -> None:
+    asked: list[int] = []
+
+    async def model(request: Request) -> Reply:
+        turns = sum(isinstance(message, Reply) for message in request.messages)
+        if request.tool_choice == "none":
+            asked.append(turns)
+            return Reply(says("I can't help with that.").parts, "refused")
+        size = 500 if turns < 4 else 10
+        return Reply((Text("t" * size), Call("fetch", {"page": str(turns)}, "1")), "calls")
+
+    limits = Limits(turns=24, last_word=False)
+    compaction = Compaction(window=500, keep_turns=1)
+    await Agent(model, pages(5), compaction=compaction, limits=limits).run("Read.")
+
+    assert asked == [1, 2, 3, 6, 9, 12, 15, 18, 21]  # every turn adds 17 tokens in the end
+
+
 async def test_an_earlier_summary_stays_if_the_next_one_is_refused() -> None:
     summaries = [says("We read."), Reply(says("I can't help with that.").parts, "refused")]
     asked: list[Request] = []
@@ -472,3 +493,43 @@ async def test_an_interrupted_summary_shortens_nothing() -> None:
 
     assert (done.stop_reason, done.state.shortened.summary) == ("interrupted", "")
     owed(done.state.transcript())
+
+
+async def test_a_person_can_have_the_conversation_summarized_at_any_time() -> None:
+    server = Server(100_000, turns=2)
+    agent = Agent(server, pages(10), compaction=Compaction(window=100_000), system=lambda _: "Do.")
+    state = (await agent.run("Read two pages.")).state
+
+    shorter = await agent.resume(state).compact()
+    again = await agent.resume(shorter).compact()
+    await agent.resume(again, "Go on.")
+
+    assert (server.summaries, again) == (1, shorter)
+    assert shorter.messages == state.messages
+    assert shorter.shortened.start == len(state.messages) - 1
+    assert shorter.usage.total > state.usage.total
+    first, *others = server.requests[-1].messages
+    assert "Summary 1." in repr(first)
+    assert others == [state.messages[-1], Prompt.of("Go on.")]
+
+
+async def test_without_compaction_nothing_is_summarized() -> None:
+    server = Server(100_000, turns=2)
+    agent = Agent(server, pages(10))
+    state = (await agent.run("Read two pages.")).state
+
+    assert (await agent.resume(state).compact(), server.summaries) == (state, 0)
+
+
+async def test_a_summary_that_is_interrupted_changes_nothing() -> None:
+    async def stops(request: Request) -> Reply:
+        run.interrupt()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server = Server(100_000, turns=2)
+    agent = Agent(server, pages(10), compaction=Compaction(window=100_000))
+    state = (await agent.run("Read two pages.")).state
+    run = agent.resume(state, model=stops)
+
+    assert (await run.compact())._replace(shortened=state.shortened) == state

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agent.stage import World, by_turn, calls, fill, look, put, says, streamed
@@ -357,3 +359,53 @@ async def test_a_streamed_run_can_be_steered_and_stopped() -> None:
 
     assert events.result.stop_reason == "interrupted"
     assert events.state.inbox == (Prompt.of("Then b."),)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+async def test_what_ends_a_program_is_raised_where_the_events_are_read(
+    error: type[BaseException],
+) -> None:
+    async def model(_request: Request) -> Reply:
+        await anyio.lowlevel.checkpoint()
+        raise error
+
+    async with Agent(model).stream("go") as events:
+        with pytest.raises(error):
+            await anext(events)
+        with pytest.raises(error):
+            _ = events.result
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_whose_task_is_cancelled_with_the_event_loop_has_no_result(*, begun: bool) -> None:
+    async def main() -> None:
+        async with Agent(streamed(by_turn(says("abc")))).stream("go") as events:
+            if begun:
+                assert await anext(events) == Delta("a")
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            with pytest.raises(RuntimeError, match="has not ended"):
+                async for _ in events:
+                    pass
+
+    asyncio.run(main())
+
+
+async def test_leaving_waits_until_the_run_has_ended_also_if_it_is_cancelled() -> None:
+    did = list[str]()
+
+    async def model(_request: Request) -> AsyncIterator[StreamItem]:
+        try:
+            yield Delta("a")
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+            did.append("closed")
+
+    with anyio.CancelScope() as scope:
+        async with Agent(model).stream("go") as events:
+            await anext(events)
+            scope.cancel()
+            await anext(events)
+    assert did == ["closed"]

@@ -278,7 +278,7 @@ def test_effects_and_history_agree(backend: str) -> None:
         return seen
 
     seen = anyio.run(play_all, backend=backend)
-    assert min(seen[kind] for kind in KINDS) > RUNS // 20, seen
+    assert min(seen[kind] for kind in KINDS) >= RUNS // 20, seen
 
 
 async def by_position(play: Play) -> RunState:

@@ -227,6 +227,31 @@ def test_seconds_end_a_run_while_the_model_streams_and_its_text_is_kept(backend:
     owed(done.state.transcript())
 
 
+@pytest.mark.parametrize("option", ["prepare", "system"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_seconds_end_a_run_whose_request_is_not_ready(backend: str, option: str) -> None:
+    asked: list[Request] = []
+
+    async def model(request: Request) -> Reply:
+        asked.append(request)
+        return says("never")
+
+    async def hangs(_: object) -> Any:
+        await anyio.sleep_forever()
+
+    agent = Agent(model, Toolset(), limits=Limits(seconds=9), **{option: hangs})  # type: ignore[arg-type]
+
+    assert (run(backend, goes(agent)), asked) == (
+        RunResult(
+            stop_reason="limit",
+            state=RunState(messages=(Prompt.of("go"),), run_id=ANY_RUN),
+            stop_detail="reached the limit of 9 seconds",
+            limit="seconds",
+        ),
+        [],
+    )
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_unused_time_ends_nothing(backend: str) -> None:
     async def model(_: Request) -> Reply:

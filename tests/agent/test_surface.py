@@ -148,6 +148,7 @@ MISTAKES: dict[str, Any] = {
     "a number as limits": lambda: Agent(by_turn(), limits=5),  # type: ignore[arg-type]
     "a policy that is no function": lambda: Agent(by_turn(), policy=5),  # type: ignore[arg-type]
     "an approver that is no function": lambda: Agent(by_turn(), approvals=True),  # type: ignore[arg-type]
+    "an approver without an argument": lambda: Agent(by_turn(), approvals=lambda: None),  # type: ignore[arg-type,misc]
     "a policy beside an executor": lambda: Agent(by_turn(), Executor(Toolset()), policy=allow),
     "no prompt": lambda: Agent(by_turn()).run(),
     "no prompt, streamed": lambda: Agent(by_turn()).stream(),
@@ -192,7 +193,8 @@ def test_a_mistake_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             "tools by name": "Agent(tools={'roof': 1}): pass a list of functions or a Toolset.",
             "a number as limits": "limits=5: pass Limits, as in `Limits(turns=10)`.",
             "a policy that is no function": "Executor(policy=5): must be a function that decides about a CheckedCall, or a Rulebook.",
-            "an approver that is no function": "Approvals(approver=True): must be an async function that answers a Pending, such as terminal().",
+            "an approver that is no function": "Agent(approvals=True): must be an async function that answers a Pending, such as terminal().",
+            "an approver without an argument": "Agent(approvals=<lambda>): must take one argument, a Pending.",
             "a policy beside an executor": "Agent(policy=...): pass it to your Executor instead.",
             "no prompt": "A run needs a prompt, as in `agent.run('How is the roof?')`.",
             "no prompt, streamed": "A run needs a prompt, as in `agent.run('How is the roof?')`.",

@@ -6,11 +6,15 @@ from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state
 from handrail.agent._history.compaction import Compaction, Shortened
+from handrail.agent._history.given_answers import GivenAnswer
 from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
+from handrail.agent._loop.recorder import Recorder
 from handrail.agent._loop.settings import (
+    AroundRun,
+    NextRun,
     Prepare,
     RunResult,
     Save,
@@ -24,10 +28,12 @@ from handrail.agent._skills.skills import Skill, Skills, find_skills
 __all__ = [
     "Agent",
     "AnyTools",
+    "AroundRun",
     "CallEvent",
     "Compaction",
     "EarlyCall",
     "EventStream",
+    "GivenAnswer",
     "InnerEvent",
     "InnerRun",
     "Instructions",
@@ -35,9 +41,11 @@ __all__ = [
     "IsTrusted",
     "Limits",
     "ModelEvent",
+    "NextRun",
     "Notice",
     "OnEvent",
     "Prepare",
+    "Recorder",
     "Run",
     "RunArgs",
     "RunEvent",

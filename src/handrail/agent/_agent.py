@@ -25,6 +25,7 @@ from handrail import (
 from handrail._support.loop import in_event_loop
 from handrail.agent._arguments import (
     AnyTools,
+    as_approvals,
     as_model,
     as_tools,
     check_limits,
@@ -39,8 +40,10 @@ from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.live_runs import LiveRun
+from handrail.agent._loop.recorder import Recorder, record_replies
 from handrail.agent._loop.settings import (
     NO_ANSWERS,
+    AroundRun,
     Prepare,
     RunOptions,
     RunResult,
@@ -53,6 +56,7 @@ from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
+from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, Policy
 
@@ -100,6 +104,7 @@ class Agent(Generic[T]):
         policy: Decides each call. Without one, every call is allowed.
         approvals: Who approves calls, and what an approval is tied to.
         hooks: Your code before, after and around calls.
+        around: Your code around each run, also if the agent is a sub-agent.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -118,6 +123,7 @@ class Agent(Generic[T]):
         policy: Policy | None = None,
         approvals: Approvals | Approver | None = None,
         hooks: Sequence[Hook] = (),
+        around: AroundRun | None = None,
     ) -> None:
         function = as_model(model)
         check_limits(limits)
@@ -126,8 +132,7 @@ class Agent(Generic[T]):
         given = [name for name, value in checks.items() if value]
         if isinstance(self._tools, Executor) and given:
             raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
-        if not isinstance(approvals, Approvals):  # one record of used approvals for all runs
-            checks["approvals"] = Approvals(approver=approvals)
+        checks["approvals"] = as_approvals(approvals)  # one record of used approvals for all runs
         self._checks: dict[str, Any] = checks
         self._settings = RunSettings(
             model=function,
@@ -139,6 +144,7 @@ class Agent(Generic[T]):
             retries=retries,
             prepare=prepare,
             compaction=compaction,
+            around=around,
         )
         check_price(limits, model_names(self._settings.model))
         self._check_own_tools()
@@ -160,6 +166,36 @@ class Agent(Generic[T]):
     def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
         """Resume a run from a state, optionally with another prompt."""
         return self._make_run(find_start(state, prompt), self._executor(), options)
+
+    def run_recorded(
+        self, state: RunState, recorder: Recorder, **options: Unpack[RunArgs]
+    ) -> Run[T]:
+        """Run or resume from a state under a durable engine, which records replies and turns.
+
+        Calls that need approval stay pending, unless the agent has an approver.
+        """
+        if isinstance(self._tools, Executor):
+            raise TypeError("A durable run makes its own Executor. Pass the tools to the Agent.")
+        limits = options.get("limits", self._settings.limits)
+        if limits.seconds is not None:
+            raise ValueError(
+                "Limits(seconds=...): a durable run can wait for days. Limit turns or cost instead."
+            )
+        approvals: Approvals = self._checks["approvals"]
+        approver = approvals.approver or defer
+        kept = replace(approvals, approver=approver, ledger=recorder.ledger)
+        hooks = (*self._checks["hooks"], recorder.hook)
+        checks: dict[str, Any] = {**self._checks, "approvals": kept, "hooks": hooks}
+        return self._make_run(state, Executor(self._tools, **checks), options, recorder=recorder)
+
+    def make_executor(self, hook: Hook) -> Executor:
+        """Return an executor for calls of the tools that a run has already allowed.
+
+        For durable engines, whose workers run calls for each other.
+        """
+        if isinstance(self._tools, Executor):
+            raise TypeError("A durable run makes its own Executor. Pass the tools to the Agent.")
+        return Executor(self._tools, hooks=(hook,))
 
     def run_sync(
         self,
@@ -207,7 +243,7 @@ class Agent(Generic[T]):
             return self._tools
         return Executor(self._tools, **self._checks)
 
-    def _make_run(
+    def _make_run(  # noqa: PLR0913  each is an option with a default
         self,
         start: RunState,
         executor: Executor,
@@ -216,6 +252,7 @@ class Agent(Generic[T]):
         approver: Approver | None = None,
         parent: LiveRun | None = None,
         watch: OnEvent | None = None,
+        recorder: Recorder | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
         settings = self._settings
@@ -227,11 +264,15 @@ class Agent(Generic[T]):
             settings = replace(settings, model=as_model(options["model"]))
         names = ("principal", "deps", "metadata")
         for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
+        if recorder is not None:
+            settings = replace(settings, model=record_replies(settings.model, recorder))
+            for_turn |= {"known": recorder.known, "claimant": recorder.claimant}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),
             on_event=tell_both(options.get("on_event"), watch),
             for_turn={name: value for name, value in for_turn.items() if value is not None},
             parent=parent,
+            recorder=recorder,
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from handrail import Executor, File, Image, Registry, Text, Tool, Toolset
+from handrail import Approvals, Executor, File, Image, Registry, Text, Tool, Toolset
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.settings import RunResult
 from handrail.messages import Content, Message, Model, Prompt, Reply, ToolResults
+from handrail.permissions import Approver
 
 AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
 """Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
@@ -42,6 +43,17 @@ def as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
     return Toolset(*tools)
 
 
+def as_approvals(approvals: Approvals | Approver | None) -> Approvals:
+    """Return who approves calls, from a function or unchanged."""
+    if isinstance(approvals, Approvals):
+        return approvals
+    try:
+        return Approvals(approver=approvals)
+    except TypeError as error:
+        told = str(error).removeprefix("Approvals(approver")
+        raise TypeError(f"Agent(approvals{told}") from None
+
+
 def check_limits(limits: object) -> None:
     """Refuse limits of another type."""
     if not isinstance(limits, Limits):
@@ -63,7 +75,7 @@ def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
 
 def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None:
     """Return a listener that tells both of these, if there are two."""
-    if inspect.iscoroutinefunction(on_event):
+    if on_event is not None and inspect.iscoroutinefunction(on_event):
         raise TypeError("on_event must be a plain function: it is called and not awaited.")
     if on_event is None or watch is None:
         return on_event or watch

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, cast
 
 import anyio
-from anyio.abc import TaskGroup
 
 from handrail import Executor
+from handrail._support.loop import spawn
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.settings import RunResult, T
@@ -36,12 +38,11 @@ class EventStream(Generic[T]):
         self._executor = executor
         asks_here = executor.approver is None
         self._run = make_run(self._insert, self._ask if asks_here else None)
-        run_id = self._run.state.run_id
-        self._turns = executor.turn("", run=run_id).key
-        self._group: TaskGroup | None = None
+        self._task: object = None
         self._result: RunResult[T] | None = None
-        self._error: Exception | None = None
-        self._ended = anyio.Event()
+        self._error: BaseException | None = None
+        self._has_ended = False
+        self._end: anyio.Event | None = None
         self._is_over = False
         self._shown: set[_Question] = set()
         self._answers: dict[_Question, Answer] = {}
@@ -79,9 +80,8 @@ class EventStream(Generic[T]):
 
     async def __aenter__(self) -> Self:
         self._feed = self._executor.events()
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
-        self._group.start_soon(self._work)
+        self._scope = anyio.CancelScope()
+        self._task = spawn(copy_context(), self._work, lost=self._note_end)
         return self
 
     async def __aexit__(
@@ -90,17 +90,15 @@ class EventStream(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._group is not None  # noqa: S101  it was entered
-        self._group.cancel_scope.cancel()
-        await self._group.__aexit__(None, None, None)  # an error of the block stays as it is
-        self._feed.close()  # the run may not have begun
-        self._ended.set()
+        self._scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await self._wait_for_end()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> StreamEvent[T]:
-        if self._group is None:
+        if self._task is None:
             raise RuntimeError("Start the run first: `async with agent.stream(...) as events`.")
         for question in self._shown:
             self._settle(question, None)
@@ -114,11 +112,21 @@ class EventStream(Generic[T]):
 
     async def _last_event(self) -> RunResult[T]:
         """Return the result, once. Raises the exception of a run that failed."""
-        await self._ended.wait()
+        await self._wait_for_end()
         if self._is_over:
             raise StopAsyncIteration
         self._is_over = True
         return self.result
+
+    async def _wait_for_end(self) -> None:
+        if not self._has_ended:
+            self._end = self._end or anyio.Event()
+            await self._end.wait()
+
+    @cached_property
+    def _turns(self) -> str:
+        """The beginning of the keys of the run's turns."""
+        return self._executor.turn("", run=self._run.state.run_id).key
 
     def _belongs(self, event: Any) -> bool:
         """Whether an event is one of this run, and of a kind that is shown."""
@@ -135,12 +143,20 @@ class EventStream(Generic[T]):
 
     async def _work(self) -> None:
         try:
-            self._result = await self._run
-        except Exception as error:  # noqa: BLE001  raised where the events are read
+            with self._scope:
+                self._result = await self._run
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
+            raise  # the event loop ends
+        except BaseException as error:  # noqa: BLE001  raised where the events are read
             self._error = error
         finally:
-            self._feed.close()
-            self._ended.set()
+            self._note_end()
+
+    def _note_end(self) -> None:
+        self._feed.close()
+        self._has_ended = True
+        if self._end is not None:
+            self._end.set()
 
     async def _ask(self, pending: Pending) -> Answer | Pending:
         """Wait until the question was shown, and answered or passed over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import TYPE_CHECKING, Any, Generic
 
 from handrail import Executor
@@ -28,6 +28,7 @@ class Run(Generic[T]):
         self._seconds = settings.limits.seconds
         self._executor = executor
         self._own = own
+        self._around = settings.around
         self._loop = Loop(settings, options, executor, state)
 
     @property
@@ -43,6 +44,16 @@ class Run(Generic[T]):
         """Stop the model and the running calls. The run then ends as ``interrupted``."""
         self._loop.stop("interrupted")
 
+    async def compact(self) -> RunState:
+        """Let the model summarize everything before its last turn, instead of running.
+
+        Returns the state with the summary, which is sent from now on in place of the messages
+        before it. The messages stay in the state. Without ``Agent(compaction=...)``, or if there
+        is nothing to summarize, the state is unchanged.
+        """
+        await self._loop.shorten_now()
+        return self.state
+
     if TYPE_CHECKING:
         pass  # with the method below, checkers would accept every name
     else:
@@ -53,7 +64,7 @@ class Run(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, RunResult[T]]:
         bounded = self._own or self._seconds is not None
-        return (self._run_bounded() if bounded else self._loop.run()).__await__()
+        return (self._run_bounded() if bounded else self._run_once()).__await__()
 
     async def _run_bounded(self) -> RunResult[T]:
         """Run with an own executor, a time limit, or both."""
@@ -64,5 +75,10 @@ class Run(Generic[T]):
 
     async def _run_in_time(self) -> RunResult[T]:
         if self._seconds is None:
-            return await self._loop.run()
-        return await run_within(self._seconds, self._loop.run, lambda: self._loop.stop("seconds"))
+            return await self._run_once()
+        return await run_within(self._seconds, self._run_once, lambda: self._loop.stop("seconds"))
+
+    def _run_once(self) -> Awaitable[RunResult[T]]:
+        if self._around is None:
+            return self._loop.run()
+        return self._around(self.state, self._loop.run)

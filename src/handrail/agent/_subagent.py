@@ -33,7 +33,7 @@ async def run_inside(
     """
     parent = find_run(context.run_id)
     key = context.idempotency_key
-    before = None if parent is None else parent.talk.find_inner(key)
+    before = None if parent is None else parent.talk.take_inner(key)
     state = before or RunState(run_id=key).add_prompt(task)
 
     def make(on_event: OnEvent, _asks_here: Approver | None) -> Run[Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import astuple, fields
+import math
+from dataclasses import fields
 from decimal import Decimal
 from typing import Any, TypeVar, assert_never, cast, get_args
 
-from handrail import Call, File, HandrailError, Image, Result, Text
+from handrail import Call, File, HandrailError, Image, Text
 from handrail.agent._history.compaction import Shortened
+from handrail.agent._history.given_answers import GivenAnswer
 from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
@@ -23,7 +25,10 @@ from handrail.messages import (
     ToolResults,
     TruncatedCall,
     Usage,
+    read_result,
+    write_result,
 )
+from handrail.permissions import read_answer, write_answer
 
 VERSION = 2
 
@@ -34,36 +39,60 @@ class InvalidState(HandrailError):
 
 def dump_state(state: RunState) -> str:
     """Return a state as JSON text. Raises ValueError for values that JSON cannot represent."""
+    return dump_values(encode_state(state))
+
+
+def dump_values(values: object) -> str:
+    """Return JSON text. Raises ValueError for values that JSON cannot represent."""
     try:
-        return json.dumps(_encode_state(state), allow_nan=False)
+        return json.dumps(values, allow_nan=False)
     except (TypeError, RecursionError) as error:
         raise ValueError(f"The state cannot be saved as JSON: {error}.") from None
 
 
-def _encode_state(state: RunState) -> dict[str, Any]:
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    return _refuse(text) if math.isinf(number) else number
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_read_float)
+
+
+def parse_values(text: str) -> Any:
+    """Return the values of a text. Raises ValueError for NaN, infinity, and what is not JSON."""
+    return _STRICT.decode(text)
+
+
+def encode_state(state: RunState) -> dict[str, Any]:
+    """Return a state as JSON values."""
     return {
         "handrail": VERSION,
-        "messages": [_encode_message(message) for message in state.messages],
-        "waiting": [_encode_result(result) for result in state.waiting],
-        "inbox": [_encode_message(prompt) for prompt in state.inbox],
-        "usage": _encode_usage(state.usage),
+        "messages": [encode_message(message) for message in state.messages],
+        "waiting": [write_result(result) for result in state.waiting],
+        "inbox": [encode_message(prompt) for prompt in state.inbox],
+        "usage": encode_usage(state.usage),
         "turns": state.turns,
         "calls": state.calls,
         "run_id": state.run_id,
         "before": _encode_spent(state.before),
         "discarded": [
-            [_encode_part(call), _encode_result(result)] for call, result in state.discarded
+            [_encode_part(call), write_result(result)] for call, result in state.discarded
         ],
-        "inner": [[key, _encode_state(inner)] for key, inner in state.inner],
+        "inner": [[key, encode_state(inner)] for key, inner in state.inner],
         "shortened": list(state.shortened),
         "cost": str(state.cost),
+        "answers": [[*given[:2], write_answer(given.answer)] for given in state.answers],
     }
 
 
 def load_state(text: str) -> RunState:
     """Return the state that ``dump_state`` saved. Raises InvalidState for any other text."""
     try:
-        return _decode_state(json.loads(text))
+        return _decode_state(parse_values(text))
     except KeyError as error:
         raise InvalidState(f"Not a saved run state: key {error} is missing.") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
@@ -78,18 +107,19 @@ def _decode_state(value: object) -> RunState:
             f"This version of handrail reads version {VERSION}."
         )
     return RunState(
-        messages=tuple(_decode_message(item) for item in _as_list(plain["messages"])),
-        waiting=tuple(_decode_result(item) for item in _as_list(plain["waiting"])),
+        messages=tuple(decode_message(item) for item in _as_list(plain["messages"])),
+        waiting=tuple(read_result(item) for item in _as_list(plain["waiting"])),
         inbox=tuple(_decode_prompt(item) for item in _as_list(plain["inbox"])),
-        usage=_decode_usage(plain["usage"]),
+        usage=decode_usage(plain["usage"]),
         turns=_as_count(plain["turns"]),
         calls=_as_count(plain["calls"]),
         run_id=_expect(str, plain["run_id"]),
         before=_decode_spent(plain["before"]),
         discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
-        inner=tuple(_decode_inner(item) for item in _as_list(plain["inner"])),
+        inner=tuple(decode_inner(item) for item in _as_list(plain["inner"])),
         shortened=_decode_shortened(plain["shortened"]),
         cost=_decode_cost(plain["cost"]),
+        answers=tuple(_decode_given(item) for item in _as_list(plain.get("answers", []))),
     )
 
 
@@ -117,15 +147,16 @@ def _as_count(value: object) -> int:
     return number
 
 
-def _encode_usage(usage: Usage) -> list[int]:
-    return list(astuple(usage))
+def encode_usage(usage: Usage) -> list[int]:
+    """Return counts of tokens as a list."""
+    return [getattr(usage, name) for name in _COUNTS]
 
 
 def _encode_spent(spent: Spent) -> dict[str, Any]:
     return {
         "turns": spent.turns,
         "calls": spent.calls,
-        "usage": _encode_usage(spent.usage),
+        "usage": encode_usage(spent.usage),
         "cost": str(spent.cost),
     }
 
@@ -135,7 +166,7 @@ def _decode_spent(value: object) -> Spent:
     return Spent(
         _as_count(plain["turns"]),
         _as_count(plain["calls"]),
-        _decode_usage(plain["usage"]),
+        decode_usage(plain["usage"]),
         _decode_cost(plain["cost"]),
     )
 
@@ -149,12 +180,19 @@ def _decode_cost(value: object) -> Decimal:
 
 def _decode_early(value: object) -> EarlyCall:
     call, result = _as_list(value)
-    return EarlyCall(_expect(Call, _decode_part(call)), _decode_result(result))
+    return EarlyCall(_expect(Call, _decode_part(call)), read_result(result))
 
 
-def _decode_inner(value: object) -> InnerRun:
+def decode_inner(value: object) -> InnerRun:
+    """Return a saved sub-agent."""
     key, state = _as_list(value)
     return InnerRun(_expect(str, key), _decode_state(state))
+
+
+def _decode_given(value: object) -> GivenAnswer:
+    pending_id, fingerprint, answer = _as_list(value)
+    texts = _expect(str, pending_id), _expect(str, fingerprint)
+    return GivenAnswer(*texts, read_answer(answer))
 
 
 def _decode_shortened(value: object) -> Shortened:
@@ -162,31 +200,33 @@ def _decode_shortened(value: object) -> Shortened:
     return Shortened(_as_count(start), _expect(str, summary), _as_count(results_before))
 
 
-def _encode_message(message: Message) -> dict[str, Any]:
+def encode_message(message: Message) -> dict[str, Any]:
+    """Return a message as JSON values."""
     match message:
         case Prompt(parts):
             return {"prompt": [_encode_part(part) for part in parts]}
         case ToolResults(results):
-            return {"results": [_encode_result(result) for result in results]}
+            return {"results": [write_result(result) for result in results]}
         case Reply(parts, stop, usage, model, detail):
             encoded = {"reply": [_encode_part(part) for part in parts], "stop": stop}
-            used = {"usage": _encode_usage(usage), "model": model}
+            used = {"usage": encode_usage(usage), "model": model}
             return {**encoded, **used, **({"stop_detail": detail} if detail else {})}
         case _:
             assert_never(message)
 
 
-def _decode_message(value: object) -> Message:
+def decode_message(value: object) -> Message:
+    """Return a saved message."""
     plain = _as_object(value)
     if "prompt" in plain:
         return _decode_prompt(plain)
     if "results" in plain:
-        return ToolResults(tuple(_decode_result(item) for item in _as_list(plain["results"])))
+        return ToolResults(tuple(read_result(item) for item in _as_list(plain["results"])))
     parts = tuple(_decode_part(item) for item in _as_list(plain["reply"]))
     return Reply(
         parts,
         _decode_stop(plain["stop"]),
-        _decode_usage(plain["usage"]),
+        decode_usage(plain["usage"]),
         _expect(str, plain["model"]),
         _expect(str, plain.get("stop_detail", "")),
     )
@@ -271,15 +311,10 @@ def _decode_part(value: object) -> ReplyPart:
     return TruncatedCall(*(_expect(str, plain[key]) for key in ("truncated_call", "id", "args")))
 
 
-def _encode_result(result: Result) -> dict[str, Any]:
-    return _as_object(json.loads(result.to_json()))
-
-
-def _decode_result(value: object) -> Result:
-    return Result.from_json(json.dumps(value))
-
-
-def _decode_usage(value: object) -> Usage:
+def decode_usage(value: object) -> Usage:
+    """Return counts of tokens from a list."""
     counts = [_as_count(item) for item in _as_list(value)]
-    names = [field.name for field in fields(Usage)]
-    return Usage(**dict(zip(names, counts, strict=True)))
+    return Usage(**dict(zip(_COUNTS, counts, strict=True)))
+
+
+_COUNTS = tuple(field.name for field in fields(Usage))

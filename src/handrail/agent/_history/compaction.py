@@ -6,15 +6,33 @@ model summarizes the older part, and denials and touched files are added as fact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from handrail import Access, Call, FailureKind, File, Image, Result, Text, Toolset
-from handrail.messages import Message, Prompt, Reply, ToolResults, Usage
+from handrail import (
+    Access,
+    Call,
+    Exposure,
+    FailureKind,
+    File,
+    Image,
+    Result,
+    Spec,
+    Text,
+    Toolset,
+)
+from handrail.messages import (
+    Message,
+    Prompt,
+    Reply,
+    ToolResults,
+    Usage,
+    find_loaded_tools,
+)
 
-_CHARS_PER_TOKEN = 3.5
+CHARS_PER_TOKEN = 3.5
 """A cautious guess: text has more characters per token, JSON and code have fewer."""
 _MIN_LEFT_OUT_CHARS = 400
 _MAX_FACTS = 60
@@ -75,7 +93,7 @@ def _refer_to(result: Result, name: str) -> Result:
         f"[Left out: {len(result.text):,} characters. "
         f'To read them again: read_earlier(result="{name}").{media and f" {media}"}]'
     )
-    return Result(result.call_id, text, failure=result.failure)
+    return Result(result.call_id, text, failure=result.failure, found=result.found)
 
 
 def describe_media(parts: Iterable[object]) -> str:
@@ -100,9 +118,16 @@ class TokenCount:
         """Return about how many tokens a request has."""
         chars = count_chars(messages)
         if self._known:
-            return self._known + round((chars - self._chars) / _CHARS_PER_TOKEN)
-        defined = sum(len(spec.description) + len(str(spec.input_schema)) for spec in tools.specs)
-        return round((chars + len(system) + defined) / _CHARS_PER_TOKEN)
+            return self._known + round((chars - self._chars) / CHARS_PER_TOKEN)
+        loaded = set(find_loaded_tools(messages))
+        sent = [spec for spec in tools.specs if _is_sent(spec, loaded)]
+        defined = sum(len(spec.description) + len(str(spec.input_schema)) for spec in sent)
+        return round((chars + len(system) + defined) / CHARS_PER_TOKEN)
+
+
+def _is_sent(spec: Spec, loaded: Container[str]) -> bool:
+    """Return whether a request has a tool: a deferred one only after it was found."""
+    return spec.exposure is not Exposure.DEFERRED or spec.name in loaded
 
 
 def count_chars(messages: Iterable[Message]) -> int:

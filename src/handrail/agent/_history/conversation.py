@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 
-from handrail import Call, Result
-from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
+from handrail import Allow, Call, Result
+from handrail.agent._history.given_answers import GivenAnswer, bind_answers, select_answers
+from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent, without_answers
 from handrail.messages import Message, Prompt, Reply, ToolResults
+from handrail.permissions import Answer, Pending
 
 
 class Conversation:
@@ -16,8 +18,8 @@ class Conversation:
     A RunState is built on request: a short run builds only the last one.
     """
 
-    def __init__(self, state: RunState) -> None:
-        self.run_id = state.run_id or uuid.uuid4().hex
+    def __init__(self, state: RunState, answers: Mapping[str, Answer]) -> None:
+        self.run_id = state.run_id or os.urandom(16).hex()
         self.messages: list[Message] = [*state.messages]
         self.waiting = state.waiting
         self.usage, self.turns, self.calls = state.usage, state.turns, state.calls
@@ -26,6 +28,21 @@ class Conversation:
         self._discarded: list[EarlyCall] = [*state.discarded]
         self._inner = dict(state.inner)
         self.shortened = state.shortened
+        self._given = _find_answers(state, answers) if state.waiting else ()
+        self._unused = state.answers
+
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """The answers to the calls that the run waited for, by the id of the request."""
+        return {given.pending_id: given.answer for given in self._given}
+
+    def take_answers(self) -> dict[str, Answer]:
+        """Return the answers to use them now. Until there are results, the state has none.
+
+        A state that is saved while they are in use must not approve the same calls again.
+        """
+        self._unused = ()
+        return self.answers
 
     @property
     def state(self) -> RunState:
@@ -40,10 +57,16 @@ class Conversation:
             self.run_id,
             self.before,
             tuple(self._discarded),
-            tuple([InnerRun(key, state) for key, state in self._inner.items()]),
+            self.inner_runs,
             self.shortened,
             self.cost,
+            self._unused,
         )
+
+    @property
+    def inner_runs(self) -> tuple[InnerRun, ...]:
+        """The sub-agents that wait for approval."""
+        return tuple([InnerRun(key, state) for key, state in self._inner.items()])
 
     @property
     def spent(self) -> Spent:
@@ -75,22 +98,38 @@ class Conversation:
         self.turns += 1
         self.calls += calls
 
-    def add_results(self, results: tuple[Result, ...], *, pending: bool) -> ToolResults:
-        """Add the results of the last reply's calls. If some are pending, the run waits."""
+    def add_results(self, results: tuple[Result, ...], approved: Iterable[str]) -> ToolResults:
+        """Add the results of the last reply's calls. If some are pending, the run waits.
+
+        Requests that were approved before their calls had to wait are not asked again.
+        """
         message = ToolResults(results)
+        pending = [result.pending for result in results if result.pending is not None]
         self.waiting = results if pending else ()
-        open_ = {result.pending.key for result in results if result.pending is not None}
-        self._inner = {key: state for key, state in self._inner.items() if key in open_}
+        keys = {request.key for request in pending}
+        self._inner = {key: state for key, state in self._inner.items() if key in keys}
+        self._unused = self._find_unused(pending, approved) if pending else ()
         if not pending:
             self.messages.append(message)
         return message
 
-    def find_inner(self, key: str) -> RunState | None:
+    def _find_unused(
+        self, pending: Iterable[Pending], approved: Iterable[str]
+    ) -> tuple[GivenAnswer, ...]:
+        """Return the answers to requests that are still open. A used answer has ended its own."""
+        new = bind_answers(dict.fromkeys(approved, Allow()), pending)
+        requests = RunState(waiting=self.waiting, inner=self.inner_runs).requests
+        return select_answers((*self._given, *new), requests)
+
+    def take_inner(self, key: str) -> RunState | None:
         """Return the state of the sub-agent that waited inside a call, if there is one.
 
-        It stays until the call has its result: the run may end before.
+        It stays until the call has its result: the run may end before. Its answers do not.
         """
-        return self._inner.get(key)
+        state = self._inner.get(key)
+        if state is not None:
+            self._inner[key] = without_answers(state)
+        return state
 
     def put_inner(self, key: str, state: RunState) -> None:
         """Keep the state of a sub-agent that waits inside a call."""
@@ -102,3 +141,10 @@ class Conversation:
             self._discarded.append(EarlyCall(call, result))
             if result.pending is not None:
                 self._inner.pop(result.pending.key, None)
+
+
+def _find_answers(state: RunState, new: Mapping[str, Answer]) -> tuple[GivenAnswer, ...]:
+    """Return the answers to the pending calls: those that the state has, and new ones."""
+    requests = state.requests
+    given = (*select_answers(state.answers, requests), *bind_answers(new, requests))
+    return tuple({one.pending_id: one for one in given}.values())

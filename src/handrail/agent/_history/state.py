@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail import READ, Call, FailureKind, Result, Tool
+from handrail import READ, Call, Executor, FailureKind, Result, Tool
 from handrail.agent._history.compaction import Shortened
+from handrail.agent._history.given_answers import GivenAnswer, select_answers
 from handrail.messages import (
     NO_USAGE,
     Content,
@@ -77,6 +79,8 @@ class RunState(NamedTuple):
     """What is left out of the messages when they are sent."""
     cost: Decimal = NO_COST
     """What the tokens cost. It is computed only in runs with a limit of cost."""
+    answers: tuple[GivenAnswer, ...] = ()
+    """Answers that were given and could not be used yet: their calls wait behind other ones."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -93,11 +97,25 @@ class RunState(NamedTuple):
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that are waiting for approval, including those of sub-agents."""
+        """The calls that are waiting for approval, including those of sub-agents.
+
+        A call that was answered and waits behind another one is not among them.
+        """
         own = [result.pending for result in self.waiting if result.pending is not None]
+        waiting = (*own, *[pending for state in self._inner_of(own) for pending in state.pending])
+        answered = {given.pending_id for given in select_answers(self.answers, waiting)}
+        return tuple([pending for pending in waiting if pending.id not in answered])
+
+    @property
+    def requests(self) -> tuple[Pending, ...]:
+        """The calls that have no result yet, answered or not, including those of sub-agents."""
+        own = [result.pending for result in self.waiting if result.pending is not None]
+        return (*own, *[pending for state in self._inner_of(own) for pending in state.requests])
+
+    def _inner_of(self, own: Iterable[Pending]) -> list[RunState]:
+        """Return the states of the sub-agents that work for these calls."""
         keys = {pending.key for pending in own}
-        inner = [run.state for run in self.inner if run.key in keys]
-        return (*own, *[pending for state in inner for pending in state.pending])
+        return [run.state for run in self.inner if run.key in keys]
 
     @property
     def open(self) -> tuple[AnyCall, ...]:
@@ -116,11 +134,23 @@ class RunState(NamedTuple):
         return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
 
 
+def without_answers(state: RunState) -> RunState:
+    """Return a state without answers that were given before, also in its sub-agents."""
+    inner = [InnerRun(run.key, without_answers(run.state)) for run in state.inner]
+    return state._replace(answers=(), inner=tuple(inner))
+
+
 def requests(reply: Reply) -> tuple[AnyCall, ...]:
     """Return the calls of a reply, complete or not, in order."""
     return tuple(
         [part for part in reply.parts if type(part) is Call or type(part) is TruncatedCall]
     )
+
+
+def find_called(call: Call, executor: Executor) -> Tool[..., Any] | None:
+    """Return the tool that a call runs, also if the model calls it through another one."""
+    tool = executor.tools.find(call.name)
+    return None if tool is None else executor.tools.find(executor.explain(call).tool) or tool
 
 
 def is_repeatable(tool: Tool[..., Any] | None) -> bool:

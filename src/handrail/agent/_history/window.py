@@ -7,10 +7,12 @@ from typing import TypeAlias
 
 from handrail import WRITE, Access, Call, Executor, Result, Toolset
 from handrail.agent._history.compaction import (
+    CHARS_PER_TOKEN,
     SUMMARIZE,
     Compaction,
     Shortened,
     TokenCount,
+    count_chars,
     facts,
     next_start,
     shorten,
@@ -35,6 +37,7 @@ class Window:
         self._tokens = TokenCount()
         self._earlier = EarlierResults(talk.messages)
         self._is_full = False
+        self._chars_at_refusal: int | None = None
         self._learn_from_history()
 
     def _learn_from_history(self) -> None:
@@ -47,8 +50,8 @@ class Window:
                 return
 
     def add_tools(self, tools: Toolset) -> Toolset:
-        """Return the tools with the one that reads earlier results."""
-        return self._earlier.add_to(tools)
+        """Return the tools, with the one that reads earlier results once some are left out."""
+        return self._earlier.add_to(tools) if any(self._talk.shortened) else tools
 
     def answer(self, call: Call) -> Result | None:
         """Return the result of a call that reads earlier results, or None for any other."""
@@ -67,16 +70,16 @@ class Window:
 
         Much is left out at once: what is sent then stays the same for many turns, and is cached.
         """
-        talk = self._talk
+        talk, with_reader = self._talk, self._earlier.add_to(tools)
 
         def exceeds(shortened: Shortened, part: float) -> bool:
             sent = shorten(talk.messages, shortened)
             most = self._settings.window * self._settings.threshold * part
-            return self._is_full or self._tokens.estimate(sent, system, tools) > most
+            return self._is_full or self._tokens.estimate(sent, system, with_reader) > most
 
         if exceeds(talk.shortened, 1):
             recent, is_enough = self._leave_out(exceeds)
-            if not is_enough and recent > talk.shortened.start:
+            if not is_enough and recent > talk.shortened.start and self._may_ask():
                 await self._summarize(recent, summarize)
             self._is_full = False
         return shorten(talk.messages, talk.shortened)
@@ -101,9 +104,17 @@ class Window:
         talk = self._talk
         older = shorten(talk.messages[:recent], talk.shortened)
         summary = await _summarize_what_fits(older, summarize)
+        self._chars_at_refusal = None if summary else count_chars(talk.messages)
         if summary:
             known = facts(talk.messages[:recent], self._touched, self._settings.window // 3)
             talk.shortened = Shortened(recent, write_summary(summary, known), recent)
+
+    def _may_ask(self) -> bool:
+        """Whether to ask for a summary: after a refusal, only if there is clearly more to say."""
+        if self._chars_at_refusal is None or self._is_full:
+            return True
+        more = count_chars(self._talk.messages) - self._chars_at_refusal
+        return more / CHARS_PER_TOKEN >= self._settings.window * _MORE_AFTER_REFUSAL
 
     def _touched(self, call: Call) -> Iterable[Access]:
         """Return what a call has changed, as its tool declares it."""
@@ -125,5 +136,7 @@ async def _summarize_what_fits(older: tuple[Message, ...], summarize: Summarize)
 
 _MIN_TURNS = 2
 """Fewer turns cannot be divided."""
+_MORE_AFTER_REFUSAL = 0.1
+"""The part of the window by which the history grows before a model that refused is asked again."""
 _TARGET = 2 / 3
 """The part of the threshold that is sent after the history was shortened."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -21,7 +20,7 @@ class LiveRun(Protocol):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """The answers that the run was resumed with."""
+        """The answers to the calls that the run waited for."""
         ...
 
     @property
@@ -37,15 +36,11 @@ class LiveRun(Protocol):
 _CURRENT: ContextVar[LiveRun | None] = ContextVar("handrail_run", default=None)
 
 
-@contextmanager
-def live(run: LiveRun) -> Generator[None]:
-    """Make a run known to the calls that it starts."""
+def set_run(run: LiveRun | None) -> LiveRun | None:
+    """Make a run known to the calls that it starts. Returns the run that was known before."""
     outer = _CURRENT.get()
     _CURRENT.set(run)
-    try:
-        yield
-    finally:
-        _CURRENT.set(outer)
+    return outer
 
 
 def find_run(run_id: str) -> LiveRun | None:

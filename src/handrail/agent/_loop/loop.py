@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
-import anyio.lowlevel
-
 from handrail import Call, Executor, Result, Toolset, Turn
+from handrail._support.loop import checkpoint
+from handrail.agent._history.compaction import shorten
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
     AnyCall,
     RunState,
+    find_called,
     is_repeatable,
     not_started_result,
     over_limit_result,
@@ -25,14 +24,16 @@ from handrail.agent._history.state import (
 from handrail.agent._history.window import Window
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.limits import CallBudget, StoppedBy
-from handrail.agent._loop.live_runs import live
-from handrail.agent._loop.model_stream import ask, await_any, expect_reply
+from handrail.agent._loop.live_runs import set_run
+from handrail.agent._loop.model_stream import await_any, expect_reply, settle
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
+from handrail.agent._loop.recorder import record_turn
 from handrail.agent._loop.resume import Resumption
 from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.agent._loop.spending import Reached, Spending
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
+from handrail.agent._loop.summary import USE_COMPACTION, ask_for_summary
 from handrail.messages import (
     Delta,
     Message,
@@ -45,6 +46,7 @@ from handrail.messages import (
     ToolResults,
     TruncatedCall,
     collect,
+    find_loaded_tools,
 )
 from handrail.permissions import Answer, Approver
 
@@ -60,7 +62,7 @@ class Loop(Generic[T]):
         self._settings = settings
         self._options = options
         self._executor = executor
-        self.talk = Conversation(state)
+        self.talk = Conversation(state, options.answers)
         self.spending = Spending(self.talk, settings, options.parent)
         self.stopped_by: StoppedBy | None = None
         self._system = settings.system if isinstance(settings.system, str) else None
@@ -85,12 +87,14 @@ class Loop(Generic[T]):
 
     async def run(self) -> RunResult[T]:
         """Run until the run ends. A ModelError has the state of the run."""
-        with live(self):
+        outer = set_run(self)
+        try:
             return await self._run_turns()
+        finally:
+            set_run(outer)
 
     async def _run_turns(self) -> RunResult[T]:
-        if self._system is None:
-            self._system = await self._find_system()
+        await self._find_system()
         last = self.talk.last
         try:
             if self.talk.waiting:
@@ -107,18 +111,19 @@ class Loop(Generic[T]):
 
     @property
     def answers(self) -> Mapping[str, Answer]:
-        """The answers that the run was resumed with."""
-        return self._options.answers
+        """The answers to the calls that the run waited for."""
+        return self.talk.answers
 
     @property
     def approver(self) -> Approver | None:
         """The function that answers the questions of this run, if there is one."""
         return self._options.for_turn.get("approver") or self._executor.approver
 
-    async def _find_system(self) -> str:
-        """Return the system prompt. It stays the same for the whole run, so it can be cached."""
-        system = cast("SystemPrompt", self._settings.system)(self.talk.state)
-        return await system if inspect.isawaitable(system) else system
+    async def _find_system(self) -> None:
+        """Find the system prompt. It stays the same for the whole run, so it can be cached."""
+        if self._system is None:
+            system = cast("SystemPrompt", self._settings.system)(self.talk.state)
+            self._system = await settle(system, self.wait_for_model) or ""
 
     def _should_continue(self) -> bool:
         """Whether to send another request to the model."""
@@ -179,15 +184,14 @@ class Loop(Generic[T]):
     async def _take_turn(self) -> None:
         """Send one request to the model, and run the calls in its reply."""
         settings, talk = self._settings, self.talk
-        self._turn = turn = self._make_turn(str(talk.turns + 1))
         self._budget = CallBudget(settings.limits, talk.calls - talk.before.calls)
         choice = self._choose_tools()
         request = await self._make_request(choice)
         try:
-            ran = await self._send(request, turn)
+            ran = await self._send(request)
         except ModelError as error:
             request = await self._make_shorter_request(request, error)
-            ran = await self._send(request, turn)
+            ran = await self._send(request)
         if ran is not None and self._window is not None:
             self._window.learn(request.messages, cast("Reply", talk.last).usage)
         if ran is not None and self._unanswered:
@@ -198,7 +202,7 @@ class Loop(Generic[T]):
         if error.kind != "too_long":
             raise error
         if self._window is None:
-            error.add_note(_USE_COMPACTION)
+            error.add_note(USE_COMPACTION)
             raise error
         self.spending.add(error.usage)
         self._window.overflow()
@@ -209,42 +213,48 @@ class Loop(Generic[T]):
 
     async def _make_request(self, choice: ToolChoice) -> Request:
         settings, system = self._settings, self._system or ""
-        tools = self._executor.refresh_tools()
+        tools = await self._executor.prepare_tools()
         if settings.final is not None:
             tools = settings.final.add_to(tools)
         messages = tuple(self.talk.messages)
         if self._window is not None:
-            tools = self._window.add_tools(tools)
             messages = await self._window.fit(system, tools, partial(self._summarize, tools))
+            tools = self._window.add_tools(tools)
         request = Request(messages, tools, system, settings.max_tokens, choice)
         if settings.prepare is not None:
-            prepared = settings.prepare(request)
-            request = await prepared if inspect.isawaitable(prepared) else prepared
+            request = await settle(settings.prepare(request), self.wait_for_model) or request
         return request
 
     async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
-        """Ask the model to summarize messages. The tools stay, so that its cache is used."""
-        most = self._settings.max_tokens
-        request = Request(messages, tools, self._system or "", most, "none")
-        reply = await ask(self._settings.model, request, self.wait_for_model)
-        if reply is None:
-            return ""
-        self.spending.add(reply.usage, reply.model)
-        return reply.text if reply.stop == "end" else ""
+        settings, system = self._settings, self._system or ""
+        request = Request(messages, tools, system, settings.max_tokens, "none")
+        return await ask_for_summary(self, settings.model, request)
 
-    async def _send(self, request: Request, turn: Turn[Any]) -> Sequence[Result] | None:
+    async def shorten_now(self) -> None:
+        """Let the model summarize everything before the last turn."""
+        await self._find_system()
+        if self._window is not None:
+            self._window.overflow()
+            await self._make_request("none")
+
+    async def _send(self, request: Request) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""
+        if self.stopped_by:  # perhaps before the request was prepared
+            return None
+        self._turn = turn = self._make_turn(str(self.talk.turns + 1), request.messages)
         answer = self._settings.model(request)
         if isinstance(answer, AsyncIterator):
             return await StreamTurn(self, self._executor, turn).take(answer)
         return await self._take_whole_reply(answer, turn)
 
-    def _make_turn(self, number: str) -> Turn[Any]:
-        return self._executor.turn(number, run=self.talk.run_id, **self._options.for_turn)
+    def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
+        """Begin a turn. The model can call the tools that the messages have found."""
+        loaded = find_loaded_tools(messages) if self._executor.tools.has_deferred else ()
+        options = self._options.for_turn
+        return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
 
     def _choose_tools(self) -> ToolChoice:
-        final, must = self._settings.final, self._must_answer
-        self._must_answer = False
+        final, must, self._must_answer = self._settings.final, self._must_answer, False
         if final is not None and (must or self._limit):
             return RequiredTool(final.name)
         return "none" if self._limit else "auto"
@@ -260,7 +270,13 @@ class Loop(Generic[T]):
         calls = self.add_reply(StreamedReply().match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
-        return await self._executor.run_all(started, turn=turn) if started else []
+        return await self._run_all(started, turn) if started else []
+
+    async def _run_all(self, calls: Sequence[Call], turn: Turn[Any]) -> Sequence[Result]:
+        if (recorder := self._options.recorder) is None:
+            return await self._executor.run_all(calls, turn=turn)
+        run = partial(self._executor.run_all, calls, turn=turn)
+        return await record_turn(recorder, self.talk, turn, run)
 
     def wait_for_model(self, cancel: Callable[[], None]) -> None:
         """Record how to cancel the model while the run waits for it."""
@@ -288,17 +304,13 @@ class Loop(Generic[T]):
         """Tell the listener of an event, and let it show text: a stream may never wait."""
         self.emit(event)
         if self._options.on_event is not None and isinstance(event, Delta):
-            await anyio.lowlevel.checkpoint()
+            await checkpoint()
 
     def can_run(self, call: Call) -> bool:
         """Whether to pass a call to the executor."""
-        if self.stopped_by or self._is_own(call):
+        if self.stopped_by or self._answer_own(call) is not None:
             return False
         return self._budget.take(call.id, nothing_left=bool(self._limit))
-
-    def _is_own(self, call: Call) -> bool:
-        """Whether the loop itself answers a call."""
-        return self._answer_own(call) is not None
 
     def _answer_own(self, call: Call) -> Result | None:
         """Return the result of a final answer, or of a call that reads earlier results."""
@@ -334,9 +346,8 @@ class Loop(Generic[T]):
     def _add_results(self, results: tuple[Result, ...]) -> None:
         """Add results. The run waits if some are pending."""
         self._unanswered = ()
-        pending = any(map(_PENDING, results))
-        message = self.talk.add_results(results, pending=pending)
-        if not pending:
+        message = self.talk.add_results(results, cast("Turn[Any]", self._turn).approved)
+        if not self.talk.waiting:
             self._look_for_answer()
         self.emit(message)
 
@@ -355,8 +366,8 @@ class Loop(Generic[T]):
 
     async def _resume_waiting(self) -> None:
         """Resume the pending calls that have an answer."""
-        if not self.stopped_by and any(map(_PENDING, self.talk.waiting)):
-            resumed = Resumption(self._executor, self.talk.waiting, self._options)
+        if not self.stopped_by and any(one.pending for one in self.talk.waiting):
+            resumed = Resumption(self._executor, self.talk, self._options)
             self._turn = resumed.turn
             self._add_results(await resumed.results())
             await self.save()
@@ -368,13 +379,14 @@ class Loop(Generic[T]):
             self._resume_idle(last)
             return
         self._unanswered = calls_left
-        find = self._executor.refresh_tools().find
+        await self._executor.prepare_tools()
         spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
         self._budget = CallBudget(self._settings.limits, max(0, spent_before))
         allowed = [call for call in last.calls if self.can_run(call)]
-        calls = [call for call in allowed if is_repeatable(find(call.name))]
-        self._turn = turn = self._make_turn(str(self.talk.turns))  # the same turn, again
-        await self._finish_turn(await self._executor.run_all(calls, turn=turn), again=True)
+        calls = [call for call in allowed if is_repeatable(find_called(call, self._executor))]
+        sent = shorten(self.talk.messages, self.talk.shortened)
+        self._turn = turn = self._make_turn(str(self.talk.turns), sent)  # the same turn, again
+        await self._finish_turn(await self._run_all(calls, turn), again=True)
 
     def _resume_idle(self, last: Message | None) -> None:
         """Resume a run without open calls."""
@@ -385,6 +397,4 @@ class Loop(Generic[T]):
         self._look_for_answer()
 
 
-_PENDING = attrgetter("pending")
-_USE_COMPACTION = "To shorten long conversations, pass `compaction=Compaction(window=...)`."
 _CONTINUE = "You were interrupted. Continue."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -22,6 +23,14 @@ async def await_any(answer: Awaitable[T]) -> T:
             "A model must return an awaitable Reply or an async iterator."
         )
     return await answer
+
+
+async def settle(value: T | Awaitable[T], wait: Waits) -> T | None:
+    """Return what a function of your application returned, awaited if it must be.
+
+    Returns None if the run was stopped in the meantime.
+    """
+    return await collect(await_any(value), wait) if inspect.isawaitable(value) else value
 
 
 def expect_reply(answer: object, *, cancelled: bool) -> Reply | None:

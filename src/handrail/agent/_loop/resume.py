@@ -8,38 +8,52 @@ from operator import attrgetter
 from typing import Any
 
 from handrail import Executor, Result, Turn
+from handrail.agent._history.compaction import shorten
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.recorder import record_turn
 from handrail.agent._loop.settings import RunOptions
+from handrail.messages import find_loaded_tools
 from handrail.permissions import Pending
 
 
 class Resumption:
     """The turn of the pending calls, and the calls that can run now."""
 
-    def __init__(self, executor: Executor, waiting: Sequence[Result], options: RunOptions) -> None:
-        answers = options.answers
+    def __init__(self, executor: Executor, talk: Conversation, options: RunOptions) -> None:
+        answers, waiting = talk.take_answers(), talk.waiting
         open_ = [result.pending for result in waiting if result.pending is not None]
         open_.sort(key=attrgetter("position"))
         self._executor = executor
+        self._talk = talk
+        self._recorder = options.recorder
         self._waiting = waiting
         self._answers = answers
         self._open = {pending.key for pending in open_}
         self._ready = [
             pending for pending in open_ if pending.id in answers or not pending.question
         ]
-        first = open_[0]
-        self.turn: Turn[Any] = executor.turn(first.turn_id, run=first.run_id, **options.for_turn)
+        first, loaded = open_[0], find_loaded_tools(shorten(talk.messages, talk.shortened))
+        self.turn: Turn[Any] = executor.turn(
+            first.turn_id, run=first.run_id, loaded=loaded, **options.for_turn
+        )
         self.turn.adopt(*[pending for pending in open_ if pending not in self._ready])
 
     async def results(self) -> tuple[Result, ...]:
         """Run the calls that have an answer or need none. Return the results of all calls."""
-        for pending in self._ready:
-            self.turn.answer(self._current(pending), self._answers.get(pending.id))
-        ran = await self._executor.run_all((), turn=self.turn)
+        if self._recorder is None:
+            ran = await self._run()
+        else:
+            ran = await record_turn(self._recorder, self._talk, self.turn, self._run)
         new = {pending.id: result for pending, result in zip(self._ready, ran, strict=True)}
         return tuple(
             result if result.pending is None else new.get(result.pending.id, result)
             for result in self._waiting
         )
+
+    async def _run(self) -> Sequence[Result]:
+        for pending in self._ready:
+            self.turn.answer(self._current(pending), self._answers.get(pending.id))
+        return await self._executor.run_all((), turn=self.turn)
 
     def _current(self, pending: Pending) -> Pending:
         """Remove finished calls from those that a call waits for. The state knows them all."""

@@ -13,6 +13,7 @@ from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import LimitName, Limits
 from handrail.agent._loop.live_runs import LiveRun
 from handrail.agent._loop.next_step import NoAnswer, answer_text
+from handrail.agent._loop.recorder import Recorder
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
 from handrail.permissions import Answer
@@ -51,6 +52,8 @@ class RunOptions:
     """Options of each turn: who the calls are for, what tools can use, who approves."""
     parent: LiveRun | None
     """The run that a sub-agent works for."""
+    recorder: Recorder | None = None
+    """Records the run for a durable engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,7 @@ class RunSettings(Generic[T]):
     retries: int
     prepare: Prepare | None
     compaction: Compaction | None
+    around: AroundRun | None = None
 
 
 class RunResult(NamedTuple, Generic[T]):
@@ -86,3 +90,9 @@ class RunResult(NamedTuple, Generic[T]):
         """The text of the model's last reply since the prompt, with the parts that it continues."""
         said = self.state.turns > self.state.before.turns
         return answer_text(self.state.messages) if said else ""
+
+
+NextRun: TypeAlias = Callable[[], Awaitable[RunResult[Any]]]
+"""Runs the agent. Await it once."""
+AroundRun: TypeAlias = Callable[[RunState, NextRun], Awaitable[RunResult[Any]]]
+"""Wraps a run, such as a tracer. Gets the state at its start, and returns the run's result."""

@@ -9,6 +9,7 @@ import anyio
 
 from handrail import READ, Call, Executor, Result, Turn
 from handrail.agent._history.conversation import Conversation
+from handrail.agent._history.state import find_called
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
 from handrail.agent._loop.streamed_reply import StreamedReply
@@ -116,7 +117,7 @@ class StreamTurn:
     def _discard(self, ran: Sequence[Result]) -> None:
         """Record the early calls that are in no reply. Only calls that read can have started."""
         if early := self._streamed.early:
-            find, results = self._executor.tools.find, {result.call_id: result for result in ran}
-            found = [(call, find(call.name)) for call in early if call.id in results]
+            executor, results = self._executor, {result.call_id: result for result in ran}
+            found = [(call, find_called(call, executor)) for call in early if call.id in results]
             read = [call for call, tool in found if tool and tool.spec.effect == READ]
             self._loop.talk.discard((call, results[call.id]) for call in read)

@@ -1,0 +1,45 @@
+"""Answers to calls that could not run yet: each is tied to one request, until it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from handrail import Allow, Deny, Result
+from handrail.permissions import Answer, Edit, Pending
+
+
+class GivenAnswer(NamedTuple):
+    """An answer to a call that waits behind another one. It applies to exactly that call."""
+
+    pending_id: str
+    """The id of the approval request."""
+    fingerprint: str
+    """The fingerprint of the call that was approved. The answer is ignored if it differs."""
+    answer: Answer
+
+
+def bind_answers(given: Mapping[str, object], requests: Iterable[Pending]) -> list[GivenAnswer]:
+    """Return the valid answers to these requests, each tied to its call."""
+    found = [(pending, given.get(pending.id)) for pending in requests]
+    return [
+        GivenAnswer(pending.id, pending.fingerprint, _without_origin(answer))
+        for pending, answer in found
+        if isinstance(answer, Allow | Deny | Edit | Result)
+    ]
+
+
+def select_answers(
+    given: Iterable[GivenAnswer], requests: Iterable[Pending]
+) -> tuple[GivenAnswer, ...]:
+    """Return the answers that apply to one of these requests."""
+    calls = {(pending.id, pending.fingerprint) for pending in requests}
+    return tuple([one for one in given if (one.pending_id, one.fingerprint) in calls])
+
+
+def _without_origin(answer: Answer) -> Answer:
+    """Return an answer without the rule that gave it, which is not used."""
+    if isinstance(answer, Allow | Deny):
+        return replace(answer, origin=None)
+    return answer

@@ -1,0 +1,107 @@
+"""Record what a run did, so that another process can continue it: replies, and whole turns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from handrail import Hook, Result, Turn
+from handrail.agent._history.conversation import Conversation
+from handrail.agent._history.record_codec import (
+    TurnRecord,
+    dump_error,
+    dump_reply,
+    dump_turn,
+    load_reply,
+    load_turn,
+)
+from handrail.agent._loop.model_stream import ask
+from handrail.messages import Model, ModelError, Reply, Request, model_names
+from handrail.permissions import Ledger
+
+
+class Recorder(Protocol):
+    """Records the replies and the turns of a run. For durable engines."""
+
+    @property
+    def claimant(self) -> str:
+        """The id of the execution, the same after a restart. It uses the approvals."""
+        ...
+
+    @property
+    def known(self) -> dict[str, Result]:
+        """Results of the current turn that were recorded before a restart, by call id."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """Records which approvals were used, for all processes."""
+        ...
+
+    @property
+    def hook(self) -> Hook:
+        """Runs around each call, inside all other hooks."""
+        ...
+
+    async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
+        """Return the recorded text of a step, or do the work and record its text."""
+        ...
+
+    async def begin(self, turn: Turn[Any], /) -> None:
+        """Prepare to run the calls of a turn: fill ``known``."""
+        ...
+
+
+def record_replies(model: Model, recorder: Recorder) -> Model:
+    """Return a model whose replies are recorded. A recorded reply is not asked for again."""
+    return _RecordedModel(model, recorder)
+
+
+class _RecordedModel:
+    def __init__(self, model: Model, recorder: Recorder) -> None:
+        self._model = model
+        self._recorder = recorder
+        self.names = model_names(model)
+
+    async def __call__(self, request: Request) -> Reply:
+        text = await self._recorder.record("model", partial(self._ask, request))
+        return load_reply(text)
+
+    async def _ask(self, request: Request) -> str:
+        """Ask the model. A failure is recorded too: a restart must take the same path."""
+        try:
+            reply = await ask(self._model, request, _ignore)
+        except ModelError as error:
+            return dump_error(error)
+        return dump_error(ModelError(_NO_REPLY)) if reply is None else dump_reply(reply)
+
+
+async def record_turn(
+    recorder: Recorder,
+    talk: Conversation,
+    turn: Turn[Any],
+    run: Callable[[], Awaitable[Sequence[Result]]],
+) -> Sequence[Result]:
+    """Return the results of a turn's calls: recorded ones, or those of a run now."""
+
+    async def work() -> str:
+        await recorder.begin(turn)
+        results = tuple(await run())
+        spent = talk.usage, talk.cost
+        return dump_turn(
+            TurnRecord(results, turn.stop_reason, talk.inner_runs, *spent, turn.approved)
+        )
+
+    recorded = load_turn(await recorder.record(f"turn {turn.id}", work))
+    turn.stop_reason, turn.approved = recorded.stop_reason, recorded.approved
+    talk.usage, talk.cost = recorded.usage, recorded.cost
+    for key, state in recorded.inner:
+        talk.put_inner(key, state)
+    return recorded.results
+
+
+def _ignore(_cancel: Callable[[], None]) -> None: ...
+
+
+_NO_REPLY = "The model's stream ended without a Reply."
