@@ -1,0 +1,214 @@
+"""The database of durable runs: SQLite or PostgreSQL. No other module knows SQLAlchemy."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
+
+from handrail.runs._durable.threads import Threads
+from handrail.runs._reading.tally import Step
+
+_RETRY_SECONDS = 20.0
+_PAUSE = 0.1
+_THREADS = 2
+"""How many statements read at once, and on PostgreSQL how many write at once."""
+_READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
+_NEWER_FUNCTIONS: Mapping[str, Callable[[str], float]] = {
+    "unixepoch": lambda _modifier: round(time.time(), 3)
+}
+"""What SQLite has since 3.42 only, and DBOS calls from Python 3.12 on."""
+
+
+class Database:
+    """Runs single statements. Each is a transaction.
+
+    Args:
+        address: A path of a SQLite file, or a URL that begins with ``sqlite:`` or ``postgresql:``.
+        read_only: Whether PostgreSQL refuses to write, and to work for more than two seconds.
+    """
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        self.url = as_url(address)
+        self._read_only = read_only
+        self.is_postgres = self.url.startswith("postgresql")
+        self.engine = self._make_engine(begin="IMMEDIATE")
+        """For the engine of the runs, which has its own transactions."""
+        self._rows = self._make_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+        self._writing: AbstractContextManager[object] = (
+            nullcontext() if self.is_postgres else threading.Lock()
+        )
+        """SQLite has one writer. A thread that waits for this lock wakes up sooner than one that
+        tries the file again and again."""
+        self._readers = Threads(_THREADS)
+        self._writers = Threads(_THREADS if self.is_postgres else 1)
+        self._was_reached = False
+
+    @property
+    def path(self) -> Path:
+        """The file of a SQLite database."""
+        return Path(self.url.removeprefix("sqlite:///"))
+
+    def _make_engine(self, begin: str | None = None, **options: Any) -> sqlalchemy.Engine:
+        if self.is_postgres:
+            url = self.url.replace("postgresql://", "postgresql+psycopg://", 1)
+            kept = 3 if begin else 2 * _THREADS + 1  # more than these are opened for one statement
+            alive: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2}
+            alive |= {"keepalives_count": 3} | ({"options": _READ_ONLY} if self._read_only else {})
+            return sqlalchemy.create_engine(
+                url, pool_size=kept, max_overflow=8 - kept, connect_args=alive, **options
+            )
+        engine = sqlalchemy.create_engine(self.url, **options)
+        event.listen(engine, "connect", partial(_set_up_sqlite, begin))
+        return engine
+
+    async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        return await self._readers.run(self.read_now, sql, values)
+
+    async def write(self, sql: str, **values: Any) -> int:
+        """Run a statement, and return how many rows it changed."""
+        return await self._writers.run(self.write_now, sql, values)
+
+    def read_now(self, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, in this thread."""
+        rows: list[tuple[Any, ...]] = self._run(sql, values, rows=True)
+        return rows
+
+    def write_now(self, sql: str, values: Mapping[str, Any]) -> int:
+        """Run a statement in this thread, and return how many rows it changed."""
+        with self._writing:
+            changed: int = self._run(sql, values, rows=False)
+        return changed
+
+    async def transact(self, steps: Sequence[Step], guards: int) -> bool:
+        """Run statements in one transaction, each with several values.
+
+        If one of the first ``guards`` changes no row, nothing is changed, and the result is False.
+        """
+        return bool(await self._writers.run(self._retry, partial(self._transact, steps, guards)))
+
+    def has_schema(self, version: str) -> bool:
+        """Return whether the tables exist, as this version needs them."""
+        try:
+            with self._rows.connect() as connection:
+                found = connection.exec_driver_sql("SELECT version FROM handrail_schema").scalars()
+                self._was_reached = True
+                return version in found.all()
+        except (OperationalError, ProgrammingError):  # there is no such table, or no database
+            return False
+
+    def create(self, statements: Sequence[str]) -> None:
+        """Create tables. One process at a time: PostgreSQL fails if two create the same one."""
+        with self._rows.connect() as connection:
+            if self.is_postgres:
+                connection.exec_driver_sql(f"SELECT pg_advisory_lock({_CREATING})")
+            try:
+                for statement in statements:
+                    connection.exec_driver_sql(statement)
+            finally:
+                if self.is_postgres:
+                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_CREATING})")
+
+    def _run(self, sql: str, values: Mapping[str, Any], *, rows: bool) -> Any:
+        """Run a statement. A lost connection is opened again: every statement can be repeated."""
+        statement = _for_psycopg(sql) if self.is_postgres else sql
+
+        def work(connection: sqlalchemy.Connection) -> Any:
+            done = connection.exec_driver_sql(statement, dict(values))
+            return [tuple(row) for row in done] if rows else done.rowcount
+
+        return self._retry(work)
+
+    def _transact(
+        self, steps: Sequence[Step], guards: int, connection: sqlalchemy.Connection
+    ) -> bool:
+        with self._writing:
+            connection.exec_driver_sql("BEGIN" if self.is_postgres else "BEGIN IMMEDIATE")
+            try:
+                for number, (sql, several) in enumerate(steps):
+                    statement = _for_psycopg(sql) if self.is_postgres else sql
+                    values: Any = [dict(one) for one in several]
+                    single = values[0] if len(values) == 1 else values
+                    done = connection.exec_driver_sql(statement, single)
+                    if number < guards and not done.rowcount:
+                        connection.exec_driver_sql("ROLLBACK")
+                        return False
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                with suppress(Exception):
+                    connection.exec_driver_sql("ROLLBACK")
+                raise
+        return True
+
+    def _retry(self, work: Callable[[sqlalchemy.Connection], Any]) -> Any:
+        until = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                with self._rows.connect() as connection:
+                    done = work(connection)
+                    self._was_reached = True
+                    return done
+            except DBAPIError as error:
+                if not self._is_away(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _is_away(self, error: DBAPIError) -> bool:
+        """Return whether the server is gone, shuts down, or does not accept connections yet.
+
+        One that was never reached probably has another address.
+        """
+        return self._was_reached and self.is_postgres and isinstance(error, OperationalError)
+
+    def hold(self) -> sqlalchemy.Connection:
+        """Return a connection for one holder, until it is closed."""
+        return self._rows.connect()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._readers.close()
+        self._writers.close()
+        self.engine.dispose()
+        self._rows.dispose()
+
+
+@cache
+def _for_psycopg(sql: str) -> str:
+    """Return a statement with its parameters as psycopg writes them. SQLite's ``:name`` is ours."""
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", sql.replace("%", "%%"))
+
+
+_CREATING = 4_722_013_118
+"""The key of the lock that is held while tables are created."""
+
+
+def as_url(address: str) -> str:
+    """Return the URL of a database. A plain path is a SQLite file, in the current folder."""
+    if "://" not in address:
+        return f"sqlite:///{Path(address).absolute()}"
+    if not address.startswith(("sqlite:///", "postgresql://")):
+        raise ValueError(
+            f"{address.partition('://')[0]}: durable runs are kept in a SQLite file (a path) or in "
+            "PostgreSQL (postgresql://...)."
+        )
+    return address
+
+
+def _set_up_sqlite(begin: str | None, connection: Any, _record: object) -> None:
+    """Let readers and one writer work at the same time, and let writers wait for one another."""
+    connection.isolation_level = begin
+    for setting in ("busy_timeout=30000", "foreign_keys=ON", "journal_mode=WAL"):
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    for name, function in _NEWER_FUNCTIONS.items():
+        connection.create_function(name, 1, function)

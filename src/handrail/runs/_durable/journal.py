@@ -1,0 +1,363 @@
+"""The journal of durable runs, in their own database. A row has the entries of one step."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from handrail import Turn
+from handrail.agent import RunEvent
+from handrail.messages import Message, Prompt, Reply
+from handrail.permissions import Answer
+from handrail.runs._durable.database import Database
+from handrail.runs._reading.feed import follow_events
+from handrail.runs._reading.store import POSTGRES, Dialect
+from handrail.runs._reading.tables import PUT_EVENT, PUT_EVENT_POSTGRES
+from handrail.runs._reading.tally import READ_TALLY, Tally
+from handrail.runs.journal import (
+    STATUS,
+    EventRow,
+    JournalEntry,
+    JournalLine,
+    RunHead,
+    extend,
+    parse_object,
+)
+from handrail.runs.lines import (
+    LineFields,
+    answer_fields,
+    as_line,
+    event_lines,
+    prompt_line,
+    reply_line,
+)
+from handrail.runs.record import ANSWER
+
+FLUSH_SECONDS = 1.0
+"""How often the events of a turn that still runs are written."""
+MAX_PROMPT_CHARS = 200
+"""Characters of the first prompt in the summary of a run."""
+_HEADS = (
+    "SELECT r.id, r.entries, r.digest, r.began, r.changed, j.last, j.digest, j.summary "
+    "FROM handrail_run r LEFT JOIN handrail_journal j ON j.run = r.id "
+    "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id)"
+)
+_BLOCKS = (
+    "SELECT first, lines FROM handrail_journal WHERE run = :run AND first > :seen "
+    "ORDER BY first LIMIT 64"
+)
+_BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
+_ROW_STATUS = {
+    "running": "running",
+    "pending": "waiting",
+    "failed": "failed",
+    "stopped": "cancelled",
+}
+"""The status of a run's row, by the status in its summary. All others have ended."""
+_BEFORE_ALL = -(2**31)
+_PUT_BLOCK = (
+    "INSERT INTO handrail_journal VALUES (:run, :first, :last, :digest, :summary, :lines) "
+    "ON CONFLICT DO NOTHING"
+)
+
+
+class DurableJournal:
+    """Reads the journal of durable runs; see ``JournalReader``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._select = database.read_now
+
+    def head(self, run: str) -> RunHead | None:
+        """Return the head of a run, or None."""
+        rows = self._select(f"{_HEADS} WHERE r.id = :run", {"run": run})
+        return _head(rows[0]) if rows else None
+
+    def read(
+        self, run: str, *, after: int = 0, kinds: Iterable[str] = ()
+    ) -> Iterator[JournalEntry]:
+        """Yield the entries of a run in order, a page at a time."""
+        wanted, seen = frozenset(kinds), _BEFORE_ALL
+        if after:
+            [(first,)] = self._select(_BLOCK_OF, {"run": run, "number": after})
+            seen = _BEFORE_ALL if first is None else first - 1
+        while rows := self._select(_BLOCKS, {"run": run, "seen": seen}):
+            for entry in _entries(run, rows):
+                if entry.number > after and (not wanted or entry.kind in wanted):
+                    yield entry
+            seen = rows[-1][0]
+
+    def runs(
+        self, *, prefix: str = "", status: str = "", limit: int | None = None
+    ) -> list[RunHead]:
+        """Return the heads of runs, the newest first."""
+        where, values = ["1 = 1"], dict[str, Any]()
+        if prefix:
+            where.append("substr(r.id, 1, :chars) = :prefix")
+            values |= {"chars": len(prefix), "prefix": prefix}
+        if status:
+            where.append("r.status = :status")
+            values["status"] = _ROW_STATUS.get(status, "done")
+        end = "" if limit is None else " LIMIT :limit"
+        values |= {} if limit is None else {"limit": limit}
+        conditions = " AND ".join(where)
+        rows = self._select(
+            f"{_HEADS} WHERE {conditions} ORDER BY r.began DESC, r.id DESC{end}", values
+        )
+        heads = [_head(row) for row in rows]
+        known = not status or status in _ROW_STATUS
+        return [head for head in heads if known or head.status == status]
+
+    def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
+        """Yield events as they are written; see ``JournalReader``."""
+        return follow_events(_FeedStore(self._database), after)
+
+    def names(self) -> Iterator[str]:
+        """Yield the id of every run that has a row or entries."""
+        both = "SELECT id FROM handrail_run UNION SELECT run FROM handrail_journal"
+        for (name,) in self._select(both, {}):
+            yield name
+
+
+class _FeedStore:
+    """The events of durable runs; see ``Store``."""
+
+    def __init__(self, database: Database) -> None:
+        self.dialect = POSTGRES if database.is_postgres else Dialect(is_durable=True)
+        self.select = database.read_now
+        self.close = database.close
+
+    def has_news(self) -> bool:
+        """Return True: a pool has no one connection to ask."""
+        return True
+
+
+class RunJournal:
+    """Appends to the journal of one run."""
+
+    def __init__(self, database: Database, run: str) -> None:
+        self._database = database
+        self._run = run
+        self._tally = Tally(run)
+        self._head: RunHead | None = None
+        self._unwritten: list[JournalLine] = []
+        self._turn: Turn[Any] | None = None
+        self._feed: Any = None
+        self._turns = self._calls = 0
+
+    def put(self, *lines: LineFields) -> None:
+        """Add lines to those that the next ``flush`` writes."""
+        self._unwritten += [as_line(fields) for fields in lines]
+
+    def put_status(self, **fields: Any) -> None:
+        """Add a line that changes the summary."""
+        self.put({"event": STATUS, "at": time.time(), **fields})
+
+    async def begin(self, messages: Iterable[Message], **about: Any) -> None:
+        """Write the first lines of a run: its summary and its prompts. Once."""
+        at = time.time()
+        prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
+        began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
+        self.put_status(status="running", command="worker", began=began, prompt=first, **about)
+        self.put(*prompts)
+        head, entries = extend(RunHead(self._run), self._unwritten, at)
+        await self._insert(head, entries)
+
+    async def note_answer(
+        self, kind: str, pending: str, answer: Answer, given: Mapping[str, str | None]
+    ) -> None:
+        """Write who answered what. If it is an answer and no vote, the run continues."""
+        line = {"event": kind, "at": time.time(), "pending": pending, **given}
+        self.put({**line, **answer_fields(answer)})
+        if kind == ANSWER:
+            self.put_status(status="running", why="", ended=None)
+        await self.flush()
+
+    async def note_cancel(self) -> None:
+        """Write that a run was cancelled."""
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        self.put_status(status="stopped", why="cancelled by the user", ended=ended)
+        await self.flush()
+
+    async def note_resume(self) -> None:
+        """Write that a run continues."""
+        self.put_status(status="running", why="", ended=None)
+        await self.flush()
+
+    async def open(self, turns: int, calls: int, segment: int) -> None:
+        """Begin to record a segment, whose state has this many turns and calls."""
+        self._turns, self._calls = turns, calls
+        head = await self._read_head()
+        if head.status == "running":
+            self.put_status()  # the time before it is not the model's
+        elif not _is_over(head, segment):
+            await self.note_resume()
+
+    def on_event(self, event: RunEvent) -> None:
+        """Add a reply, unless a former attempt at this segment has recorded it."""
+        if not isinstance(event, Reply):
+            return
+        self._turns += 1
+        self._calls += len(event.calls)
+        known = self._head.summary.get("turns") if self._head else 0
+        if self._turns > (known if isinstance(known, int) else 0):
+            self.put(reply_line(time.time(), event))
+            self.put_status(turns=self._turns, calls=self._calls)
+
+    def listen(self, turn: Turn[Any]) -> None:
+        """Record the events of a turn from now on."""
+        self._turn, self._feed = turn, turn.events()
+
+    async def record(self, work: Callable[[], Awaitable[str]]) -> str:
+        """Do the work of a turn, and write its events: at its end, and often while it runs."""
+        failed: list[Exception] = []
+        text = ""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._flush_often)
+                try:
+                    text = await work()
+                except Exception as error:  # noqa: BLE001  raised below, outside of the group
+                    failed.append(error)
+                group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._take_events(last=True)
+                await self.flush()
+        if failed:
+            raise failed[0]
+        return text
+
+    async def _flush_often(self) -> None:
+        while True:
+            await anyio.sleep(FLUSH_SECONDS)
+            await self._take_events(last=False)
+            with suppress(Exception):  # the end of the turn reports it
+                await self.flush()
+
+    async def _take_events(self, *, last: bool) -> None:
+        """Add the events so far. The feed is replaced, so that none is missed."""
+        feed, turn = self._feed, self._turn
+        if feed is None or turn is None:
+            return
+        feed.close()
+        self._feed = None if last else turn.events()
+        async for event in feed:
+            self.put(*event_lines(event))
+
+    async def flush(self) -> None:
+        """Write the lines that were put, in one statement."""
+        await self._flush(None)
+
+    async def seal(self, segment: int, **fields: Any) -> None:
+        """Write how a segment ended, and record the end of the chain beside the run.
+
+        A second time writes no line: after a crash, or by a worker that comes late.
+        """
+        self.put_status(sealed=segment, **fields)
+        await self._flush(segment)
+        head = self._head or RunHead(self._run)
+        await self._database.write(
+            "UPDATE handrail_run SET entries = :entries, digest = :digest "
+            "WHERE id = :run AND entries < :entries",
+            run=self._run,
+            entries=head.entries,
+            digest=head.digest,
+        )
+
+    async def _flush(self, segment: int | None) -> None:
+        """Write the lines, unless they seal a segment of which the end is written."""
+        lines = list(self._unwritten)
+        while lines:
+            before = self._head or await self._read_head()
+            if segment is not None and _is_over(before, segment):
+                break
+            head, entries = extend(before, lines, time.time())
+            if await self._insert(head, entries) or (await self._read_head()).digest == head.digest:
+                self._head = head
+                break
+        del self._unwritten[: len(lines)]
+
+    async def catch_up(self) -> None:
+        """Write the rows that pages read, for entries of a version that wrote none."""
+        await self._read_head()
+        steps = self._tally.steps(self._put_event)
+        await self._database.transact(steps, 1)
+
+    @property
+    def _put_event(self) -> str:
+        return PUT_EVENT_POSTGRES if self._database.is_postgres else PUT_EVENT
+
+    async def _read_head(self) -> RunHead:
+        """Return the end of the chain as the database has it, and read the rows of the run."""
+        rows = await self._database.read(f"{_HEADS} WHERE r.id = :run", run=self._run)
+        self._head = _head(rows[0]) if rows else RunHead(self._run)
+        found = await self._database.read(READ_TALLY, run=self._run)
+        self._tally = Tally.load(self._run, found)
+        if self._tally.entries < self._head.entries:
+            reader = DurableJournal(self._database)
+            await to_thread.run_sync(self._read_rest, reader)
+        return self._head
+
+    def _read_rest(self, reader: DurableJournal) -> None:
+        self._tally.read(reader.read(self._run, after=self._tally.entries))
+
+    async def _insert(self, head: RunHead, entries: list[JournalEntry]) -> bool:
+        """Add entries, with the rows that pages read, in one transaction.
+
+        Returns False if another execution has added some at this place.
+        """
+        block = {
+            "run": self._run,
+            "first": entries[0].number,
+            "last": head.entries,
+            "digest": head.digest,
+            "summary": json.dumps(dict(head.summary), separators=(",", ":")),
+            "lines": json.dumps([[entry.kind, entry.body, entry.digest] for entry in entries]),
+        }
+        self._tally.read(entries)
+        steps = [(_PUT_BLOCK, [block]), *self._tally.steps(self._put_event)]
+        self._head = None  # an error leaves both to be read again
+        added = await self._database.transact(steps, 2)
+        if added:
+            self._tally.written()
+        return added
+
+
+def _is_over(head: RunHead, segment: int) -> bool:
+    """Return whether the end of a segment is written, or its run is cancelled."""
+    sealed = head.summary.get("sealed")
+    return head.status == "stopped" or (isinstance(sealed, int) and sealed >= segment)
+
+
+def _head(row: tuple[Any, ...]) -> RunHead:
+    """Return the end of a chain: what is recorded beside the run, or entries behind it."""
+    run, entries, digest, began, changed, last, last_digest, summary = row
+    if isinstance(last, int) and last > entries:
+        entries, digest = last, last_digest
+    fields: Mapping[str, Any] = parse_object(summary) if isinstance(summary, str) else {}
+    return RunHead(run, entries, digest, began, changed, fields)
+
+
+def _entries(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
+    for first, text in rows:
+        start = first if isinstance(first, int) else 0  # SQLite stores any value anywhere
+        for number, (kind, body, digest) in enumerate(_parse(text), start):
+            yield JournalEntry(run, number, kind, body, digest)
+
+
+def _parse(text: Any) -> list[tuple[str, str, str]]:
+    """Return the entries of a row. Any other text reads as one entry that does not match."""
+    try:
+        entries = [(str(kind), str(body), str(digest)) for kind, body, digest in json.loads(text)]
+    except (ValueError, TypeError, RecursionError):
+        entries = []
+    return entries or [("", str(text), "")]

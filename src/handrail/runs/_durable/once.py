@@ -1,0 +1,92 @@
+"""Run a call that must not be repeated once: a row before it, its result after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from handrail import Call, CheckedCall, FailureKind, Result, Turn
+from handrail.permissions import verify_call
+from handrail.runs._durable.json_values import Unserializable, check_json
+from handrail.runs._durable.rows import IntendedCall, Rows
+
+log = logging.getLogger("handrail")
+
+MAY_HAVE_RUN = (
+    "The process died while this call ran, and its result was lost. It may have taken effect: "
+    "check before you call it again."
+)
+
+
+class Once:
+    """Runs calls. After a crash, a row without a result means that its call may have taken effect.
+
+    Args:
+        rows: Records the calls.
+        group: Which rows belong together. By default, those of a turn.
+    """
+
+    def __init__(self, rows: Rows, group: str | None = None) -> None:
+        self._rows = rows
+        self._group = group
+        self.known: dict[str, Result] = {}
+        """Results that a former attempt has recorded, by call id."""
+
+    async def find_known(self, turn: Turn[Any]) -> None:
+        """Find what a former attempt at this turn has recorded."""
+        for row in await self._rows.calls_of(turn.run_id, self._group or turn.id):
+            result = await self._settle(row, turn)
+            if result is not None:
+                self.known[row.call_id] = result
+
+    async def _settle(self, row: IntendedCall, turn: Turn[Any]) -> Result | None:
+        """Return the result of a call that began before. None if it did not take effect."""
+        if row.result is not None:
+            return Result.from_json(row.result)
+        tool = turn.tools.find(row.tool)
+        call = Call(row.tool, row.args, row.call_id)
+        said = None if tool is None else await verify_call(tool, call, row.key)
+        if isinstance(said, Result):
+            await self._rows.store(row.key, said.to_json())
+            return said
+        if said is False:
+            await self._rows.forget_call(row.key)
+            return None
+        log.warning("the call %s may have taken effect: its result was lost", row.key)
+        return Result.fail(row.call_id, FailureKind.UNKNOWN, MAY_HAVE_RUN)
+
+    async def run(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a call. One that must not be repeated is recorded before and after."""
+        if call.is_repeatable:
+            return _recordable(call, await run())
+        text = call.parsed.text
+        row = IntendedCall(call.key, call.id, call.name, text, None)
+        if not await self._rows.intend(row, call.turn.run_id, self._group or call.turn.id):
+            return await self._find_result(call)
+        result = _recordable(call, await run())
+        if result.pending is not None:
+            await self._rows.forget_call(call.key)
+        else:
+            await self._rows.store(call.key, result.to_json())
+        return result
+
+    async def _find_result(self, call: CheckedCall) -> Result:
+        """Return the result of a call that another execution of this segment has begun."""
+        text = await self._rows.result_of(call.key)
+        if text is not None:
+            return Result.from_json(text)
+        return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+
+
+def _recordable(call: CheckedCall, result: Result) -> Result:
+    """Return a result that JSON can represent, or say what cannot be recorded."""
+    try:
+        check_json(dict(result.metadata), "metadata")
+    except Unserializable as error:
+        log.warning("the result of a call of %r cannot be recorded: %s", call.name, error)
+        return call.refuse(
+            f"The call ran, but its result cannot be recorded: {error} Tell the user.",
+            FailureKind.BUG,
+        )
+    return result

@@ -1,0 +1,102 @@
+"""The part of an engine that durable runs use. All values are text, never objects."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, TypeAlias
+
+Body: TypeAlias = Callable[[str], Awaitable[str]]
+"""The body of a segment: takes its text, and returns how it ended."""
+SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
+
+
+def segment_id(run: str, number: int) -> str:
+    """Return the id of a segment of a run."""
+    return f"{run}:{number}"
+
+
+class Engine(Protocol):
+    """Queues segments and runs each of them until it has ended, again after a crash.
+
+    Our own rows record the steps of a segment. Forking a run needs nothing more: it starts a
+    segment with another id.
+    """
+
+    @property
+    def version(self) -> str:
+        """The version of the engine. With another one, its tables may have to change."""
+        ...
+
+    async def create(self) -> None:
+        """Create what the engine keeps in the database."""
+        ...
+
+    async def open(self) -> None:
+        """Connect to the database."""
+        ...
+
+    def find_host(self) -> str | None:
+        """Return the id of this process if it already runs the engine for something else."""
+        ...
+
+    async def launch(self, body: Body, call_body: Body, worker: str, slots: int) -> None:
+        """Begin to run segments and queued calls in this process, ``slots`` segments at once."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more segments, and wait for those that run."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+    async def start(self, segment_id: str, text: str) -> None:
+        """Queue a segment. A second start with the same id joins the first."""
+        ...
+
+    async def park(self, segment_id: str, text: str, seconds: float) -> None:
+        """Queue a segment for later. It holds no worker, no memory and no connection."""
+        ...
+
+    async def call(self, queue: str, key: str, text: str, tenant: str) -> str | None:
+        """Queue a call, and return what its body gave; None if it gave nothing.
+
+        A second call with the same key joins the first.
+        """
+        ...
+
+    async def wake(self, segment_id: str) -> None:
+        """Let a parked segment run now. Does nothing to any other."""
+        ...
+
+    async def cancel(self, segment_id: str) -> None:
+        """Stop a segment, also while a step of it runs."""
+        ...
+
+    async def find(self, segment_id: str) -> SegmentStatus | None:
+        """Return the status of a segment, or None if there is none."""
+        ...
+
+    async def owners(self) -> list[str]:
+        """Return the ids of the workers that run segments, dead or alive."""
+        ...
+
+    async def owned(self, worker: str) -> list[str]:
+        """Return the ids of the segments that a worker runs."""
+        ...
+
+    async def recover(self, worker: str) -> int:
+        """Queue the segments of a dead worker again, and return their number."""
+        ...
+
+    async def adopt(self, version: str, worker: str | None = None) -> int:
+        """Give what a version has queued or parked, or what its dead worker ran, to this version.
+
+        Returns how many segments and calls there were.
+        """
+        ...
+
+    async def remove(self, segment_ids: list[str], calls: str) -> None:
+        """Remove segments that have ended, and the queued calls whose keys begin with a text."""
+        ...

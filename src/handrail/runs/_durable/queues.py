@@ -1,0 +1,96 @@
+"""Calls of some tools run on queues, on any worker, within limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from handrail import Call, CheckedCall, FailureKind, Hook, Result
+from handrail.runs._durable.active import Active
+from handrail.runs._durable.call_queue import CallQueue
+from handrail.runs._durable.once import MAY_HAVE_RUN, Once
+from handrail.runs._durable.orders import CallOrder, Served
+from handrail.runs._durable.port import Engine
+from handrail.runs._durable.rows import Rows
+
+
+class QueuedCalls:
+    """Sends calls to queues, and runs those that this worker takes from them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: Rows,
+        served: Mapping[str, Served],
+        *,
+        queues: Mapping[str, CallQueue],
+        active: Active,
+    ) -> None:
+        self._engine = engine
+        self._rows = rows
+        self.active = active
+        self._queues = queues
+        self.served = served
+
+    def find(self, call: CheckedCall) -> str | None:
+        """Return the queue of a call."""
+        for name, queue in self._queues.items():
+            if call.name in queue.tools or call.spec.tags & frozenset(queue.tags):
+                return name
+        return None
+
+    def find_agent(self, name: str) -> Served:
+        """Return an agent and its objects. Raises LookupError."""
+        if name not in self.served:
+            raise LookupError(
+                f"No agent of this worker has the name {name!r}. "
+                f"It has {', '.join(sorted(self.served))}."
+            )
+        return self.served[name]
+
+    async def send(self, queue: str, agent: str, call: CheckedCall) -> Result:
+        """Let a call run on a queue, and return its result. After a restart, this joins it."""
+        turn = call.turn
+        order = CallOrder(
+            call.key,
+            agent,
+            turn.run_id,
+            turn.id,
+            call.name,
+            call.parsed.text,
+            call.id,
+            turn.principal,
+            dict(turn.metadata),
+        )
+        try:
+            text = await self._engine.call(queue, call.key, json.dumps(order), turn.principal or "")
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._engine.cancel(call.key)
+            raise
+        lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+        return lost if text is None else Result.from_json(text)
+
+    async def run(self, text: str) -> str:
+        """Run a call of a queue, and return its result as text."""
+        order = CallOrder(*json.loads(text))
+        result = Result.fail(order.id, FailureKind.CANCELLED, "Stopped.")
+        with self.active.running(order.run, order.key):
+            result = await self._run(order)
+        return result.to_json()
+
+    async def _run(self, order: CallOrder) -> Result:
+        served = self.find_agent(order.agent)
+        once = Once(self._rows, f"queued {order.key}")
+        options: dict[str, Any] = {"principal": order.principal, "metadata": order.metadata}
+        if served.deps is not None:
+            options["deps"] = served.deps
+        async with served.agent.make_executor(Hook(around=once.run)) as executor:
+            turn = executor.turn(order.turn, run=order.run, known=once.known, **options)
+            await once.find_known(turn)
+            call = Call(order.name, order.args, order.id)
+            [result] = await executor.run_all([call], turn=turn)
+        return result

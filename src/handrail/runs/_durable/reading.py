@@ -1,0 +1,89 @@
+"""Read the rows of durable runs: where a run stands, and its messages up to a turn."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from handrail.agent import RunState, load_state
+from handrail.messages import Reply
+from handrail.runs.forking import edit_reply
+
+if TYPE_CHECKING:
+    from handrail.runs._durable.rows import RunRow
+
+RunStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "cancelled"]
+"""Where a run stands. ``waiting`` means: for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurableRun:
+    """Where a run stands, and its outcome if it has ended."""
+
+    id: str
+    agent: str
+    principal: str | None
+    status: RunStatus
+    began: float
+    """When the run was started, in seconds since 1970."""
+    changed: float
+    """When its status last changed."""
+    stop_reason: str = ""
+    """Why it ended: as in ``RunResult``, or ``error``."""
+    stop_detail: str = ""
+    state: RunState | None = None
+    """The messages and results of a run that has ended."""
+
+    @property
+    def text(self) -> str:
+        """The text of the model's last reply."""
+        messages = () if self.state is None else self.state.messages
+        replies = [message for message in messages if isinstance(message, Reply)]
+        return replies[-1].text if replies else ""
+
+
+def read_run(row: RunRow, why: str = "") -> DurableRun:
+    """Return where a run stands."""
+    reason, detail, state = ("error", why, None) if why else ("", "", None)
+    if row.outcome is not None:
+        reason, detail, saved = json.loads(row.outcome)
+        state = load_state(saved)
+    return DurableRun(
+        id=row.id,
+        agent=row.agent,
+        principal=row.principal,
+        status=cast("RunStatus", row.status),
+        began=row.began,
+        changed=row.changed,
+        stop_reason=reason,
+        stop_detail=detail,
+        state=state,
+    )
+
+
+def fork_run(
+    state: RunState, turn: int | None, *, text: str | None = None, new_id: str | None = None
+) -> RunState:
+    """Return the state of a new run: as another one was after a turn, or after its last one."""
+    count = state.turns if turn is None else turn
+    forked = RunState(
+        messages=_first_turns(state, count),
+        turns=count,
+        run_id=uuid.uuid4().hex if new_id is None else new_id,
+    )
+    return forked if text is None else edit_reply(forked, text)
+
+
+def _first_turns(state: RunState, turn: int) -> tuple[Any, ...]:
+    """Return the messages up to the end of a turn: its reply, and the results of its calls."""
+    seen = 0
+    for index, message in enumerate(state.messages):
+        if isinstance(message, Reply):
+            if seen == turn:
+                return state.messages[:index]
+            seen += 1
+    if seen < turn:
+        raise ValueError(f"The run has {seen} turns, so it cannot be forked after turn {turn}.")
+    return state.messages

@@ -1,0 +1,118 @@
+"""Record one segment of a run: its steps, and the calls in them that must not be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from handrail import CheckedCall, Hook, Result, Turn
+from handrail.permissions import Ledger
+from handrail.runs._durable.journal import RunJournal
+from handrail.runs._durable.once import Once
+from handrail.runs._durable.orders import Order
+from handrail.runs._durable.queues import QueuedCalls
+from handrail.runs._durable.rows import Rows
+
+_CUT = '{"cut": true}'
+
+
+class SegmentFull(Exception):
+    """The run continues in its next segment."""
+
+
+class SegmentRecorder:
+    """Records a segment: each reply and each turn is a step, and each step is one row.
+
+    A step that is recorded is not done again. If two workers are at one segment, because one of
+    them was taken for dead, the first record of a step counts for both.
+
+    A call that must not be repeated has a row, which is written before it runs. After a crash, a
+    row without a result means that the call may have taken effect.
+
+    Args:
+        rows: Records the steps and the calls.
+        journal: Gets the events of the turns.
+        order: The segment.
+        queues: Where the calls of some tools run.
+        turns: How many replies a segment has at most.
+        is_draining: Whether the worker is about to stop.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        journal: RunJournal,
+        order: Order,
+        queues: QueuedCalls,
+        *,
+        turns: int,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self._rows = rows
+        self._journal = journal
+        self._place = (order.run, order.number)
+        self._recorded: list[str] | None = None
+        self._count = 0
+        self._left = turns
+        self._is_past_crash = False
+        self._is_draining = is_draining
+        self.claimant = order.id
+        self._once = Once(rows)
+        self._queues = queues
+        self._agent = order.agent
+        self.known = self._once.known
+        self.ledger: Ledger = rows
+        self.hook = Hook(around=self._run_once)
+
+    async def step(self, work: Callable[[], Awaitable[str]]) -> str:
+        """Return the recorded text of the next step, or do its work and record it."""
+        if self._recorded is None:
+            self._recorded = await self._rows.steps_of(*self._place)
+        number = self._count
+        self._count += 1
+        if number < len(self._recorded):
+            return self._recorded[number]
+        text = await work()
+        return await self._rows.add_step(*self._place, number, text)
+
+    async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
+        """Return the recorded text of a step, or do its work and record it.
+
+        Raises SegmentFull in place of another reply if the segment is long enough. This is recorded
+        as well: a restart must end the segment at the same place.
+        """
+        if name != "model":
+            text = await self.step(partial(self._journal.record, work))
+            self._rows.reach("turn.recorded")
+            return text
+
+        async def ask() -> str:
+            return _CUT if self._left <= 0 or self._is_draining() else await work()
+
+        text = await self.step(ask)
+        self._rows.reach("model.recorded")
+        self._left -= 1
+        if text == _CUT:
+            raise SegmentFull
+        return text
+
+    async def begin(self, turn: Turn[Any], /) -> None:
+        """Find the results that a former attempt at this turn has recorded.
+
+        A former attempt can have reached only the first turn that has no record yet.
+        """
+        self.known.clear()
+        self._journal.listen(turn)
+        self._rows.reach("turn.begun")
+        if self._is_past_crash:
+            return
+        self._is_past_crash = True
+        await self._once.find_known(turn)
+
+    async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a call here, or on its queue."""
+        queue = self._queues.find(call)
+        if queue is None:
+            return await self._once.run(call, run)
+        return await self._queues.send(queue, self._agent, call)

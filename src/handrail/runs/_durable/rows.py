@@ -1,0 +1,359 @@
+"""Our rows beside those of the engine: calls that must not be repeated, used approvals, runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from handrail.runs._durable.database import Database
+from handrail.runs._durable.journal import RunJournal
+from handrail.runs._reading.tables import OF_A_RUN, QUESTION, reading_tables
+
+Reach: TypeAlias = Callable[[str], None]
+"""Names a point at which tests kill the process."""
+
+SCHEMA = "3"
+"""The version of our tables."""
+TABLES = tuple(
+    statement.strip()
+    for statement in """
+CREATE TABLE IF NOT EXISTS handrail_run (
+    id TEXT PRIMARY KEY, agent TEXT NOT NULL, principal TEXT, status TEXT NOT NULL,
+    segment INTEGER NOT NULL, began DOUBLE PRECISION NOT NULL,
+    changed DOUBLE PRECISION NOT NULL, outcome TEXT,
+    entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS handrail_run_began ON handrail_run (began);
+CREATE INDEX IF NOT EXISTS handrail_run_status ON handrail_run (status, began);
+CREATE TABLE IF NOT EXISTS handrail_state (
+    run TEXT NOT NULL, segment INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (run, segment));
+CREATE TABLE IF NOT EXISTS handrail_step (
+    run TEXT NOT NULL, segment INTEGER NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (run, segment, number));
+CREATE TABLE IF NOT EXISTS handrail_call (
+    key TEXT PRIMARY KEY, run TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
+    tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT);
+CREATE INDEX IF NOT EXISTS handrail_call_turn ON handrail_call (run, turn);
+CREATE TABLE IF NOT EXISTS handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS handrail_journal (
+    run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
+    summary TEXT NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (run, first));
+CREATE TABLE IF NOT EXISTS handrail_worker (
+    id TEXT PRIMARY KEY, version TEXT NOT NULL, began DOUBLE PRECISION NOT NULL);
+CREATE TABLE IF NOT EXISTS handrail_schema (version TEXT PRIMARY KEY);
+""".split(";")
+    if statement.strip()
+)
+
+
+def list_tables(*, postgres: bool) -> tuple[str, ...]:
+    """Return the statements that create our tables."""
+    questions = [statement.strip() for statement in QUESTION.split(";")]
+    return (*TABLES, *questions, *reading_tables(postgres=postgres))
+
+
+class IntendedCall(NamedTuple):
+    """A call that must not be repeated. Without a result, it may have taken effect."""
+
+    key: str
+    call_id: str
+    tool: str
+    args: str
+    result: str | None
+
+
+class RunRow(NamedTuple):
+    """A run: where it stands, and how it ended."""
+
+    id: str
+    agent: str
+    principal: str | None
+    status: str
+    segment: int
+    began: float
+    changed: float
+    outcome: str | None
+
+
+_RUN = "id, agent, principal, status, segment, began, changed, outcome"
+
+
+class Rows:
+    """Reads and writes our rows. Each statement is a transaction."""
+
+    def __init__(self, database: Database, reach: Reach) -> None:
+        self._database = database
+        self.reach = reach
+        self._read = database.read
+        self._write = database.write
+        each = "json_array_elements_text(CAST(:ids AS json))"
+        self._members = (
+            f"(SELECT {each})" if database.is_postgres else "(SELECT value FROM json_each(:ids))"
+        )
+
+    def journal(self, run: str) -> RunJournal:
+        """Return the journal of a run, to append to."""
+        return RunJournal(self._database, run)
+
+    # calls
+
+    async def intend(self, row: IntendedCall, run: str, turn: str) -> bool:
+        """Record that a call is about to run. Returns False if that was recorded before."""
+        self.reach("call.begun")
+        added = await self._write(
+            "INSERT INTO handrail_call VALUES (:key, :run, :turn, :call, :tool, :args, :now, NULL) "
+            "ON CONFLICT DO NOTHING",
+            key=row.key,
+            run=run,
+            turn=turn,
+            call=row.call_id,
+            tool=row.tool,
+            args=row.args,
+            now=time.time(),
+        )
+        self.reach("call.intended")
+        return added == 1
+
+    async def store(self, key: str, result: str) -> None:
+        """Record the result of a call."""
+        self.reach("call.ran")
+        await self._write(
+            "UPDATE handrail_call SET result = :result WHERE key = :key", key=key, result=result
+        )
+        self.reach("call.stored")
+
+    async def result_of(self, key: str) -> str | None:
+        """Return the recorded result of a call."""
+        rows = await self._read("SELECT result FROM handrail_call WHERE key = :key", key=key)
+        return rows[0][0] if rows else None
+
+    async def forget_call(self, key: str) -> None:
+        """Remove the row of a call that did not take effect."""
+        await self._write("DELETE FROM handrail_call WHERE key = :key", key=key)
+
+    async def calls_of(self, run: str, turn: str) -> list[IntendedCall]:
+        """Return the rows of a turn."""
+        rows = await self._read(f"{_CALLS} WHERE run = :run AND turn = :turn", run=run, turn=turn)
+        return [IntendedCall(*row) for row in rows]
+
+    # approvals, as a ledger
+
+    async def claim(self, pending_id: str, by: str, /) -> bool:
+        """Use an approval. Returns False if another claimant has used it."""
+        await self._add_name(f"claim {pending_id}", by)
+        rows = await self._find_name(f"claim {pending_id}")
+        return rows == [(by,)]
+
+    async def end(self, call_key: str, /) -> None:
+        """Record that a pending call has its result."""
+        await self._add_name(f"end {call_key}", "")
+
+    async def ended(self, call_key: str, /) -> bool:
+        """Return whether a pending call has its result."""
+        return bool(await self._find_name(f"end {call_key}"))
+
+    async def _add_name(self, name: str, by: str) -> None:
+        await self._write(
+            "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING",
+            name=name,
+            by=by,
+        )
+
+    async def _find_name(self, name: str) -> Sequence[tuple[Any, ...]]:
+        return await self._read(
+            "SELECT claimant FROM handrail_approval WHERE name = :name", name=name
+        )
+
+    # runs
+
+    async def add_run(self, run: str, agent: str, principal: str | None) -> bool:
+        """Add a run. Returns False if there is one with this id."""
+        added = await self._write(
+            f"INSERT INTO handrail_run ({_RUN}) VALUES "
+            "(:id, :agent, :principal, 'running', 0, :now, :now, NULL) ON CONFLICT DO NOTHING",
+            id=run,
+            agent=agent,
+            principal=principal,
+            now=time.time(),
+        )
+        return added == 1
+
+    async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
+        """Record what a step of a segment gave. Returns what was recorded first."""
+        step = {"run": run, "segment": segment, "number": number}
+        added = await self._write(
+            "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) "
+            "ON CONFLICT DO NOTHING",
+            body=body,
+            **step,
+        )
+        if added:
+            return body
+        rows = await self._read(f"{_STEPS} AND number = :number", **step)
+        return str(rows[0][0])
+
+    async def steps_of(self, run: str, segment: int) -> list[str]:
+        """Return what the steps of a segment gave, in their order."""
+        rows = await self._read(f"{_STEPS} ORDER BY number", run=run, segment=segment)
+        return [row[0] for row in rows]
+
+    async def cancelled_of(self, runs: Sequence[str]) -> list[str]:
+        """Return which of these runs are cancelled."""
+        rows = await self._read(
+            f"SELECT id FROM handrail_run WHERE status = 'cancelled' AND id IN {self._members}",
+            ids=json.dumps(list(runs)),
+        )
+        return [row[0] for row in rows]
+
+    async def add_state(self, run: str, segment: int, body: str) -> None:
+        """Add the state in which a segment begins."""
+        await self._write(
+            "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING",
+            run=run,
+            segment=segment,
+            body=body,
+        )
+
+    async def states_of(self, run: str, segment: int) -> list[str]:
+        """Return what each segment of a run added to its state, up to one."""
+        rows = await self._read(
+            "SELECT body FROM handrail_state WHERE run = :run AND segment <= :segment "
+            "ORDER BY segment",
+            run=run,
+            segment=segment,
+        )
+        return [row[0] for row in rows]
+
+    async def move_run(self, run: str, status: str, segment: int) -> None:
+        """Record that a run has another segment. A worker that comes late changes nothing."""
+        await self._write(
+            "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now "
+            "WHERE id = :id AND segment < :segment AND status IN ('running', 'waiting')",
+            id=run,
+            status=status,
+            segment=segment,
+            now=time.time(),
+        )
+
+    async def wake_run(self, run: str, segment: int) -> None:
+        """Record that a run no longer waits. A worker that comes late changes nothing."""
+        await self._write(
+            "UPDATE handrail_run SET status = 'running', segment = :segment, changed = :now "
+            "WHERE id = :id AND status IN ('running', 'waiting') "
+            "AND (segment < :segment OR (segment = :segment AND status = 'waiting'))",
+            id=run,
+            segment=segment,
+            now=time.time(),
+        )
+
+    async def end_run(self, run: str, status: str, segment: int, outcome: str) -> None:
+        """Record how a run ended. A run that has ended does not change."""
+        await self._write(
+            "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
+            "outcome = :outcome "
+            "WHERE id = :id AND segment <= :segment AND status IN ('running', 'waiting')",
+            id=run,
+            status=status,
+            segment=segment,
+            outcome=outcome,
+            now=time.time(),
+        )
+
+    async def cancel_run(self, run: str) -> bool:
+        """Record that a run is cancelled. Returns False if it has ended."""
+        changed = await self._write(
+            "UPDATE handrail_run SET status = 'cancelled', changed = :now "
+            "WHERE id = :id AND status IN ('running', 'waiting')",
+            id=run,
+            now=time.time(),
+        )
+        return changed == 1
+
+    async def reopen(self, run: str, segment: int) -> bool:
+        """Record that a run continues with a new segment. Returns False if another did that."""
+        changed = await self._write(
+            "UPDATE handrail_run SET status = 'running', segment = :segment, changed = :now "
+            "WHERE id = :id AND segment < :segment AND status NOT IN ('running', 'waiting')",
+            id=run,
+            segment=segment,
+            now=time.time(),
+        )
+        return changed == 1
+
+    async def find_run(self, run: str) -> RunRow | None:
+        """Return a run."""
+        rows = await self._read(f"SELECT {_RUN} FROM handrail_run WHERE id = :id", id=run)
+        return RunRow(*rows[0]) if rows else None
+
+    async def list_runs(self, status: str | None, limit: int) -> list[RunRow]:
+        """Return runs, the newest first."""
+        where = "" if status is None else "WHERE status = :status"
+        sql = f"SELECT {_RUN} FROM handrail_run {where} ORDER BY began DESC LIMIT :limit"
+        values = {} if status is None else {"status": status}
+        return [RunRow(*row) for row in await self._read(sql, limit=limit, **values)]
+
+    async def remove_runs(self, before: float) -> list[RunRow]:
+        """Remove what belongs to runs that ended before a time, and return them."""
+        ended = "status NOT IN ('running', 'waiting') AND changed < :before"
+        rows = await self._read(f"SELECT {_RUN} FROM handrail_run WHERE {ended}", before=before)
+        for run in [RunRow(*row) for row in rows]:
+            await self.remove_run(run.id)
+        return [RunRow(*row) for row in rows]
+
+    async def remove_run(self, run: str) -> None:
+        """Remove what belongs to a run."""
+        votes = "DELETE FROM handrail_vote WHERE pending IN (SELECT id FROM handrail_question"
+        await self._write(f"{votes} WHERE run = :id)", id=run)
+        for table in ("call", "question", "state", "step", "journal", *OF_A_RUN):
+            await self._write(f"DELETE FROM handrail_{table} WHERE run = :id", id=run)
+        await self._write("DELETE FROM handrail_run WHERE id = :id", id=run)
+
+    async def make_reading_rows(self) -> None:
+        """Write the rows that pages read, for runs of a version that wrote none."""
+        behind = await self._read(
+            "SELECT j.run FROM handrail_journal j LEFT JOIN handrail_summary s ON s.run = j.run "
+            "GROUP BY j.run, s.entries HAVING s.entries IS NULL OR MAX(j.last) > s.entries"
+        )
+        for (run,) in behind:
+            await self.journal(run).catch_up()
+
+    async def add_schema(self, version: str) -> None:
+        """Record that the tables exist, as a version needs them."""
+        await self._write(
+            "INSERT INTO handrail_schema VALUES (:version) ON CONFLICT DO NOTHING", version=version
+        )
+
+    # workers
+
+    async def add_worker(self, worker: str, version: str) -> None:
+        """Record that a worker exists. It holds its lock before."""
+        await self._write(
+            "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING",
+            id=worker,
+            version=version,
+            now=time.time(),
+        )
+
+    async def remove_worker(self, worker: str) -> None:
+        """Record that a worker has ended, and its runs are recovered."""
+        await self._write("DELETE FROM handrail_worker WHERE id = :id", id=worker)
+
+    async def move_worker(self, worker: str, version: str) -> None:
+        """Record that workers of another version take over the runs of a dead worker."""
+        await self._write(
+            "UPDATE handrail_worker SET version = :version WHERE id = :id",
+            id=worker,
+            version=version,
+        )
+
+    async def workers_of(self, version: str) -> list[str]:
+        """Return the ids of the workers of a version."""
+        rows = await self._read(
+            "SELECT id FROM handrail_worker WHERE version = :version ORDER BY id", version=version
+        )
+        return [row[0] for row in rows]
+
+
+_STEPS = "SELECT body FROM handrail_step WHERE run = :run AND segment = :segment"
+_CALLS = "SELECT key, call, tool, args, result FROM handrail_call"

@@ -1,0 +1,210 @@
+"""The segments of a run: each continues where the one before it stopped, in any process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from handrail.agent import Run, RunArgs, RunResult, RunState, dump_state, load_state
+from handrail.messages import ModelError
+from handrail.permissions import Pending, read_answer
+from handrail.runs._durable.journal import RunJournal
+from handrail.runs._durable.orders import Order
+from handrail.runs._durable.port import Engine, segment_id
+from handrail.runs._durable.questions import Questions, next_deadline
+from handrail.runs._durable.queues import QueuedCalls
+from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
+from handrail.runs._durable.rows import Rows
+from handrail.runs.journal import JournalEntry
+from handrail.runs.states import STATE, count_shared, read_states, state_line
+
+log = logging.getLogger("handrail")
+
+_KEPT = 64
+"""How many states a worker keeps for the segments that it has queued."""
+
+
+def questions_of(state: RunState) -> list[Pending]:
+    """Return the calls of a state that wait for a person, and not only for other calls."""
+    return [pending for pending in state.pending if pending.question]
+
+
+class Segments:
+    """Runs segments: the body of the engine's one durable function."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: Rows,
+        questions: Questions,
+        calls: QueuedCalls,
+    ) -> None:
+        self._engine = engine
+        self.rows = rows
+        self.questions = questions
+        self.turns = 20
+        """How many turns a segment has: what a restart reads again."""
+        self.is_draining = False
+        self.calls = calls
+        self._next: dict[str, RunState] = {}
+        """States of segments that follow one of this worker, which it need not read."""
+
+    async def start(self, order: Order, state: RunState) -> None:
+        """Start a segment from a state. A second start with the same id joins the first."""
+        whole = order._replace(state=dump_state(state))
+        await self._engine.start(order.id, json.dumps(whole))
+
+    async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
+        """Write the state of a segment: the messages that are new since the one before it."""
+        line = state_line(state, count_shared(before, state), time.time())
+        await self.rows.add_state(order.run, order.number, line.body)
+
+    async def _find_state(self, order: Order) -> RunState:
+        known = self._next.pop(order.id, None)
+        if known is not None:
+            return known
+        if order.state is not None:
+            return load_state(order.state)
+        bodies = await self.rows.states_of(order.run, order.number)
+        entries = [
+            JournalEntry(order.run, number, STATE, body, "") for number, body in enumerate(bodies)
+        ]
+        return list(read_states(entries))[-1]
+
+    async def run(self, text: str) -> str:
+        """Run one segment, and return the status of the run after it."""
+        order = Order(*json.loads(text))
+        status = "stopped"
+        with self.calls.active.running(order.run, order.id):
+            status = await self._run(order, await self._find_state(order))
+        return status  # noqa: RET504  the block may end early
+
+    async def _run(self, order: Order, state: RunState) -> str:
+        journal = self.rows.journal(order.run)
+        await journal.open(state.turns, state.calls, order.number)
+        recorder = SegmentRecorder(
+            self.rows,
+            journal,
+            order,
+            self.calls,
+            turns=self.turns,
+            is_draining=lambda: self.is_draining,
+        )
+        options = self._make_options(order)
+        options["on_event"] = journal.on_event
+        taken = "{}"
+        if state.waiting:
+            taken = await recorder.step(partial(self._take_answers, order, state))
+        try:
+            given: dict[str, str] = json.loads(taken)
+            options["answers"] = {id_: read_answer(json.loads(one)) for id_, one in given.items()}
+            run = self.calls.find_agent(order.agent).agent.run_recorded(state, recorder, **options)
+        except Exception as error:  # noqa: BLE001  the run ends as failed
+            return await self._fail(order, journal, state, error)
+        before = state if order.state is None else RunState()
+        return await self._finish(order, journal, before, run)
+
+    async def _finish(
+        self, order: Order, journal: RunJournal, before: RunState, run: Run[Any]
+    ) -> str:
+        """Run the agent, and record how the segment ended."""
+        try:
+            done = await run
+        except SegmentFull:
+            return await self._continue(order.next, before, run.state)
+        except ModelError as error:
+            return await self._fail(order, journal, run.state, error)
+        except Exception as error:
+            log.exception("the run %s failed", order.run)
+            return await self._fail(order, journal, run.state, error)
+        if done.stop_reason == "pending":
+            return await self._park(order, journal, before, done.state)
+        return await self._end(order, journal, done)
+
+    def _make_options(self, order: Order) -> RunArgs:
+        served = self.calls.served.get(order.agent)
+        options: RunArgs = {"metadata": order.metadata}
+        if order.principal is not None:
+            options["principal"] = order.principal
+        if served is not None and served.deps is not None:
+            options["deps"] = served.deps
+        return options
+
+    async def _take_answers(self, order: Order, state: RunState) -> str:
+        """Return the answers to the questions of the run. Those that expired are denied."""
+        open_ = questions_of(state)
+        await self.questions.expire(open_, time.time())
+        taken = await self.questions.take(order.run, open_)
+        await self.rows.wake_run(order.run, order.number)
+        self.rows.reach("answers.taken")
+        return json.dumps(taken)
+
+    # What follows is repeated after a crash. It changes nothing then, so it is no step.
+
+    async def _park(
+        self, order: Order, journal: RunJournal, before: RunState, state: RunState
+    ) -> str:
+        """Let the run wait for a person: as one row, until an answer or the first deadline."""
+        open_ = questions_of(state)
+        following = order.next
+        await self._add_state(following, before, state)
+        await self._seal(order, journal, ("pending", "", state))
+        await self._engine.park(
+            following.id, json.dumps(following), next_deadline(open_, default=0.0)
+        )
+        self.rows.reach("run.parked")
+        await self.questions.ask(following.run, following.number, open_)
+        await self.rows.move_run(following.run, "waiting", following.number)
+        self.rows.reach("run.asked")
+        if await self.questions.answered(following.run):  # while this segment still ran
+            await self.wake(following.run, following.number)
+        return "waiting"
+
+    async def wake(self, run: str, number: int) -> None:
+        """Let a waiting run continue."""
+        await self._engine.wake(segment_id(run, number))
+        self.rows.reach("run.woken")
+
+    async def _continue(self, following: Order, before: RunState, state: RunState) -> str:
+        """Continue in another segment, so that a restart reads a bounded number of steps."""
+        await self._add_state(following, before, state)
+        self._next = {following.id: state, **dict(islice(self._next.items(), _KEPT))}
+        await self._engine.start(following.id, json.dumps(following))
+        await self.rows.move_run(following.run, "running", following.number)
+        return "running"
+
+    async def _end(self, order: Order, journal: RunJournal, done: RunResult[Any]) -> str:
+        how = (done.stop_reason, done.stop_detail, done.state)
+        return await self._record_end(order, journal, "done", how)
+
+    async def _fail(
+        self, order: Order, journal: RunJournal, state: RunState, error: Exception
+    ) -> str:
+        how = ("error", f"{type(error).__name__}: {error}", state)
+        return await self._record_end(order, journal, "failed", how)
+
+    async def _record_end(
+        self, order: Order, journal: RunJournal, status: str, how: tuple[str, str, RunState]
+    ) -> str:
+        reason, detail, state = how
+        await self._seal(order, journal, ("failed" if reason == "error" else reason, detail, state))
+        outcome = json.dumps([reason, detail, dump_state(state)])
+        await self.rows.end_run(order.run, status, order.number, outcome)
+        self.rows.reach("run.ended")
+        return status
+
+    async def _seal(
+        self, order: Order, journal: RunJournal, how: tuple[str, str, RunState]
+    ) -> None:
+        """Write how a segment ended to the journal."""
+        status, why, state = how
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
+        counts |= {"cost": str(state.cost)} if state.cost else {}
+        await journal.seal(order.number, status=status, why=why, ended=ended, **counts)
+        self.rows.reach("run.sealed")

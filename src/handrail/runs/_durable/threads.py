@@ -1,0 +1,115 @@
+"""Run blocking functions in a few threads, for coroutines."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar, cast
+
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+
+from handrail._support.loop import running_loop
+
+_T = TypeVar("_T")
+
+
+class _Work(NamedTuple):
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    future: Any
+    loop: Any
+
+
+class _Done(NamedTuple):
+    future: Any
+    value: Any
+    error: BaseException | None
+
+
+class Threads:
+    """Runs functions in order, a few at once. The threads start when they are needed.
+
+    Threads that wake each other cost more CPU than a short statement. So a thread that finds more
+    work does not sleep, and what is done together wakes its event loop once.
+
+    Args:
+        count: How many functions run at once.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._changed = threading.Condition()
+        self._work: deque[_Work | None] = deque()
+        self._idle = 0
+        self._threads: list[threading.Thread] = []
+        self._done: dict[Any, list[_Done]] = {}
+        """What is done and not delivered yet, by event loop."""
+
+    async def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Return what a function returns. Once it is queued, it is not cancelled."""
+        await checkpoint_if_cancelled()
+        loop: Any = running_loop()
+        future = loop.create_future()
+        self._add(_Work(function, arguments, future, loop))
+        with anyio.CancelScope(shield=True):
+            await future
+        return cast("_T", future.result())
+
+    def _add(self, work: _Work) -> None:
+        with self._changed:
+            self._work.append(work)
+            if self._idle:
+                self._idle -= 1
+                self._changed.notify()
+            elif len(self._threads) < self._count:
+                thread = threading.Thread(target=self._serve, name="handrail-database", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def close(self) -> None:
+        """End the threads after what is queued. Later work starts new ones."""
+        with self._changed:
+            threads, self._threads = self._threads, []
+            self._work.extend([None] * len(threads))
+            self._idle = 0
+            self._changed.notify_all()
+        for thread in threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        while (work := self._take()) is not None:
+            value, error = None, None
+            try:
+                value = work.function(*work.arguments)
+            except BaseException as raised:  # noqa: BLE001  raised where its result is awaited
+                error = raised
+            self._finish(work.loop, _Done(work.future, value, error))
+
+    def _take(self) -> _Work | None:
+        with self._changed:
+            while not self._work:
+                self._idle += 1
+                self._changed.wait()
+            return self._work.popleft()
+
+    def _finish(self, loop: Any, done: _Done) -> None:
+        with self._changed:
+            waiting = self._done.setdefault(loop, [])
+            waiting.append(done)
+            if len(waiting) == 1:
+                with suppress(RuntimeError):  # a closed loop awaits nothing
+                    loop.call_soon_threadsafe(self._deliver, loop)
+
+    def _deliver(self, loop: Any) -> None:
+        with self._changed:
+            ready = self._done.pop(loop)
+        for future, value, error in ready:
+            if future.cancelled():
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)

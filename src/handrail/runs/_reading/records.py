@@ -1,0 +1,321 @@
+"""Records over a database: each method is one to three statements, whatever the number of rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from handrail.permissions import Pending
+from handrail.runs._reading.answers import read_record
+from handrail.runs._reading.calls import open_turn, read_call, read_calls
+from handrail.runs._reading.feed import follow_events
+from handrail.runs._reading.searches import find_events, find_runs, read_fleet
+from handrail.runs._reading.store import Store
+from handrail.runs._reading.tables import SUMMARY_COLUMNS
+from handrail.runs._reading.values import (
+    AnswerRecord,
+    CallRecord,
+    CallsPage,
+    EventQuery,
+    EventsPage,
+    Fleet,
+    InboxPage,
+    InboxRow,
+    ModelTokens,
+    RequestRecord,
+    RuleCount,
+    RunFigures,
+    RunQuery,
+    RunsPage,
+    RunSummary,
+    TurnRow,
+    Vote,
+)
+from handrail.runs.journal import EventRow
+
+_HOUR = 3600
+_SUMMARY = ", ".join(f"s.{name}" for name in SUMMARY_COLUMNS.split(", "))
+_COLUMNS = len(SUMMARY_COLUMNS.split(", "))
+
+
+class DatabaseRecords:
+    """Reads records from a database; see ``Records``.
+
+    Args:
+        store: The database.
+        labels: It sees only runs that have one of these labels; None: all runs.
+        clock: Returns the time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        labels: Collection[str] | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._labels = None if labels is None else frozenset(labels)
+        self._names = {f"label{n}": label for n, label in enumerate(sorted(self._labels or ()))}
+
+    def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
+        """Return what waits for a person, by the time that is left."""
+        expires, _, id_ = after.partition(" ")
+        rows = self._select(
+            "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal, "
+            "(SELECT COUNT(*) FROM handrail_vote v WHERE v.pending = q.id) "
+            "FROM handrail_question q CROSS JOIN handrail_summary s "
+            "WHERE s.run = q.run AND s.status = 'pending' AND q.answer IS NULL "
+            f"AND q.expires > :now AND {self._seen('q.run')} "
+            "AND (q.expires, q.id) > (:expires, :id) ORDER BY q.expires, q.id LIMIT :limit",
+            now=self._clock(),
+            expires=_number(expires, -1.0),
+            id=id_,
+            limit=limit + 1,
+        )
+        [(total,)] = self._select(
+            "SELECT COALESCE(SUM(s.waiting), 0) FROM handrail_summary s "
+            f"WHERE s.status = 'pending' AND s.waiting > 0 AND {self._seen('s.run')}"
+        )
+        found = tuple(_inbox_row(row) for row in rows[:limit])
+        more = f"{rows[limit - 1][3]!r} {rows[limit - 1][0]}" if len(rows) > limit else ""
+        return InboxPage(rows=found, next=more, total=max(int(total), len(found)))
+
+    def request(self, pending_id: str) -> RequestRecord | None:
+        """Return a request with everything that was stored when it was asked."""
+        rows = self._select(
+            "SELECT q.pending, q.answer, q.answered_by, c.resumed, c.number, "
+            f"{_SUMMARY} FROM handrail_question q JOIN handrail_summary s ON s.run = q.run "
+            "LEFT JOIN handrail_called c ON c.pending = q.id AND c.run = q.run "
+            f"WHERE q.id = :id AND {self._seen('q.run')}",
+            id=pending_id,
+        )
+        if not rows:
+            return None
+        pending, answer, by, resumed, number, *summary = rows[0]
+        votes = self._select(
+            "SELECT voter, at, answer, via FROM handrail_vote WHERE pending = :id "
+            "ORDER BY at, voter",
+            id=pending_id,
+        )
+        return RequestRecord(
+            pending=Pending.from_json(pending),
+            run=summary_of(summary),
+            answer=None if answer is None else read_record(pending_id, answer, by, resumed),
+            votes=tuple(_vote(vote) for vote in votes),
+            call=number or 0,
+        )
+
+    def receipt(self, pending_id: str) -> AnswerRecord | None:
+        """Return the answer to a request; None if it has none."""
+        rows = self._select(
+            "SELECT q.answer, q.answered_by, c.resumed FROM handrail_question q "
+            "LEFT JOIN handrail_called c ON c.pending = q.id AND c.run = q.run "
+            f"WHERE q.id = :id AND {self._seen('q.run')}",
+            id=pending_id,
+        )
+        return read_record(pending_id, *rows[0]) if rows and rows[0][0] is not None else None
+
+    def runs(self, query: RunQuery | None = None, *, after: str = "", limit: int = 50) -> RunsPage:
+        """Return runs, the newest first."""
+        where, values = find_runs(query or RunQuery())
+        began, _, run = after.partition(" ")
+        if run:
+            where += " AND (s.began, s.run) < (:began, :run)"
+            values |= {"began": _number(began, math.inf), "run": run}
+        rows = self._select(
+            f"SELECT {_SUMMARY} FROM handrail_summary s WHERE {where} AND {self._seen('s.run')} "
+            "ORDER BY s.began DESC, s.run DESC LIMIT :limit",
+            limit=limit + 1,
+            **values,
+        )
+        found = tuple(summary_of(row) for row in rows[:limit])
+        more = f"{found[-1].began!r} {found[-1].id}" if len(rows) > limit else ""
+        return RunsPage(rows=found, next=more)
+
+    def figures(self, *, since: float = 0.0) -> RunFigures:
+        """Return how many runs there are by status, and when they began."""
+        where = f"s.began >= :since AND {self._seen('s.run')}"
+        statuses = self._select(
+            f"SELECT s.status, COUNT(*) FROM handrail_summary s WHERE {where} GROUP BY s.status",
+            since=since,
+        )
+        hours = self._select(
+            f"SELECT CAST(s.began AS BIGINT) / {_HOUR}, COUNT(*) FROM handrail_summary s "
+            f"WHERE {where} GROUP BY 1 ORDER BY 1",
+            since=since,
+        )
+        return RunFigures(
+            by_status={str(status): int(count) for status, count in sorted(statuses)},
+            by_hour=tuple((float(hour * _HOUR), count) for hour, count in hours),
+        )
+
+    def run(self, run: str) -> RunSummary | None:
+        """Return the summary of a run."""
+        rows = self._select(
+            f"SELECT {_SUMMARY} FROM handrail_summary s WHERE s.run = :run "
+            f"AND {self._seen('s.run')}",
+            run=run,
+        )
+        return summary_of(rows[0]) if rows else None
+
+    def turns(self, run: str, *, limit: int = 2000) -> tuple[TurnRow, ...]:
+        """Return the turns of a run, in order."""
+        rows = self._select(
+            "SELECT number, speaker, at, text, model, seconds, input, output, cached, calls, "
+            "failed, denied, waiting, ended FROM handrail_turn WHERE run = :run "
+            f"AND {self._seen('run')} ORDER BY number LIMIT :limit",
+            run=run,
+            limit=limit,
+        )
+        return tuple(_turn_row(row) for row in rows)
+
+    def calls(
+        self, run: str, *, after: int | None = None, turn: int | None = None, limit: int = 100
+    ) -> CallsPage:
+        """Return calls of a run, in order; by default from the turn that matters."""
+        if after is None and turn is None:
+            turn = open_turn(self._select, run, self._seen("run"))
+        place = {"after": after or 0, "turn": turn or 0, "limit": limit}
+        return read_calls(self._store, self._select, run, seen=self._seen("run"), place=place)
+
+    def call(self, run: str, number: int) -> CallRecord | None:
+        """Return one call with its history."""
+        return read_call(self._store, self._select, run, seen=self._seen("run"), number=number)
+
+    def events(
+        self, query: EventQuery | None = None, *, before: int = 0, limit: int = 100
+    ) -> EventsPage:
+        """Return events, the newest first."""
+        page = {"before": before, "limit": limit}
+        wanted = query or EventQuery()
+        return find_events(self._store, self._select, wanted, seen=self._seen("e.run"), page=page)
+
+    def rules(self, *, since: str = "", until: str = "") -> tuple[RuleCount, ...]:
+        """Return how often each rule decided, between two days."""
+        rows = self._select(
+            "SELECT rule, file, line, day, outcome, labels, count FROM handrail_rule "
+            "WHERE day >= :since AND (:until = '' OR day <= :until) "
+            "ORDER BY rule, file, line, day, outcome",
+            since=since,
+            until=until,
+        )
+        counts: dict[tuple[Any, ...], int] = {}
+        for *key, labels, count in rows:
+            if self._labels is None or self._labels.intersection(json.loads(labels)):
+                counts[tuple(key)] = counts.get(tuple(key), 0) + count
+        return tuple(
+            RuleCount(rule=rule, file=file, line=line, day=day, outcome=outcome, count=count)
+            for (rule, file, line, day, outcome), count in counts.items()
+        )
+
+    def fleet(self) -> Fleet | None:
+        """Return workers, queues and parked requests; None if no engine runs the runs."""
+        dialect = self._store.dialect
+        if not dialect.is_durable:
+            return None
+        seen = self._seen("s.run"), self._seen("run")
+        return read_fleet(self._select, dialect.engine_table, seen, self._clock())
+
+    def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
+        """Yield events as they are written, after a place; default: from now on."""
+        return follow_events(self._store, after, self._seen("e.run"), self._names)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()
+
+    def _seen(self, column: str) -> str:
+        """Return the condition that a run has one of the labels."""
+        if self._labels is None:
+            return "1 = 1"
+        names = ", ".join(f":{name}" for name in self._names)
+        several = f"SELECT l.run FROM handrail_label l WHERE l.label IN ({names})"
+        return f"{column} IN ({several})" if names else "1 = 0"
+
+    def _select(self, sql: str, **values: Any) -> Sequence[tuple[Any, ...]]:
+        return self._store.select(sql, {**values, **self._names})
+
+
+def summary_of(row: Sequence[Any]) -> RunSummary:
+    """Return a summary from its columns."""
+    run, status, agent, principal, prompt, labels, began, ended, changed, last_event, why = row[:11]
+    entries, turns, calls, waiting, counts, tokens, cost = row[11:_COLUMNS]
+    used: Mapping[str, Any] = json.loads(tokens)
+    return RunSummary(
+        id=run,
+        status=status,
+        agent=agent,
+        principal=principal,
+        prompt=prompt,
+        labels=tuple(json.loads(labels)),
+        began=began,
+        ended=ended,
+        changed=changed,
+        last_event=last_event,
+        why=why,
+        entries=entries,
+        turns=turns,
+        calls=calls,
+        waiting=waiting,
+        counts=json.loads(counts),
+        tokens=tuple(ModelTokens(model, *several) for model, several in used.items()),
+        cost=cost,
+    )
+
+
+def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
+    id_, run, text, expires, agent, principal, votes = row
+    pending = Pending.from_json(text)
+    return InboxRow(
+        id=id_,
+        run=run,
+        agent=agent,
+        principal=pending.principal or principal,
+        tool=pending.call.name,
+        grade=pending.grade,
+        headline=pending.headline,
+        question=pending.question,
+        asked=pending.asked_at,
+        expires=expires,
+        parts=len(pending.parts),
+        votes=votes,
+        approvers=pending.approvers,
+    )
+
+
+def _vote(row: tuple[Any, ...]) -> Vote:
+    voter, at, answer, via = row
+    return Vote(voter, at, read_record("", answer).answer, via)
+
+
+def _turn_row(row: tuple[Any, ...]) -> TurnRow:
+    number, speaker, at, text, model, seconds, used, made, cached, *counts, ended = row
+    calls, failed, denied, waiting = counts
+    return TurnRow(
+        number=number,
+        speaker=speaker,
+        at=at,
+        text=text,
+        model=model,
+        seconds=seconds,
+        input_tokens=used,
+        output_tokens=made,
+        cached_tokens=cached,
+        calls=calls,
+        failed=failed,
+        denied=denied,
+        waiting=waiting,
+        ended=ended,
+    )
+
+
+def _number(text: str, fallback: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return fallback

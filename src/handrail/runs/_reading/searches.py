@@ -1,0 +1,134 @@
+"""Searches over runs and events, and the state of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from handrail.runs._reading.calls import Select
+from handrail.runs._reading.store import Store, read_places
+from handrail.runs._reading.values import (
+    EventQuery,
+    EventRecord,
+    EventsPage,
+    Fleet,
+    QueueRow,
+    RunQuery,
+    WorkerRow,
+)
+from handrail.runs.journal import EventRow
+
+MAX_WORDS = 8
+"""Words of a search that count."""
+AGES = (0.0, 60.0, 3600.0, 86_400.0, 604_800.0)
+"""The ages by which requests are counted, in seconds."""
+EVENT_COLUMNS = "e.place, e.run, e.number, e.at, e.kind, e.call, e.tool, e.rule, e.who"
+_SEARCHED = "lower(s.prompt || ' ' || s.run || ' ' || s.agent || ' ' || s.principal)"
+
+
+def find_runs(query: RunQuery) -> tuple[str, dict[str, Any]]:
+    """Return the condition of a search for runs, and its values."""
+    where, values = ["1 = 1"], dict[str, Any]()
+    for n, word in enumerate(query.text.lower().split()[:MAX_WORDS]):
+        plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        where.append(f"{_SEARCHED} LIKE :word{n} ESCAPE '\\'")
+        values[f"word{n}"] = f"%{plain}%"
+    for name in ("status", "agent", "principal"):
+        if given := getattr(query, name):
+            where.append(f"s.{name} = :{name}")
+            values[name] = given
+    if query.since:
+        where.append("s.began >= :since")
+        values["since"] = query.since
+    return " AND ".join(where), values
+
+
+def find_events(
+    store: Store, select: Select, query: EventQuery, *, seen: str, page: Mapping[str, int]
+) -> EventsPage:
+    """Return a page of events, the newest first."""
+    where, values = [seen], dict[str, Any]()
+    for name in ("run", "kind", "who", "tool", "rule"):
+        if given := getattr(query, name):
+            where.append(f"e.{name} = :{name}")
+            values[name] = given
+    times = {"e.at >= :since": query.since, "e.at <= :until": query.until}
+    places = {"e.place < :before": page["before"]}
+    for condition, bound in {**times, **places}.items():
+        if bound:
+            where.append(condition)
+            values[condition.rpartition(":")[2]] = bound
+    limit = page["limit"]
+    rows = select(
+        f"SELECT {EVENT_COLUMNS} FROM handrail_event e WHERE {' AND '.join(where)} "
+        "ORDER BY e.place DESC LIMIT :limit",
+        limit=limit + 1,
+        **values,
+    )
+    found = [event_row(row) for row in rows[:limit]]
+    entries = read_places(store, [row.place for row in found])
+    records: list[EventRecord] = []
+    for row in found:
+        entry = entries.get((row.run, row.number))
+        body, digest = ("", "") if entry is None else (entry.body, entry.digest)
+        records.append(EventRecord(row=row, body=body, digest=digest))
+    more = found[-1].place if len(rows) > limit else 0
+    return EventsPage(rows=tuple(records), next=more)
+
+
+def event_row(row: tuple[Any, ...]) -> EventRow:
+    """Return an event from its columns."""
+    place, run, number, at, kind, call, tool, rule, who = row
+    return EventRow(
+        place=place,
+        run=run,
+        number=number,
+        at=at,
+        kind=kind,
+        call=call,
+        tool=tool,
+        rule=rule,
+        who=who,
+    )
+
+
+def read_fleet(select: Select, engine_table: str, seen: tuple[str, str], now: float) -> Fleet:
+    """Return workers, queues, and how long requests have waited."""
+    busy = (
+        f"SELECT COUNT(*) FROM {engine_table} d WHERE d.executor_id = w.id AND d.status = 'PENDING'"
+    )
+    workers = select(
+        f"SELECT w.id, w.version, w.began, ({busy}) FROM handrail_worker w ORDER BY w.began, w.id"
+    )
+    queues = select(
+        "SELECT queue_name, SUM(CASE WHEN status = 'PENDING' THEN 1 ELSE 0 END), "
+        "SUM(CASE WHEN status = 'ENQUEUED' THEN 1 ELSE 0 END), "
+        "MIN(CASE WHEN status = 'ENQUEUED' THEN created_at END) "
+        f"FROM {engine_table} WHERE status IN ('PENDING', 'ENQUEUED') AND queue_name IS NOT NULL "
+        "GROUP BY queue_name ORDER BY queue_name"
+    )
+    ages = ", ".join(
+        f"COALESCE(SUM(CASE WHEN s.changed <= :now - {age} THEN s.waiting ELSE 0 END), 0)"
+        for age in AGES
+    )
+    [counts] = select(
+        f"SELECT {ages} FROM handrail_summary s "
+        f"WHERE s.status = 'pending' AND s.waiting > 0 AND {seen[0]}",
+        now=now,
+    )
+    [(unknown,)] = select(f"SELECT COUNT(*) FROM handrail_call WHERE result IS NULL AND {seen[1]}")
+    parked = [
+        (age, int(count) - int(older))
+        for age, count, older in zip(AGES, counts, (*counts[1:], 0), strict=True)
+    ]
+    return Fleet(
+        workers=tuple(WorkerRow(*row) for row in workers),
+        queues=tuple(_queue(row) for row in queues),
+        parked=tuple(parked),
+        unknown=unknown,
+    )
+
+
+def _queue(row: tuple[Any, ...]) -> QueueRow:
+    name, running, waiting, oldest = row
+    return QueueRow(name, int(running), int(waiting), None if oldest is None else oldest / 1000)

@@ -1,0 +1,351 @@
+"""Keep the rows of a run while its journal is written: its summary, turns, calls and counts.
+
+``Tally`` reads entries in order, and says which rows to write. It continues from what it
+wrote before, so that a write costs the same at the end of a long run as at its start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, cast
+from zlib import crc32
+
+from handrail.runs._reading.tables import (
+    PUT_CALL,
+    PUT_LABEL,
+    PUT_RULE,
+    PUT_SUMMARY,
+    PUT_TURN,
+    SUMMARY_COLUMNS,
+)
+from handrail.runs.journal import STATUS, JournalEntry
+
+Step: TypeAlias = tuple[str, list[dict[str, Any]]]
+"""A statement, and the values of each of its executions."""
+
+SLOTS = 16
+"""Rows of one count, so that runs seldom wait for one another."""
+STATE = "state"
+"""The kind of lines with a state."""
+MAX_SHOWN_CHARS = 200
+"""Characters of a prompt or a reply to keep for a list."""
+READ_TALLY = f"SELECT {SUMMARY_COLUMNS}, unfinished FROM handrail_summary WHERE run = :run"
+_RUNNING = frozenset({"running", "pending"})
+_OTHERS = frozenset({"denied", "pending"})
+"""Kinds of failures without a failure of the tool."""
+_TEXTS = {"status", "principal", "why"}
+_LIFE = {"requested": "requested", "asked": "asked", "waiting": "waiting", "started": "running"}
+"""Where a call stands after an event."""
+
+
+class Tally:
+    """The rows of one run, as far as its entries were read."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.base = 0
+        """How many entries the written rows cover."""
+        self._row: dict[str, Any] = {
+            **dict.fromkeys(("status", "agent", "principal", "prompt", "why", "cost"), ""),
+            **dict.fromkeys(("entries", "turns", "calls", "waiting"), 0),
+            "run": run,
+            "began": 0.0,
+            "ended": None,
+            "changed": 0.0,
+            "last_event": "",
+        }
+        self._labels: list[str] = []
+        self._new_labels: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self._tokens: dict[str, list[int]] = {}
+        self._open: dict[str, dict[str, Any]] = {}
+        """Calls without a result, and those that wait for a person, by id."""
+        self._turns: dict[int, dict[str, Any]] = {}
+        """The last turn, and those with open calls."""
+        self._turn = 0
+        self._changed_calls: dict[int, dict[str, Any]] = {}
+        self._changed_turns: set[int] = set()
+        self._rules: Counter[tuple[str, str, int, str, str]] = Counter()
+        self._events: list[dict[str, Any]] = []
+        self._about: Mapping[str, Callable[[Mapping[str, Any], int], None]] = {
+            "prompt": self._read_prompt,
+            "reply": self._read_reply,
+            "answer": self._read_answer,
+            STATUS: self._read_status,
+            STATE: self._read_state,
+        }
+
+    @classmethod
+    def load(cls, run: str, rows: Iterable[tuple[Any, ...]]) -> Tally:
+        """Return what was written about a run, from the row of ``READ_TALLY``."""
+        tally = cls(run)
+        for row in rows:
+            names = f"{SUMMARY_COLUMNS}, unfinished".split(", ")
+            found: dict[str, Any] = dict(zip(names, row, strict=True))
+            tally._labels = json.loads(found.pop("labels"))
+            tally._counts = Counter(json.loads(found.pop("counts")))
+            tally._tokens = json.loads(found.pop("tokens"))
+            open_, turns, tally._turn = json.loads(found.pop("unfinished"))
+            tally._open = open_
+            tally._turns = {turn["number"]: turn for turn in turns}
+            tally._row, tally.base = found, found["entries"]
+        return tally
+
+    @property
+    def entries(self) -> int:
+        """How many entries were read."""
+        return int(self._row["entries"])
+
+    @property
+    def labels(self) -> str:
+        """The labels of the run, as text."""
+        return json.dumps(self._labels)
+
+    def read(self, entries: Iterable[JournalEntry]) -> None:
+        """Read the next entries. Damaged ones change no count."""
+        for entry in entries:
+            self._read(entry)
+
+    def steps(self, put_event: str) -> list[Step]:
+        """Return what to write. The first statement must change a row: else nothing may change."""
+        summary = {
+            **self._row,
+            "base": self.base,
+            "labels": self.labels,
+            "counts": json.dumps(dict(self._counts)),
+            "tokens": json.dumps(self._tokens),
+            "unfinished": json.dumps(
+                [self._open, [self._turns[number] for number in self._kept_turns()], self._turn]
+            ),
+        }
+        turns = [self._turns[number] for number in sorted(self._changed_turns)]
+        slot = crc32(self.run.encode("utf-8", "surrogatepass")) % SLOTS
+        rules = [
+            {"rule": rule, "file": file, "line": line, "day": day, "outcome": outcome}
+            | {"labels": self.labels, "slot": slot, "count": count}
+            for (rule, file, line, day, outcome), count in sorted(self._rules.items())
+        ]
+        labels = [{"label": label, "run": self.run} for label in self._new_labels]
+        several = [
+            (put_event, self._events),
+            (PUT_TURN, [{**turn, "run": self.run} for turn in turns]),
+            (PUT_CALL, [{**call, "run": self.run} for call in self._changed_calls.values()]),
+            (PUT_LABEL, labels),
+            (PUT_RULE, rules),  # last and in order: other runs write the same rows
+        ]
+        return [(PUT_SUMMARY, [summary]), *(step for step in several if step[1])]
+
+    def written(self) -> None:
+        """Note that the rows are written."""
+        self.base = self.entries
+        self._changed_calls, self._events, self._new_labels = {}, [], []
+        self._changed_turns.clear()
+        self._rules.clear()
+        self._turns = {number: self._turns[number] for number in self._kept_turns()}
+
+    def _kept_turns(self) -> list[int]:
+        """Return the turns that can still change: the last, and those with open calls."""
+        kept = {call["turn"] for call in self._open.values()} | {self._turn}
+        return sorted(kept & self._turns.keys())
+
+    def _read(self, entry: JournalEntry) -> None:
+        content = entry.content
+        at = _number(content.get("at"), self._row["changed"])
+        self._row["entries"] = entry.number
+        self._row["began"] = self._row["began"] or at
+        before, self._row["changed"] = self._row["changed"], max(at, self._row["changed"])
+        call = None
+        if entry.kind in self._about:
+            self._about[entry.kind]({**content, "at": at, "before": before}, entry.number)
+        elif isinstance(content.get("call_id"), str):
+            call = self._read_call(entry, content, at)
+        if entry.kind != STATE:
+            self._row["last_event"] = entry.kind
+            self._events.append(_event(entry, content, at, call))
+
+    def _read_status(self, line: Mapping[str, Any], _number: int) -> None:
+        row = self._row
+        row |= {name: storable(line[name]) for name in _TEXTS & line.keys()}
+        if "status" in line:
+            row["ended"] = None if row["status"] in _RUNNING else line["at"]
+        row["agent"] = row["agent"] or storable(line.get("agent")) or storable(line.get("command"))
+        row["prompt"] = row["prompt"] or storable(line.get("prompt"))[:MAX_SHOWN_CHARS]
+        row["cost"] = storable(line.get("cost")) or row["cost"]
+        labels = line.get("labels")
+        if isinstance(labels, list) and not self._labels:
+            several = cast("list[object]", labels)
+            self._labels = sorted({storable(label) for label in several} - {""})
+            self._new_labels = self._labels
+
+    def _read_state(self, line: Mapping[str, Any], _number: int) -> None:
+        cost = storable(_fields(line.get("state")).get("cost"))
+        self._row["cost"] = self._row["cost"] if cost in ("", "0") else cost
+
+    def _read_prompt(self, line: Mapping[str, Any], _number: int) -> None:
+        self._begin_turn("person", line)
+        self._row["prompt"] = self._row["prompt"] or storable(line.get("text"))[:MAX_SHOWN_CHARS]
+
+    def _read_reply(self, line: Mapping[str, Any], _number: int) -> None:
+        usage = _fields(line.get("usage"))
+        names = ("input_tokens", "output_tokens", "cached_tokens")
+        tokens = [_count(usage.get(name)) for name in names]
+        model = storable(line.get("model"))
+        before = self._tokens.get(model, [0, 0, 0])
+        self._tokens[model] = [one + more for one, more in zip(before, tokens, strict=True)]
+        self._row["turns"] += 1
+        turn = self._begin_turn("model", line)
+        turn |= dict(zip(("input", "output", "cached"), tokens, strict=True))
+        turn["model"] = model
+        turn["seconds"] = max(0.0, line["at"] - line["before"]) if turn["number"] > 1 else 0.0
+
+    def _read_answer(self, line: Mapping[str, Any], _number: int) -> None:
+        """Note that a call waits no more for a person. Its run uses the answer later."""
+        pending = storable(line.get("pending"))
+        for call in self._open.values():
+            if pending and call["pending"] == pending and _waits(call):
+                call["status"] = "answered"
+                self._changed_calls[call["number"]] = call
+                self._changed_turns.add(call["turn"])
+                self._turns[call["turn"]]["waiting"] -= 1
+                self._row["waiting"] -= 1
+
+    def _begin_turn(self, speaker: str, line: Mapping[str, Any]) -> dict[str, Any]:
+        self._turn += 1
+        turn: dict[str, Any] = {
+            "number": self._turn,
+            "speaker": speaker,
+            "at": line["at"],
+            "text": storable(line.get("text"))[:MAX_SHOWN_CHARS],
+            "model": "",
+            "seconds": 0.0,
+            **dict.fromkeys(("input", "output", "cached"), 0),
+            **dict.fromkeys(("calls", "failed", "denied", "waiting"), 0),
+            "ended": line["at"],
+        }
+        self._turns[self._turn] = turn
+        self._changed_turns.add(self._turn)
+        return turn
+
+    def _read_call(
+        self, entry: JournalEntry, line: Mapping[str, Any], at: float
+    ) -> dict[str, Any] | None:
+        call = self._find_call(entry, line, at)
+        if call is None:
+            return None
+        turn = self._turns[call["turn"]]
+        waited = _waits(call)
+        call["status"] = _LIFE.get(entry.kind, call["status"])
+        call["ended"], call["last"] = max(at, call["ended"]), entry.number
+        turn["ended"] = max(at, turn["ended"])
+        self._changed_turns.add(call["turn"])
+        self._changed_calls[call["number"]] = call
+        if entry.kind == "decided":
+            call["tool"] = storable(line.get("tool")) or call["tool"]
+            call["rule"] = self._count_rule(line.get("origin"), storable(line.get("decision")), at)
+        elif entry.kind == "asked":
+            call["pending"], call["asked_by"] = storable(line.get("pending")), line.get("origin")
+        elif entry.kind == "answered":
+            call["status"], call["resumed"] = "answered", at
+            self._count_rule(call.get("asked_by"), f"answer {storable(line.get('answer'))}", at)
+        elif entry.kind == "finished":
+            self._finish(line["call_id"], call, turn, storable(line.get("kind")))
+        change = _waits(call) - waited
+        turn["waiting"] += change
+        self._row["waiting"] += change
+        return call
+
+    def _find_call(
+        self, entry: JournalEntry, line: Mapping[str, Any], at: float
+    ) -> dict[str, Any] | None:
+        """Return the open call that a line is about. A request begins one."""
+        id_ = line["call_id"]
+        if id_ in self._open or entry.kind != "requested":
+            return self._open.get(id_)
+        if not self._turn:
+            self._begin_turn("unknown", {"at": at})
+        self._row["calls"] += 1
+        self._turns[self._turn]["calls"] += 1
+        self._open[id_] = {
+            "number": self._row["calls"],
+            "call": storable(id_),
+            "turn": self._turn,
+            "tool": storable(line.get("tool")) or "?",
+            "status": "requested",
+            "began": at,
+            "ended": at,
+            "rule": "",
+            "pending": "",
+            "resumed": None,
+            "first": entry.number,
+            "last": entry.number,
+            "asked_by": None,
+        }
+        return self._open[id_]
+
+    def _finish(self, id_: str, call: dict[str, Any], turn: dict[str, Any], kind: str) -> None:
+        call["status"] = kind or "ok"
+        if kind == "pending":
+            return
+        del self._open[id_]
+        self._counts[kind or "ok"] += 1
+        turn["denied"] += kind == "denied"
+        turn["failed"] += bool(kind) and kind not in _OTHERS
+
+    def _count_rule(self, origin: Any, outcome: str, at: float) -> str:
+        """Count what a rule led to, and return its name."""
+        if not isinstance(origin, dict):
+            return ""
+        fields = cast("Mapping[str, Any]", origin)
+        rule, file = storable(fields.get("rule")), storable(fields.get("file"))
+        line = _count(fields.get("line"))
+        day = datetime.fromtimestamp(at, UTC).date().isoformat()
+        self._rules[rule, file, line, day, outcome] += 1
+        return f"{rule} ({file}:{line})" if file else rule
+
+
+def _waits(call: Mapping[str, Any]) -> bool:
+    """Return whether a call waits for a person."""
+    return call["status"] == "asked" or (call["status"] == "pending" and bool(call["pending"]))
+
+
+def _event(
+    entry: JournalEntry, line: Mapping[str, Any], at: float, call: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    origin: Any = line.get("origin")
+    rule = cast("Mapping[str, Any]", origin).get("rule") if isinstance(origin, dict) else ""
+    return {
+        "run": entry.run,
+        "number": entry.number,
+        "at": at,
+        "kind": entry.kind,
+        "call": storable(line.get("call_id")),
+        "tool": storable(line.get("tool")) or ("" if call is None else call["tool"]),
+        "rule": storable(rule),
+        "who": storable(line.get("by")) or storable(line.get("principal")),
+    }
+
+
+def _fields(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def storable(value: object) -> str:
+    """Return a text as every database can store it; empty for anything else."""
+    if not isinstance(value, str):
+        return ""
+    if value.isascii() and "\0" not in value:
+        return value
+    return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value < 2**31 else 0
+
+
+def _number(value: object, fallback: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return fallback
+    return float(value) if 0 <= value < 1e11 else fallback  # noqa: PLR2004  as in histories

@@ -1,0 +1,318 @@
+"""Plain values for readers of runs, as they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from handrail.permissions import Approvers, Grade, Pending
+from handrail.runs.history import CallHistory
+from handrail.runs.journal import EventRow
+
+AnswerWord: TypeAlias = Literal["allow", "deny", "edit", "result"]
+"""An answer in a word: approved, denied, approved with other arguments, or answered in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTokens:
+    """The tokens that a run used with one model."""
+
+    model: str
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run in a list. The writer of the journal keeps it up to date."""
+
+    id: str
+    status: str = ""
+    """As in the run's ``status`` lines: ``running``, ``pending``, ``answer``, ``failed``..."""
+    agent: str = ""
+    """The name of a durable run's agent; the command of a local run."""
+    principal: str = ""
+    """On whose behalf it runs; empty if that is not known."""
+    prompt: str = ""
+    """The beginning of the first prompt."""
+    labels: tuple[str, ...] = ()
+    """Labels such as ``team=payments``, which say who sees the run."""
+    began: float = 0.0
+    """When the first entry was written, in seconds since 1970."""
+    ended: float | None = None
+    """When it ended; None while it runs or waits."""
+    changed: float = 0.0
+    """When the last entry was written."""
+    last_event: str = ""
+    """The kind of the last event."""
+    why: str = ""
+    """Why it ended."""
+    entries: int = 0
+    turns: int = 0
+    calls: int = 0
+    waiting: int = 0
+    """How many calls wait for a person."""
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Calls by how they ended: ``ok``, or the kind of their failure."""
+    tokens: tuple[ModelTokens, ...] = ()
+    cost: str = ""
+    """What it cost in dollars, as a decimal number; empty if no prices were set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsPage:
+    """A page of runs, the newest first."""
+
+    rows: tuple[RunSummary, ...]
+    next: str = ""
+    """The key of the next page; empty at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """Which runs to list. Every field that is set must match."""
+
+    text: str = ""
+    """Words; each must occur in the prompt, the id, the agent or the principal."""
+    status: str = ""
+    agent: str = ""
+    principal: str = ""
+    since: float = 0.0
+    """Only runs that began at this time or later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """How many runs there are, and how many began in each part of a time."""
+
+    by_status: Mapping[str, int]
+    by_hour: tuple[tuple[float, int], ...]
+    """The begin of each hour in which a run began, and their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRecord:
+    """The answer to a request: what, by whom, from where, and when the run continued."""
+
+    pending: str
+    answer: AnswerWord
+    reason: str = ""
+    by: str = ""
+    via: str = ""
+    seen: str = ""
+    """The digest of what was shown."""
+    at: float = 0.0
+    resumed: float | None = None
+    """When the run used it; None until then."""
+
+    @property
+    def resumed_after(self) -> float | None:
+        """Seconds from the answer until the run continued."""
+        return None if self.resumed is None else max(0.0, self.resumed - self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One of the approvals that a request needs, if it needs several."""
+
+    by: str
+    at: float
+    answer: AnswerWord
+    via: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxRow:
+    """A request in the inbox."""
+
+    id: str
+    run: str
+    agent: str
+    principal: str
+    tool: str
+    grade: Grade
+    headline: str
+    """From the tool; empty if it has none."""
+    question: str
+    asked: float
+    expires: float
+    """``math.inf`` for never."""
+    parts: int = 0
+    """How many commands a shell command has."""
+    votes: int = 0
+    """How many of the approvals that it needs it has."""
+    approvers: Approvers = field(default_factory=Approvers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxPage:
+    """A page of what waits for a person, by the time that is left."""
+
+    rows: tuple[InboxRow, ...]
+    next: str = ""
+    """The key of the next page; empty at the end."""
+    total: int = 0
+    """How many requests wait in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """A request with everything that was stored when it was asked."""
+
+    pending: Pending
+    """Grade, headline, preview, parts, rule with file, line and digest, and who may answer."""
+    run: RunSummary
+    answer: AnswerRecord | None = None
+    votes: tuple[Vote, ...] = ()
+    call: int = 0
+    """The number of its call in the run; 0 if that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """One turn of a run, for an overview: a reply of the model, or a prompt."""
+
+    number: int
+    """From 1; prompts and replies count."""
+    speaker: Literal["model", "person", "unknown"]
+    at: float
+    text: str = ""
+    """The beginning of its text."""
+    model: str = ""
+    seconds: float = 0.0
+    """How long the reply took."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+    failed: int = 0
+    denied: int = 0
+    waiting: int = 0
+    """How many of its calls wait for a person."""
+    ended: float = 0.0
+    """When the last event of its calls happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One call of a run."""
+
+    number: int
+    """Its number in the run, from 1."""
+    id: str
+    turn: int
+    tool: str
+    status: str
+    """``ok``, a kind of failure, or where it stands: ``requested``, ``asked``, ``waiting``,
+    ``running``."""
+    began: float
+    ended: float
+    rule: str = ""
+    """The rule of the last decision, with its file and line."""
+    pending: str = ""
+    """The id of its last request."""
+    history: CallHistory | None = None
+    """What happened to it: phases, decisions, answers, attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsPage:
+    """A page of the calls of a run."""
+
+    rows: tuple[CallRow, ...]
+    next: int = 0
+    """The number to continue after; 0 at the end."""
+    turn: int = 0
+    """The turn at which the page opens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call with all of its events."""
+
+    row: CallRow
+    events: tuple[Mapping[str, Any], ...]
+    """The lines about it, with ``event`` and ``at``."""
+    approvers: Approvers = field(default_factory=Approvers)
+    """Who may answer its request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """An event with its content and its digest."""
+
+    row: EventRow
+    body: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    """Which events to list. Every field that is set must match."""
+
+    run: str = ""
+    kind: str = ""
+    who: str = ""
+    tool: str = ""
+    rule: str = ""
+    since: float = 0.0
+    until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsPage:
+    """A page of events, the newest first."""
+
+    rows: tuple[EventRecord, ...]
+    next: int = 0
+    """The place to continue before; 0 at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCount:
+    """How often a rule decided or led to an answer on one day."""
+
+    rule: str
+    file: str
+    line: int
+    day: str
+    """As ``2026-11-17``, in UTC."""
+    outcome: str
+    """``allow``, ``ask`` or ``deny`` for decisions; ``answer allow`` and so on for answers."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker of durable runs."""
+
+    id: str
+    version: str
+    began: float
+    running: int = 0
+    """How many parts of runs and calls it works on."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue of durable runs."""
+
+    name: str
+    running: int = 0
+    waiting: int = 0
+    oldest: float | None = None
+    """When the oldest that waits was queued."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Workers, queues, and how long requests have waited."""
+
+    workers: tuple[WorkerRow, ...]
+    queues: tuple[QueueRow, ...]
+    parked: tuple[tuple[float, int], ...]
+    """Ages in seconds, and how many requests have waited at least as long, up to the next age."""
+    unknown: int = 0
+    """Calls that began, must not be repeated, and have no result."""

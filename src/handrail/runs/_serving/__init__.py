@@ -1,0 +1,1 @@
+"""Workers of durable runs, the claim of answers, and records to read."""

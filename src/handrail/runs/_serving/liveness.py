@@ -1,0 +1,105 @@
+"""Prove that a worker lives: it holds a lock, and the system releases it when the worker dies."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from handrail.runs._durable.database import Database
+
+
+class Lock(Protocol):
+    """The lock of a worker, held or not."""
+
+    def take(self) -> bool:
+        """Take the lock. Returns False if a living process holds it."""
+        ...
+
+    def is_held(self) -> bool:
+        """Return whether this object still holds the lock."""
+        ...
+
+    def release(self) -> None:
+        """Release the lock."""
+        ...
+
+
+def make_lock(database: Database, worker: str) -> Lock:
+    """Return the lock of a worker."""
+    return PostgresLock(database, worker) if database.is_postgres else FileLock(database, worker)
+
+
+class FileLock:
+    """A lock on a file beside a SQLite database."""
+
+    def __init__(self, database: Database, worker: str) -> None:
+        path = database.path
+        self._path = Path(f"{path}.workers") / worker
+        self._file = -1
+
+    def take(self) -> bool:
+        """Take the lock. Returns False if a living process holds it."""
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(BlockingIOError):
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return self.is_held()  # unless its holder has just removed the file
+        self._close()
+        return False
+
+    def is_held(self) -> bool:
+        """Return whether this object still holds the lock: its file may have been removed."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._file), self._path.stat()):
+                return True
+        self._close()
+        return False
+
+    def release(self) -> None:
+        """Release the lock, and remove its file."""
+        if self.is_held():
+            self._path.unlink(missing_ok=True)
+            self._close()
+
+    def _close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
+class PostgresLock:
+    """An advisory lock of a connection to PostgreSQL."""
+
+    def __init__(self, database: Database, worker: str) -> None:
+        digest = hashlib.sha256(worker.encode()).digest()
+        self._key = int.from_bytes(digest[:8], signed=True)
+        self._database = database
+        self._connection: Any = None
+
+    def take(self) -> bool:
+        """Take the lock. Returns False if a living process holds it."""
+        self._connection = self._database.hold()
+        ask = f"SELECT pg_try_advisory_lock({self._key})"
+        taken = bool(self._connection.exec_driver_sql(ask).scalar())
+        if not taken:
+            self._connection.close()
+        return taken
+
+    def is_held(self) -> bool:
+        """Return whether the connection still lives, and with it the lock."""
+        try:
+            self._connection.exec_driver_sql("SELECT 1")
+        except Exception:  # noqa: BLE001  whatever it is, the lock is not certain
+            self.release()
+            return False
+        return True
+
+    def release(self) -> None:
+        """Release the lock: close its connection, so that not even an error can keep it."""
+        with suppress(Exception):
+            self._connection.invalidate()
+            self._connection.close()

@@ -1,0 +1,31 @@
+"""Give the runs of an old version to a new one, when no worker of the old version is left."""
+
+from __future__ import annotations
+
+from anyio import to_thread
+
+from handrail.runs._durable.database import Database
+from handrail.runs._durable.port import Engine
+from handrail.runs._durable.rows import Rows
+from handrail.runs._serving.liveness import make_lock
+
+
+async def adopt_version(
+    database: Database, engine: Engine, rows: Rows, *, old: str, new: str
+) -> int:
+    """Move runs from one version to another. Returns how many segments and calls moved.
+
+    A living worker keeps the segments that it runs. A dead one moves with its segments, so that
+    any worker of the new version takes them over.
+    """
+    moved = await engine.adopt(old)
+    for worker in await rows.workers_of(old):
+        lock = make_lock(database, worker)
+        if not await to_thread.run_sync(lock.take):
+            continue
+        try:
+            moved += await engine.adopt(old, worker)
+            await rows.move_worker(worker, new)
+        finally:
+            await to_thread.run_sync(lock.release)
+    return moved

@@ -1,0 +1,156 @@
+"""A worker: runs segments, and takes over those of workers that died."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import to_thread
+
+from handrail import HandrailError
+from handrail.runs._durable.database import Database
+from handrail.runs._durable.port import Engine
+from handrail.runs._durable.segments import Segments
+from handrail.runs._serving.liveness import Lock, make_lock
+
+log = logging.getLogger("handrail")
+
+_SWEEP = 10
+"""How many looks there are for each that reads who owns runs."""
+
+
+def make_worker_id() -> str:
+    """Return an id for a worker that no other one has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+class Worker:
+    """Runs segments until it is stopped.
+
+    Args:
+        database: Has the locks that prove which workers live.
+        engine: Runs the segments.
+        segments: Their body.
+        version: The version of the application. It takes over only runs of this version.
+        interval: Seconds between two checks for dead workers and for answers.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        engine: Engine,
+        segments: Segments,
+        *,
+        version: str,
+        interval: float,
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._segments = segments
+        self._rows = segments.rows
+        self._calls = segments.calls
+        self._active = segments.calls.active
+        self._questions = segments.questions
+        self._version = version
+        self._interval = interval
+        self._seen_at = self._trusted_at = -float("inf")
+        self._looks = 0
+        self.id = engine.find_host() or make_worker_id()
+        self._lock: Lock = make_lock(database, self.id)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes runs, and has lately reached the database."""
+        recent = time.monotonic() - self._seen_at < max(5.0, 3 * self._interval)
+        return recent and not self._segments.is_draining
+
+    @asynccontextmanager
+    async def running(self, slots: int, drain_seconds: float) -> AsyncGenerator[None]:
+        """Run segments inside; at the end, let those that run reach the end of their turn."""
+        if not await to_thread.run_sync(self._lock.take):
+            raise HandrailError(
+                f"Another worker has the id {self.id!r}. Give each process its own `executor_id`."
+            )
+        await self._rows.add_worker(self.id, self._version)
+        self._segments.is_draining = False
+        await self._engine.launch(self._segments.run, self._calls.run, self.id, slots)
+        failed: list[Exception] = []
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch)
+                try:
+                    yield
+                except Exception as error:  # noqa: BLE001  raised below, outside of the group
+                    failed.append(error)
+                group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop(drain_seconds)
+        if failed:
+            raise failed[0]
+
+    async def _stop(self, drain_seconds: float) -> None:
+        self._segments.is_draining = True
+        await self._engine.drain(drain_seconds if len(self._active) else 0)
+        await to_thread.run_sync(self._lock.release)  # others see that it is gone
+
+    async def _watch(self) -> None:
+        """Look for dead workers and for answers, again and again."""
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("a worker of durable runs could not read the database")
+            await anyio.sleep(self._interval)
+
+    async def look(self) -> None:
+        """Take over the runs of dead workers, and wake runs whose answer woke no one."""
+        await self._keep_lock()
+        if time.monotonic() >= self._trusted_at:
+            for other in await self._find_others():
+                await self._take_over(other)
+        for run, number in await self._questions.answered():
+            await self._segments.wake(run, number)
+        await self._active.stop_cancelled()
+        self._seen_at = time.monotonic()
+
+    async def _keep_lock(self) -> None:
+        """Take the own lock again if it was lost, such as by a restart of the database.
+
+        The other workers have then lost theirs too. They get time to take them.
+        """
+        if await to_thread.run_sync(self._lock.is_held):
+            return
+        self._trusted_at = time.monotonic() + 2 * self._interval + 0.5
+        if await to_thread.run_sync(self._lock.take):
+            await self._rows.add_worker(self.id, self._version)
+            self._active.stop_others(await self._engine.owned(self.id))
+
+    async def _find_others(self) -> set[str]:
+        """Return the other workers. Now and then, also those that are not recorded any more.
+
+        A worker that was taken for dead can come back, begin a run, and die.
+        """
+        found = set(await self._rows.workers_of(self._version))
+        self._looks += 1
+        if self._looks % _SWEEP == 0:
+            found |= set(await self._engine.owners())
+        return found - {self.id}
+
+    async def _take_over(self, other: str) -> None:
+        """Queue the runs of a worker again if its lock is free: then it is dead."""
+        lock = make_lock(self._database, other)
+        if not await to_thread.run_sync(lock.take):
+            return
+        try:
+            count = await self._engine.recover(other)
+            await self._rows.remove_worker(other)
+            log.warning("the worker %s died: %d of its runs continue", other, count)
+        finally:
+            await to_thread.run_sync(lock.release)

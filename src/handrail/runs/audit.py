@@ -1,0 +1,124 @@
+"""Record every call of an executor in a journal: who asked, what was decided, how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import to_thread
+
+from handrail import Call, CheckedCall, Hook, Result
+from handrail.events import Decided, Finished, Requested
+from handrail.runs.journal import JournalError
+from handrail.runs.lines import LineFields, event_lines
+from handrail.runs.record import RunRecord
+
+WRITE_SECONDS = 0.1
+"""Seconds between two writes: calls that end in between are written together."""
+MAX_UNWRITTEN = 10_000
+"""Facts that wait to be written. If there are more, calls are refused."""
+_NOT_AUDITED = (
+    "Not run: this call cannot be recorded, because the journal cannot be written. Do not work "
+    "around this. Tell the user."
+)
+
+
+class CallAudit:
+    """Writes each call of an executor, with its principal, to a run of a journal.
+
+    A worker thread writes. While the journal cannot be written, calls are refused. The journal
+    keeps arguments, and the beginning of results.
+
+    Args:
+        record: The run.
+        clock: Returns the time.
+    """
+
+    def __init__(self, record: RunRecord, *, clock: Callable[[], float] = time.time) -> None:
+        self._record = record
+        self._clock = clock
+        self._facts: list[tuple[float, CheckedCall | Call, Result | None]] = []
+        self._unwritten = 0
+        self._news = anyio.Event()
+        self.problem = ""
+        """Why the journal cannot be written; empty if it can."""
+
+    @property
+    def hook(self) -> Hook:
+        """A hook for an executor. List it first, so that it sees what others refuse."""
+        return Hook(before=self._before, after=self._after)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[None]:
+        """Write what is recorded, until the block ends. Then write the rest."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write)
+                try:
+                    yield
+                finally:
+                    group.cancel_scope.cancel()
+        finally:  # a write under way has ended here, so the rest comes after it
+            with anyio.CancelScope(shield=True):
+                await self._flush()
+
+    def _before(self, call: CheckedCall) -> CheckedCall | Result:
+        if self.problem or len(self._facts) + self._unwritten > MAX_UNWRITTEN:
+            return call.refuse(_NOT_AUDITED)
+        self._put(call, None)
+        return call
+
+    def _after(self, call: CheckedCall | Call, result: Result) -> Result:
+        self._put(call, result)
+        return result
+
+    def _put(self, call: CheckedCall | Call, result: Result | None) -> None:
+        self._facts.append((self._clock(), call, result))
+        self._news.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            await self._flush()
+            await anyio.sleep(WRITE_SECONDS)
+            if self.problem:
+                self._news.set()  # the next attempt may succeed
+
+    async def _flush(self) -> None:
+        facts, self._facts = self._facts, []
+        self._unwritten = len(facts)
+        try:
+            await to_thread.run_sync(self._store, facts)
+            self.problem = ""
+        except JournalError as error:
+            self.problem = str(error)
+        self._unwritten = 0
+
+    def _store(self, facts: list[tuple[float, CheckedCall | Call, Result | None]]) -> None:
+        self._record.put([line for fact in facts for line in _lines(*fact)])
+        self._record.flush()
+
+
+def _lines(at: float, call: CheckedCall | Call, result: Result | None) -> list[LineFields]:
+    if result is None:
+        return [_request(at, call)]
+    lines = [] if isinstance(call, CheckedCall) else [_request(at, call)]
+    if isinstance(call, CheckedCall) and call.decision is not None:
+        lines += event_lines(Decided(at, call.id, call.accesses, call.decision))
+    [finished] = event_lines(Finished(at, result))
+    return [*lines, {**finished, "tool": call.name, **_principal(call)}]
+
+
+def _request(at: float, call: CheckedCall | Call) -> LineFields:
+    sent = call.call if isinstance(call, CheckedCall) else call
+    [line] = event_lines(Requested(at, sent))
+    return {**line, **_principal(call)}
+
+
+def _principal(call: CheckedCall | Call) -> LineFields:
+    """Return who a call is for. A call that was not checked does not say so."""
+    principal = call.turn.principal if isinstance(call, CheckedCall) else None
+    return {} if principal is None else {"principal": principal}

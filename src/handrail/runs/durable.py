@@ -1,0 +1,389 @@
+"""Durable runs: an agent's runs survive the process, wait for days, and spread over workers.
+
+Needs the extra ``handrail[durable]``.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import anyio
+from anyio import to_thread
+
+from handrail import HandrailError, Json
+from handrail.agent import Agent, RunState
+from handrail.messages import Content, Prompt
+from handrail.permissions import Answer, Pending
+from handrail.runs._durable.call_queue import CallQueue
+from handrail.runs._durable.json_values import Unserializable, check_json
+from handrail.runs._durable.reading import DurableRun, RunStatus, fork_run, read_run
+from handrail.runs.crash_points import crash_point
+
+if TYPE_CHECKING:
+    from handrail.runs import JournalReader
+    from handrail.runs._durable.rows import RunRow
+    from handrail.runs._reading.claims import AnswerOutcome, Claimant
+
+__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "RunStatus", "Unserializable"]
+
+
+class DurableRuns:
+    """Starts, watches, answers and works on durable runs in one database.
+
+    Any number of processes can use the same database. Those that call ``work`` are workers. The
+    others start runs, list them and answer their questions.
+
+    Args:
+        database: A path of a SQLite file, or ``postgresql://...``.
+        agents: The agents that this process can run, by name.
+        deps: Objects for the tools of each agent, by the agent's name.
+        name: The name of your application: lower case letters, digits, dashes.
+        version: The version of your agents. Runs of another version wait for a worker of that one.
+        poll: Seconds between two looks for work.
+        segment_turns: How many turns a restart reads again at most.
+        queues: Calls of these tools wait for any worker, within limits, by the queue's name.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an option with a default
+        self,
+        database: str,
+        agents: Mapping[str, Agent[Any]],
+        *,
+        deps: Mapping[str, Any] | None = None,
+        name: str = "handrail",
+        version: str = "1",
+        poll: float = 0.25,
+        segment_turns: int = 20,
+        queues: Mapping[str, CallQueue] | None = None,
+    ) -> None:
+        try:
+            from handrail.runs._durable.database import Database
+            from handrail.runs._durable.dbos_engine import DbosEngine
+        except ModuleNotFoundError as error:
+            raise HandrailError(
+                f"Durable runs need {error.name}. Install it: `pip install 'handrail[durable]'`."
+            ) from error
+        from handrail.runs._durable.active import Active
+        from handrail.runs._durable.orders import Served
+        from handrail.runs._durable.questions import Questions
+        from handrail.runs._durable.queues import QueuedCalls
+        from handrail.runs._durable.rows import Rows
+        from handrail.runs._durable.segments import Segments
+        from handrail.runs._serving.claiming import Claims
+
+        self._database = Database(database)
+        self._rows = Rows(self._database, crash_point)
+        self._questions = Questions(self._database)
+        own = queues or {}
+        self._engine = DbosEngine(self._database, name, version, poll=poll, queues=own)
+        given = deps or {}
+        self._served = {key: Served(agent, given.get(key)) for key, agent in agents.items()}
+        calls = QueuedCalls(
+            self._engine, self._rows, self._served, queues=own, active=Active(self._rows)
+        )
+        self._segments = Segments(self._engine, self._rows, self._questions, calls)
+        self._segments.turns = segment_turns
+        self._claims = Claims(self._rows, self._questions, self._segments)
+        self._name = name
+        self._version = version
+        self._users = 0
+
+    async def __aenter__(self) -> Self:
+        self._users += 1
+        if self._users == 1:
+            await self._create()
+            await self._engine.open()
+        return self
+
+    async def _create(self) -> None:
+        """Create the tables, unless they exist as this version needs them."""
+        from handrail.runs._durable.rows import SCHEMA, list_tables
+
+        version = f"{SCHEMA}, {self._engine.version}"
+        if await to_thread.run_sync(self._database.has_schema, version):
+            return
+        await self._engine.create()
+        tables = list_tables(postgres=self._database.is_postgres)
+        await to_thread.run_sync(self._database.create, tables)
+        await self._rows.make_reading_rows()
+        await self._rows.add_schema(version)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._users -= 1
+        if not self._users:
+            with anyio.CancelScope(shield=True):
+                await self._engine.close()
+
+    async def start(
+        self,
+        agent: str,
+        *prompt: str | Content,
+        run_id: str | None = None,
+        principal: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        labels: Iterable[str] = (),
+    ) -> str:
+        """Start a run, and return its id. A second start with the same id joins the first.
+
+        Labels, such as ``team=payments``, say who sees the run in ``open_records``.
+        """
+        if agent not in self._served:
+            names = ", ".join(sorted(self._served))
+            raise LookupError(f"There is no agent {agent!r}. There are {names}.")
+        facts = dict(metadata or {})
+        check_json(facts, "metadata")
+        run = uuid.uuid4().hex if run_id is None else run_id
+        state = RunState(messages=(Prompt.of(*prompt),), run_id=run)
+        about: dict[str, Any] = {"labels": several} if (several := sorted(set(labels))) else {}
+        return await self._start(agent, state, principal, facts, **about)
+
+    async def _start(
+        self,
+        agent: str,
+        state: RunState,
+        principal: str | None,
+        metadata: Mapping[str, Json],
+        **about: Any,
+    ) -> str:
+        from handrail.runs._durable.orders import Order
+
+        run = state.run_id
+        await self._rows.add_run(run, agent, principal)
+        await self._rows.journal(run).begin(
+            state.messages,
+            agent=agent,
+            principal=principal,
+            application=self._name,
+            version=self._version,
+            turns=state.turns,
+            **about,
+        )
+        await self._segments.start(Order(run, 0, agent, principal, metadata), state)
+        return run
+
+    async def get(self, run_id: str) -> DurableRun:
+        """Return where a run stands. Raises LookupError if there is none with this id."""
+        row = await self._find(run_id)
+        run = read_run(row)
+        if run.status == "running":
+            from handrail.runs._durable.port import segment_id
+
+            found = await self._engine.find(segment_id(run_id, row.segment))
+            if found == "failed":  # the engine gave it up
+                return read_run(row._replace(status="failed"), "The engine gave the run up.")
+        return run
+
+    async def _find(self, run_id: str) -> RunRow:
+        row = await self._rows.find_run(run_id)
+        if row is None:
+            raise LookupError(f"There is no run {run_id!r}.")
+        return row
+
+    async def wait(self, run_id: str, *, seconds: float = 3600.0) -> DurableRun:
+        """Return a run once it has ended or waits for a person. Raises TimeoutError."""
+        pause = 0.02
+        with anyio.fail_after(seconds):
+            while (run := await self.get(run_id)).status == "running":
+                await anyio.sleep(pause)
+                pause = min(2 * pause, 0.5)
+        return run
+
+    async def list(
+        self, status: RunStatus | None = None, *, limit: int = 100
+    ) -> tuple[DurableRun, ...]:
+        """Return runs, the newest first, without their outcomes' messages."""
+        rows = await self._rows.list_runs(status, limit)
+        return tuple(read_run(row._replace(outcome=None)) for row in rows)
+
+    @property
+    def journal(self) -> JournalReader:
+        """The journal: every event of every run, hash-chained. Reading it blocks."""
+        from handrail.runs._durable.journal import DurableJournal
+
+        return DurableJournal(self._database)
+
+    async def inbox(self, *, run_id: str | None = None, limit: int = 100) -> tuple[Pending, ...]:
+        """Return what waits for a person, over all runs or in one, the most urgent first."""
+        open_ = await self._questions.open(time.time(), limit, run_id)
+        return tuple(question.pending for question in open_)
+
+    async def answer(self, pending_id: str, answer: Answer, *, by: str | None = None) -> None:
+        """Answer a question: an answer works once. The run continues in any worker.
+
+        Raises LookupError if there is no such question, and ValueError if the answer is not used:
+        ``handrail.runs.answer_request`` returns why as a value.
+        """
+        from handrail.runs._reading.claims import Claimant
+
+        outcome = await self.claim(pending_id, answer, Claimant(by or ""))
+        if outcome.status == "unknown":
+            raise LookupError(f"There is no question {pending_id!r}.")
+        if not outcome.used:
+            raise ValueError(f"{pending_id!r}: {outcome.text}")
+
+    async def claim(self, pending_id: str, answer: Answer, claimant: Claimant) -> AnswerOutcome:
+        """Record an answer if this person may give it, and if there is none yet."""
+        return await self._claims.claim(pending_id, answer, claimant)
+
+    async def cancel(self, run_id: str) -> bool:
+        """Stop a run, and the tools that it runs. Returns False if it has already ended."""
+        from handrail.runs._durable.port import segment_id
+
+        row = await self._find(run_id)
+        if not await self._rows.cancel_run(run_id):
+            return False
+        await self._engine.cancel(segment_id(run_id, row.segment))
+        await self._rows.journal(run_id).note_cancel()
+        return True
+
+    async def resume(self, run_id: str) -> None:
+        """Continue a run that failed, from its last complete turn."""
+        from handrail.runs._durable.orders import Order
+
+        row = await self._find(run_id)
+        run = read_run(row)
+        number = row.segment + 1
+        failed = run.status == "failed" and run.state is not None
+        if not failed or not await self._rows.reopen(run_id, number):
+            raise ValueError(f"The run {run_id!r} has not failed: it is {run.status}.")
+        await self._rows.journal(run_id).note_resume()
+        order = Order(run_id, number, row.agent, row.principal, {})
+        await self._segments.start(order, cast("RunState", run.state))
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        turn: int | None = None,
+        new_id: str | None = None,
+        agent: str | None = None,
+        text: str | None = None,
+    ) -> str:
+        """Start another run from a run that has ended, as it was after a turn.
+
+        Args:
+            run_id: The run.
+            turn: The number of the turn; default: the last one.
+            new_id: The id of the new run.
+            agent: Another agent: with another model, or other rules.
+            text: Text to put in place of the model's text in that turn.
+        """
+        run = await self.get(run_id)
+        if run.state is None:
+            raise ValueError(f"The run {run_id!r} has not ended: it is {run.status}.")
+        state = fork_run(run.state, turn, text=text, new_id=new_id)
+        about = {"forked_from": run_id, "forked_at": state.turns}
+        return await self._start(agent or run.agent, state, run.principal, {}, **about)
+
+    async def remove(self, run_id: str) -> None:
+        """Remove a run. One that has not ended is cancelled first."""
+        row = await self._find(run_id)
+        await self.cancel(run_id)
+        await self._rows.remove_run(run_id)
+        await self._engine.remove(_list_segments(row), f"{row.id}/")
+
+    async def prune(self, *, older_than: float) -> int:
+        """Remove runs that ended more than ``older_than`` seconds ago, and return their number."""
+        rows = await self._rows.remove_runs(time.time() - older_than)
+        for row in rows:
+            await self._engine.remove(_list_segments(row), f"{row.id}/")
+        return len(rows)
+
+    async def adopt(self, version: str) -> int:
+        """Let workers of this version continue the runs of another one, whose workers have ended.
+
+        Returns how many parts of runs were moved. A living worker of that version keeps the runs
+        that it works on.
+        """
+        from handrail.runs._serving.versions import adopt_version
+
+        moving = {"old": version, "new": self._version}
+        return await adopt_version(self._database, self._engine, self._rows, **moving)
+
+    @asynccontextmanager
+    async def work(
+        self, *, slots: int = 100, drain_seconds: float = 30.0, interval: float = 1.0
+    ) -> AsyncGenerator[DurableWorker]:
+        """Work on runs inside: ``async with runs.work(): ...``.
+
+        Args:
+            slots: How many runs this process works on at once. A waiting run takes none.
+            drain_seconds: At the end, how long to wait for the turns that run.
+            interval: Seconds between two looks for workers that died.
+        """
+        from handrail.runs._serving.worker import Worker
+
+        async with self:
+            worker = Worker(
+                self._database,
+                self._engine,
+                self._segments,
+                version=self._version,
+                interval=interval,
+            )
+            async with worker.running(slots, drain_seconds):
+                yield DurableWorker(worker)
+
+    async def serve(
+        self,
+        *,
+        slots: int = 100,
+        drain_seconds: float = 30.0,
+        interval: float = 1.0,
+        health: tuple[str, int] | None = None,
+        on_start: Callable[[DurableWorker, int], None] | None = None,
+    ) -> None:
+        """Work on runs until the process gets SIGTERM or SIGINT. For the program of a worker.
+
+        Args:
+            slots: How many runs this process works on at once.
+            drain_seconds: At the end, how long to wait for the turns that run.
+            interval: Seconds between two looks for workers that died.
+            health: Host and port where ``/healthz`` and ``/readyz`` answer.
+            on_start: Gets the worker, and the port of ``health`` (0 without one).
+        """
+        from handrail.runs._serving.health import answer_health
+
+        async with (
+            self.work(slots=slots, drain_seconds=drain_seconds, interval=interval) as worker,
+            anyio.create_task_group() as group,
+        ):
+            port = 0
+            if health is not None:
+                port = await group.start(answer_health, *health, lambda: worker.is_ready)
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                if on_start is not None:
+                    on_start(worker, port)
+                await anext(aiter(signals))
+            group.cancel_scope.cancel()
+
+
+class DurableWorker:
+    """A worker that runs. An orchestrator can ask whether it is ready."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+
+    @property
+    def id(self) -> str:
+        """Its id, which no other worker has."""
+        return cast("str", self._worker.id)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes runs, and has lately reached the database."""
+        return cast("bool", self._worker.is_ready)
+
+
+def _list_segments(row: RunRow) -> list[str]:
+    from handrail.runs._durable.port import segment_id
+
+    return [segment_id(row.id, number) for number in range(row.segment + 1)]

@@ -1,0 +1,284 @@
+"""The history of a run, read from its journal: turns, their calls, and what each call waited for.
+
+A journal may be incomplete, or changed by a person. Invalid lines are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+Phase: TypeAlias = Literal["waiting", "approval", "backoff", "running"]
+"""Waiting for other calls or a free slot; for approval; for the next attempt; or running."""
+MAX_SECONDS = 1e11
+"""Times after this are invalid."""
+
+
+@dataclass(slots=True)
+class PhaseSpan:
+    """A phase of a call."""
+
+    phase: Phase
+    start: float
+    end: float
+    why: tuple[str, ...] = ()
+    """The ids of the calls that it waited for, or that held the slots."""
+    closed: bool = False
+    reason: str = ""
+    """``slot`` if no slot was free; else it waited for the calls."""
+    what: str = ""
+    """The resource that the calls used, or the tool whose slots were taken."""
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the phase."""
+        return max(0.0, self.end - self.start)
+
+
+@dataclass(slots=True)
+class CallMoment:
+    """A decision about a call, an approval request, an answer, or a failed attempt."""
+
+    what: Literal["decided", "asked", "answered", "attempt"]
+    word: str
+    """The decision, the answer, or the kind of failure."""
+    text: str = ""
+    origin: str = ""
+    seconds: float = 0.0
+    """How long the answer took, or the delay before the next attempt."""
+    diff: str = ""
+    """The planned changes of a call that needs approval."""
+
+
+@dataclass(slots=True, eq=False)
+class CallHistory:
+    """The history of one call."""
+
+    number: int
+    id: str
+    began: float
+    ended: float
+    tool: str = "?"
+    args: Any = None
+    kind: str | None = None
+    """The kind of its failure; empty for success, None if there is no result."""
+    text: str = ""
+    moments: list[CallMoment] = field(default_factory=list[CallMoment])
+    spans: list[PhaseSpan] = field(default_factory=list[PhaseSpan])
+
+    @property
+    def outcome(self) -> str:
+        """The result in a word or two."""
+        if self.kind is None:
+            return "no result"
+        return self.kind or "ok"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed, other than by being denied or pending."""
+        return bool(self.kind) and self.kind not in {"denied", "pending"}
+
+    def seconds(self, *phases: Phase) -> float:
+        """Return how long it was in these phases."""
+        return sum(span.seconds for span in self.spans if span.phase in phases)
+
+    def open(self, phase: Phase, at: float, why: tuple[str, ...] = ()) -> PhaseSpan:
+        """Begin a phase."""
+        self.close(at, phase)
+        self.spans.append(PhaseSpan(phase, at, at, why))
+        return self.spans[-1]
+
+    def close(self, at: float, *phases: Phase) -> float:
+        """End these phases, and return how long the last of them took."""
+        seconds = 0.0
+        for span in self.spans:
+            if span.phase in phases and not span.closed:
+                span.end, span.closed = max(span.start, at), True
+                seconds = span.seconds
+        return seconds
+
+
+@dataclass(slots=True)
+class RunTurn:
+    """A reply of the model with its calls, or a prompt."""
+
+    at: float
+    speaker: Literal["model", "person", "unknown"]
+    text: str = ""
+    model: str = ""
+    seconds: float = 0.0
+    """How long the reply took."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    calls: list[CallHistory] = field(default_factory=list[CallHistory])
+
+
+def read_history(journal: Iterable[Any]) -> list[RunTurn]:
+    """Return the turns of a run, in order."""
+    reader = _HistoryReader()
+    for line in journal:
+        if isinstance(line, Mapping):
+            reader.read(cast("Mapping[str, Any]", line))
+    reader.end()
+    return reader.turns
+
+
+def all_calls(turns: Iterable[RunTurn]) -> Iterator[CallHistory]:
+    """Yield every call of every turn."""
+    for turn in turns:
+        yield from turn.calls
+
+
+class _HistoryReader:
+    def __init__(self) -> None:
+        self.turns: list[RunTurn] = []
+        self._calls: dict[str, CallHistory] = {}
+        self._waiters: dict[str, list[CallHistory]] = {}
+        """Calls by the id of the call that they wait for."""
+        self._count = 0
+        self._now = 0.0
+        self._about_calls: dict[str, Callable[[CallHistory, Mapping[str, Any]], None]] = {
+            "requested": self._note_request,
+            "decided": self._note_decision,
+            "asked": self._note_question,
+            "answered": self._note_answer,
+            "waiting": self._note_wait,
+            "started": self._note_start,
+            "attempt_failed": self._note_attempt,
+            "finished": self._note_result,
+        }
+
+    def read(self, line: Mapping[str, Any]) -> None:
+        before, self._now = self._now, _time(line.get("at"), self._now)
+        event = _text(line, "event")
+        if event == "prompt":
+            self.turns.append(RunTurn(self._now, "person", _text(line, "text")))
+        elif event == "reply":
+            self._reply(line, before)
+        elif event in self._about_calls:
+            call = self._call(_text(line, "call_id"), event)
+            self._about_calls[event](call, line)
+            call.ended = max(call.ended, self._now)
+
+    def end(self) -> None:
+        """End phases that are still open at the time of the last event."""
+        for call in all_calls(self.turns):
+            for span in call.spans:
+                if not span.closed:
+                    span.end = max(span.start, self._now)
+                    call.ended = max(call.ended, span.end)
+
+    def _reply(self, line: Mapping[str, Any], before: float) -> None:
+        usage: Any = line.get("usage")
+        used: Mapping[str, Any] = (
+            cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else {}
+        )
+        turn = RunTurn(self._now, "model", _text(line, "text"), _text(line, "model"))
+        turn.seconds = max(0.0, self._now - before) if self.turns else 0.0
+        turn.input_tokens, turn.output_tokens, turn.cached_tokens = (
+            _count(used.get(name)) for name in ("input_tokens", "output_tokens", "cached_tokens")
+        )
+        self.turns.append(turn)
+
+    def _call(self, id_: str, event: str) -> CallHistory:
+        """Return the call that a line is about. An id can be reused after its call has ended."""
+        known = self._calls.get(id_)
+        if known is not None and not (event == "requested" and known.kind not in (None, "pending")):
+            return known
+        if not self.turns:
+            self.turns.append(RunTurn(self._now, "unknown"))
+        self._count += 1
+        call = self._calls[id_] = CallHistory(self._count, id_, self._now, self._now)
+        self.turns[-1].calls.append(call)
+        return call
+
+    def _note_request(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        call.tool = _text(line, "tool") or "?"
+        call.args = call.args if call.args is not None else line.get("args")
+
+    def _note_decision(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        call.args = line.get("args", call.args)
+        word = _text(line, "decision")
+        text = _text(line, "reason") or _text(line, "question")
+        answered = bool(call.moments) and call.moments[-1].what == "answered"
+        if word != "ask" and not (word == "allow" and answered):  # the answer says so already
+            call.moments.append(CallMoment("decided", word, text, _origin(line)))
+
+    def _note_question(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        call.open("approval", self._now)
+        question, diff = _text(line, "question"), _text(line, "diff")
+        call.moments.append(CallMoment("asked", "", question, _origin(line), diff=diff))
+
+    def _note_answer(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        seconds = call.close(self._now, "approval")
+        text = _text(line, "reason") or _text(line, "text")
+        call.moments.append(CallMoment("answered", _text(line, "answer"), text, seconds=seconds))
+
+    def _note_wait(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        on: Any = line.get("on")
+        several = cast("list[object]", on) if isinstance(on, list) else []
+        why = tuple(item for item in several if isinstance(item, str))
+        span = call.open("waiting", self._now, why)
+        span.reason, span.what = _text(line, "reason"), _text(line, "what")
+        for call_id in () if span.reason == "slot" else why:  # any of them frees a slot
+            self._waiters.setdefault(call_id, []).append(call)
+
+    def _note_start(self, call: CallHistory, _line: Mapping[str, Any]) -> None:
+        call.close(self._now, "waiting", "approval", "backoff")
+        call.open("running", self._now)
+
+    def _note_attempt(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        call.close(self._now, "running")
+        call.open("backoff", self._now)
+        again = _time(line.get("again_in"), 0.0)
+        call.moments.append(
+            CallMoment("attempt", _text(line, "kind"), _text(line, "message"), seconds=again)
+        )
+
+    def _note_result(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        call.close(self._now, "waiting", "backoff", "running")
+        call.kind, call.text = _text(line, "kind"), _text(line, "text")
+        if call.kind == "pending" and any(span.phase == "approval" for span in call.spans):
+            return  # it is still waiting for approval
+        call.close(self._now, "approval")
+        for other in self._waiters.pop(call.id, ()):
+            if self._free(other):
+                other.close(self._now, "waiting")
+
+    def _free(self, call: CallHistory) -> bool:
+        """Return whether every call it waits for has ended; a wait for a slot ends at its start."""
+        on = [
+            self._calls.get(call_id)
+            for span in call.spans
+            if not span.closed
+            for call_id in span.why
+        ]
+        return bool(on) and all(other and other.kind not in (None, "pending") for other in on)
+
+
+def _time(value: Any, fallback: float) -> float:
+    """Return a valid time in seconds, or the fallback."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return fallback
+    return float(value) if 0 <= value < MAX_SECONDS else fallback
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < MAX_SECONDS else 0
+
+
+def _text(line: Mapping[str, Any], key: str) -> str:
+    value = line.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _origin(line: Mapping[str, Any]) -> str:
+    """Return the rule, with its file and line."""
+    origin: Any = line.get("origin")
+    if not isinstance(origin, Mapping):
+        return ""
+    fields = cast("Mapping[str, Any]", origin)
+    rule, file, number = _text(fields, "rule"), _text(fields, "file"), _count(fields.get("line"))
+    return f"{rule} ({file}:{number})" if file else rule

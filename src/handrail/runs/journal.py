@@ -1,0 +1,244 @@
+"""The journal: every event of every run, appended and hash-chained.
+
+Each run has its own chain, so that runs do not wait for each other. The digest of an entry covers
+its content and the digest of the entry before it. A database stores the text of entries unchanged
+and does not need to understand it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, cast
+
+from handrail import HandrailError
+
+Summary: TypeAlias = Mapping[str, Any]
+"""The fields of a run's ``status`` lines. Later lines replace fields of earlier ones."""
+
+STATUS = "status"
+"""The kind of lines that change the summary of a run."""
+NO_DIGEST = ""
+"""The digest before the first entry of a run."""
+MAX_RUN_CHARS = 200
+
+
+class JournalError(HandrailError):
+    """The journal cannot be read or written."""
+
+
+class AppendConflict(JournalError):
+    """The run has other entries than expected: another process has appended some."""
+
+
+class RunBusy(JournalError):
+    """Another process is working on the run."""
+
+
+_encode = json.JSONEncoder(default=repr, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """A line to append: its kind, and its content as JSON text in ASCII."""
+
+    kind: str
+    body: str = "{}"
+
+    @classmethod
+    def of(cls, kind: str, /, **content: Any) -> JournalLine:
+        """Return a line with this content. Values that are not JSON are kept as their repr."""
+        return cls(kind, _encode(content))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content; empty if the body is not a JSON object."""
+        return parse_object(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """A line of a run in the journal."""
+
+    run: str
+    number: int
+    """The position in the run. The first is 1."""
+    kind: str
+    body: str
+    digest: str
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content; empty if the body is not a JSON object."""
+        return parse_object(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """The end of a run's chain, and a summary of the run."""
+
+    run: str
+    entries: int = 0
+    digest: str = NO_DIGEST
+    began: float = 0.0
+    """When the first entry was appended."""
+    changed: float = 0.0
+    """When the last entry was appended."""
+    summary: Summary = field(default_factory=dict[str, Any])
+
+    @property
+    def status(self) -> str:
+        """The field ``status`` of the summary; empty if there is none."""
+        status = self.summary.get("status", "")
+        return status if isinstance(status, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """An event of a journal, for a feed and for an audit."""
+
+    place: int
+    """Its number among all events of all runs, in the order in which they were written."""
+    run: str
+    number: int
+    """Its number in the run."""
+    at: float
+    kind: str
+    call: str = ""
+    tool: str = ""
+    rule: str = ""
+    who: str = ""
+    """The principal of a request, or who answered."""
+
+
+class JournalReader(Protocol):
+    """Reads runs. Its methods block, and are safe in any thread and any process.
+
+    Call them in a worker thread if your code runs in an event loop.
+    """
+
+    def head(self, run: str) -> RunHead | None:
+        """Return the head of a run, or None if there is no such run."""
+        ...
+
+    def read(
+        self, run: str, *, after: int = 0, kinds: Iterable[str] = ()
+    ) -> Iterator[JournalEntry]:
+        """Yield the entries of a run in order, without the first ``after``.
+
+        Args:
+            run: The id of the run.
+            after: The number of the entry to start behind.
+            kinds: The kinds to read; default: all.
+        """
+        ...
+
+    def runs(
+        self, *, prefix: str = "", status: str = "", limit: int | None = None
+    ) -> list[RunHead]:
+        """Return the heads of runs, the newest first.
+
+        Args:
+            prefix: The start of their ids.
+            status: Their status; default: any.
+            limit: How many to return at most.
+        """
+        ...
+
+    def names(self) -> Iterator[str]:
+        """Yield the id of every run that has a head or entries, to verify all of them."""
+        ...
+
+    def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
+        """Yield events of all runs as they are written, by any process.
+
+        Args:
+            after: The place to start behind, from an earlier event; default: the last one.
+        """
+        ...
+
+
+class Journal(JournalReader, Protocol):
+    """Where runs are kept."""
+
+    def append(
+        self, run: str, lines: Iterable[JournalLine], *, after: int | None = None
+    ) -> RunHead:
+        """Append lines to a run, all or none, and return its new head. They are durable then.
+
+        Args:
+            run: The id of the run. A new id begins a run.
+            lines: The lines to append.
+            after: How many entries the run must have. Raises AppendConflict if it has others.
+        """
+        ...
+
+    def remove(self, run: str) -> None:
+        """Delete a run with all of its entries."""
+        ...
+
+    def hold(self, run: str) -> AbstractContextManager[None]:
+        """Hold a run for this process, and release it even if the process is killed.
+
+        Raises RunBusy if another holds it. Appending does not need it.
+        """
+        ...
+
+    def is_held(self, run: str) -> bool:
+        """Return whether a process holds the run."""
+        ...
+
+
+def extend(
+    head: RunHead, lines: Iterable[JournalLine], now: float
+) -> tuple[RunHead, list[JournalEntry]]:
+    """Return the head after these lines, and the entries to store. Every journal uses it."""
+    number, digest, summary = head.entries, head.digest, dict(head.summary)
+    entries: list[JournalEntry] = []
+    for line in lines:
+        number += 1
+        digest = chain_digest(digest, head.run, number, line)
+        entries.append(JournalEntry(head.run, number, line.kind, line.body, digest))
+        if line.kind == STATUS:
+            summary |= line.content
+    began = head.began if head.entries else now
+    return RunHead(head.run, number, digest, began, now, summary), entries
+
+
+def chain_digest(previous: str, run: str, number: int, line: JournalLine | JournalEntry) -> str:
+    """Return the digest of an entry: of its content, its place, and the digest before it."""
+    run_text, kind, body = _quote(run), _quote(line.kind), _quote(line.body)
+    text = f"[{_quote(previous)}, {run_text}, {number}, {kind}, {body}]"
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+_quote = json.encoder.encode_basestring_ascii
+
+
+def check_run(run: str) -> None:
+    """Raise a JournalError for an id that some database cannot store."""
+    if not run or len(run) > MAX_RUN_CHARS or not run.isprintable():
+        raise JournalError(
+            f"Invalid id of a run: {run!r}. It must have 1 to {MAX_RUN_CHARS} printable characters."
+        )
+
+
+def check_after(head: RunHead, after: int | None) -> None:
+    """Raise AppendConflict if the run has another number of entries."""
+    if after is not None and after != head.entries:
+        raise AppendConflict(
+            f"Run {head.run} has {head.entries} entries, not {after}: "
+            "another process has appended some."
+        )
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object; return an empty one for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

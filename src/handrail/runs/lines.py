@@ -1,0 +1,252 @@
+"""Events, prompts and replies as lines of a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import unified_diff
+from typing import Any, TypeAlias, assert_never
+
+from handrail import Access, Allow, Ask, Call, Decision, Deny, Result, Text
+from handrail.events import (
+    Answered,
+    Asked,
+    AttemptFailed,
+    Decided,
+    Event,
+    Finished,
+    Lost,
+    Progressed,
+    Requested,
+    Started,
+    Stored,
+    Waiting,
+    Yielded,
+)
+from handrail.messages import Prompt, Reply, TruncatedCall, Usage
+from handrail.permissions import Answer, Edit, FileChange, Origin, Pending, Undoable
+from handrail.runs.journal import JournalEntry, JournalLine
+
+PlannedChange: TypeAlias = FileChange | Undoable | str
+"""A planned change of a pending call: to a file, what undo can restore, or a text."""
+LineFields: TypeAlias = dict[str, Any]
+"""The fields of a line: ``event``, which is its kind, and its content."""
+
+MAX_TEXT_CHARS = 2_000
+"""Characters of a text to keep in a line. The full text is in the run's state."""
+MAX_DIFF_CHARS = 20_000
+"""Characters of a diff to keep in a line."""
+EVENTS = (
+    "prompt",
+    "reply",
+    "requested",
+    "decided",
+    "asked",
+    "answered",
+    "waiting",
+    "started",
+    "progressed",
+    "attempt_failed",
+    "stored",
+    "finished",
+    "lost",
+    "answer",
+    "vote",
+    "cancel",
+    "status",
+)
+"""The kinds of lines that say what happened, without the states."""
+
+
+def as_line(fields: Mapping[str, Any]) -> JournalLine:
+    """Return fields as a line to append."""
+    content = dict(fields)
+    return JournalLine.of(str(content.pop("event")), **content)
+
+
+def as_fields(entry: JournalEntry) -> LineFields:
+    """Return the fields of an entry."""
+    return {**entry.content, "event": entry.kind}
+
+
+def event_lines(event: Event) -> list[LineFields]:
+    """Return an event as a line; none for a piece of a result, as the result has it all."""
+    match event:
+        case Requested(at, call):
+            line = {**_head(at, "requested", call.id), "tool": call.name, "args": _args(call)}
+        case Decided():
+            line = _decision_line(event)
+        case Asked(at, pending):
+            line = {**_head(at, "asked", pending.call.id), **_request(pending)}
+        case Answered(at, pending_id, call_id, answer):
+            line = {
+                **_head(at, "answered", call_id),
+                "pending": pending_id,
+                **answer_fields(answer),
+            }
+        case Finished(at, result):
+            line = {**_head(at, "finished", result.call_id), **_result(result)}
+        case Lost(count):
+            line = {"event": "lost", "count": count}
+        case Yielded():
+            return []
+        case _:
+            line = _step(event)
+    return [line]
+
+
+def make_diff(changes: Iterable[PlannedChange]) -> str:
+    """Return planned changes as text: a unified diff for files, shortened."""
+    pieces: list[str] = []
+    for change in changes:
+        if not isinstance(change, FileChange):
+            text = change if isinstance(change, str) else change.description
+            pieces += [f"{text}\n"] if text else []
+            continue
+        before, after = ((text or "").splitlines() for text in (change.before, change.after))
+        diff = unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", lineterm="")
+        pieces += [f"{line}\n" for line in diff]
+    return "".join(pieces)[:MAX_DIFF_CHARS]
+
+
+def _step(event: Waiting | Started | Progressed | AttemptFailed | Stored) -> LineFields:
+    match event:
+        case Waiting(at, call_id, on, reason, what):
+            why = {"on": list(on), "reason": reason, "what": what}
+            return {**_head(at, "waiting", call_id), **why}
+        case Started(at, call_id, attempt):
+            return {**_head(at, "started", call_id), "attempt": attempt}
+        case Progressed(at, call_id, message, fraction):
+            line = {**_head(at, "progressed", call_id), "message": message[:MAX_TEXT_CHARS]}
+            return line if fraction is None else {**line, "fraction": fraction}
+        case AttemptFailed(at, call_id, attempt, kind, message, again_in):
+            failed = {"attempt": attempt, "kind": str(kind), "message": message[:MAX_TEXT_CHARS]}
+            return {**_head(at, "attempt_failed", call_id), **failed, "again_in": again_in}
+        case Stored(at, call_id, chars):
+            return {**_head(at, "stored", call_id), "chars": chars}
+        case _:
+            assert_never(event)
+
+
+def prompt_line(at: float, prompt: Prompt) -> LineFields:
+    """Return a prompt as a line."""
+    text = "".join(part.text for part in prompt.parts if isinstance(part, Text))
+    return {"at": at, "event": "prompt", "text": text[:MAX_TEXT_CHARS]}
+
+
+def reply_line(at: float, reply: Reply) -> LineFields:
+    """Return a reply as a line. Its text also says which calls were truncated."""
+    truncated = [
+        f"[truncated call of {part.name[:MAX_TEXT_CHARS]}, not run]"
+        for part in reply.parts
+        if isinstance(part, TruncatedCall)
+    ]
+    return {
+        "at": at,
+        "event": "reply",
+        "model": reply.model,
+        "stop": reply.stop,
+        "usage": usage(reply.usage),
+        "calls": [call.id for call in reply.calls],
+        "text": " ".join(filter(None, (*truncated, reply.text[:MAX_TEXT_CHARS]))),
+    }
+
+
+def usage(used: Usage) -> dict[str, int]:
+    """Return the number of tokens by kind."""
+    return {
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cached_tokens": used.cached_tokens,
+    }
+
+
+def _request(pending: Pending) -> LineFields:
+    """Return what a person saw, as it was when they were asked."""
+    shown: LineFields = {
+        "pending": pending.id,
+        "question": pending.question,
+        "origin": _origin(pending.origin),
+        "grade": pending.grade.name.lower(),
+        "headline": pending.headline,
+    }
+    if pending.parts:
+        shown["parts"] = [
+            {"start": part.start, "end": part.end, "grade": part.grade.name.lower()}
+            for part in pending.parts
+        ]
+    return shown | ({"diff": diff} if (diff := make_diff(pending.changes)) else {})
+
+
+def _head(at: float, name: str, call_id: str) -> LineFields:
+    return {"at": at, "event": name, "call_id": call_id}
+
+
+def _args(call: Call) -> Any:
+    return call.args if isinstance(call.args, str) else dict(call.args)
+
+
+def _decision_line(event: Decided) -> LineFields:
+    line = {
+        **_head(event.at, "decided", event.call_id),
+        "accesses": [_access(access) for access in event.accesses],
+        **_decision(event.decision),
+        "origin": _origin(event.decision.origin),
+    }
+    changed = event.call
+    return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
+
+
+def _access(access: Access) -> list[str]:
+    return [access.verb.name.lower(), access.resource]
+
+
+def _decision(decision: Decision) -> LineFields:
+    match decision:
+        case Allow():
+            return {"decision": "allow"}
+        case Ask(question, _, once):
+            return {"decision": "ask", "question": question, "once": once}
+        case Deny(reason):
+            return {"decision": "deny", "reason": reason}
+        case _:
+            assert_never(decision)
+
+
+def _origin(origin: Origin | None) -> LineFields | None:
+    if origin is None:
+        return None
+    line: LineFields = {"rule": origin.rule, "file": origin.file, "line": origin.line}
+    line["kind"] = origin.kind
+    return {**line, "digest": origin.digest} if origin.digest else line
+
+
+def answer_fields(answer: Answer) -> LineFields:
+    """Return an answer as fields of a line."""
+    match answer:
+        case Allow():
+            return {"answer": "allow", **given_fields(answer)}
+        case Deny(reason, origin):
+            line = {"answer": "deny", "reason": reason, **given_fields(answer)}
+            return line if origin is None else {**line, "origin": _origin(origin)}
+        case Edit(args):
+            edited = args if isinstance(args, str) else dict(args)
+            return {"answer": "edit", "args": edited, **given_fields(answer)}
+        case Result():
+            return {"answer": "result", "text": answer.text[:MAX_TEXT_CHARS]}
+        case _:
+            assert_never(answer)
+
+
+def given_fields(answer: Allow | Deny | Edit) -> dict[str, str]:
+    """Return who gave an answer, where, and the digest of what they saw, as far as it is known."""
+    given = {"by": answer.by, "via": answer.via, "seen": answer.seen}
+    return {name: value for name, value in given.items() if value}
+
+
+def _result(result: Result) -> LineFields:
+    return {
+        "kind": str(result.failure.kind) if result.failure else "",
+        "pending": result.pending.id if result.pending else "",
+        "chars": len(result.text),
+        "text": result.text[:MAX_TEXT_CHARS],
+    }

@@ -1,0 +1,124 @@
+"""A run in a journal: its summary, its states, its events, and answers to its pending calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from handrail.runs.journal import STATUS, Journal, JournalLine, RunHead
+from handrail.runs.lines import EVENTS, LineFields, as_fields, as_line
+
+if TYPE_CHECKING:  # listing runs does not need the agent
+    from handrail.agent import RunState
+    from handrail.permissions import Answer
+
+ANSWER = "answer"
+"""The kind of lines with an answer to a pending call."""
+
+
+def read_saved_answer(text: str) -> Answer:
+    """Return the answer in the field ``saved`` of an answer's line."""
+    from handrail.runs._reading.answers import load_answer
+
+    return load_answer(text)
+
+
+class RunRecord:
+    """One run of a journal.
+
+    ``put`` and ``flush`` write lines in the order in which they were put, from any thread.
+    """
+
+    def __init__(self, journal: Journal, run: str) -> None:
+        self.journal = journal
+        self.id = run
+        self._unwritten: list[JournalLine] = []
+        self._writing = threading.Lock()
+        self._last: RunState | None = None
+        """The state that was read or written last."""
+
+    @property
+    def head(self) -> RunHead:
+        """The head of the run; an empty one if the journal does not have the run."""
+        return self.journal.head(self.id) or RunHead(self.id)
+
+    def put(self, lines: Iterable[LineFields]) -> None:
+        """Add lines to those that the next ``flush`` writes."""
+        self._unwritten += [as_line(fields) for fields in lines]
+
+    def flush(self) -> None:
+        """Write the lines that were put, in one transaction."""
+        with self._writing:
+            lines = list(self._unwritten)
+            if lines:
+                self.journal.append(self.id, lines)
+                del self._unwritten[: len(lines)]
+
+    def note(self, lines: Iterable[LineFields]) -> None:
+        """Write lines, behind those that were put before."""
+        self.put(lines)
+        self.flush()
+
+    def set_status(self, **fields: Any) -> None:
+        """Change fields of the summary."""
+        self.note([{"event": STATUS, "at": time.time(), **fields}])
+
+    def keep(self, state: RunState) -> None:
+        """Write a state, with only the messages that are new since the last one.
+
+        Raises ValueError for values that JSON cannot represent.
+        """
+        from handrail.runs.states import count_shared, state_line
+
+        last = self.state() if self._last is None else self._last
+        kept = count_shared(last, state)  # the one comparison of all messages: the part that grows
+        same = kept == len(last.messages) == len(state.messages)
+        if not same or state._replace(messages=last.messages) != last:
+            at = time.time()
+            counts = {"event": STATUS, "at": at, "turns": state.turns, "calls": state.calls}
+            self._unwritten.append(state_line(state, kept, at))
+            self.put([counts] if (state.turns, state.calls) != (last.turns, last.calls) else [])
+            self._last = state
+        self.flush()
+
+    async def save(self, state: RunState) -> None:
+        """Write a state in a worker thread; an agent's ``save``."""
+        from anyio import to_thread
+
+        await to_thread.run_sync(self.keep, state)
+
+    def state(self) -> RunState:
+        """Return the messages and the pending calls. Raises InvalidState if they are damaged."""
+        states = self.states()
+        self._last = states[-1]
+        return self._last
+
+    def states(self) -> list[RunState]:
+        """Return all states of the run, the empty one first."""
+        from handrail.agent import RunState
+        from handrail.runs.states import STATE, read_states
+
+        return [RunState(), *read_states(self.journal.read(self.id, kinds=[STATE]))]
+
+    def lines(self, *, after: int = 0) -> list[LineFields]:
+        """Return what happened, as fields, without the first ``after`` entries."""
+        return [as_fields(entry) for entry in self.journal.read(self.id, after=after, kinds=EVENTS)]
+
+    @property
+    def answers(self) -> dict[str, dict[str, str]]:
+        """The latest answer that was given to each pending call, by the id of the request."""
+        given: dict[str, dict[str, str]] = {}
+        for entry in self.journal.read(self.id, kinds=[ANSWER]):
+            fields = {name: str(value) for name, value in entry.content.items()}
+            given[fields.get("pending", "")] = fields
+        return given
+
+    def answer(self, answers: Mapping[str, Mapping[str, str]]) -> None:
+        """Write answers to pending calls, by the ids of the requests.
+
+        It does not check who may give them: ``handrail.runs.answer_request`` does.
+        """
+        head = {"event": ANSWER, "at": time.time()}
+        self.note([{**head, "pending": pending, **given} for pending, given in answers.items()])

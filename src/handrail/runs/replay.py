@@ -1,0 +1,203 @@
+"""Replay a recorded run: with its replies and its results, and today's tools and rules.
+
+No model is called, and no tool runs. Every call is checked, decided and approved again, as far as
+its recorded answer goes. The result lists the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+from handrail import Allow, Approvals, Call, Deny, Executor, Hook, Result, Toolset
+from handrail.agent import RunState
+from handrail.events import Decided, Event
+from handrail.messages import Reply, ToolResults
+from handrail.permissions import Answer, CheckedCall, Decision, Edit, Pending, Policy
+from handrail.runs.lines import LineFields
+
+CallKey: TypeAlias = tuple[str, str]
+"""A call: the number of its turn, and its id."""
+_NO_ANSWER = "Not run: the recorded run has no answer to this approval request."
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDifference:
+    """A difference between a replay and the recorded run."""
+
+    turn: int
+    call_id: str
+    tool: str
+    what: Literal["decision", "run", "result"]
+    """The policy decides otherwise; the tool runs or not; or the result differs."""
+    recorded: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A replayed run."""
+
+    turns: int
+    calls: int
+    differences: tuple[ReplayDifference, ...]
+
+
+@dataclass(slots=True)
+class _CallNotes:
+    """The course of one call."""
+
+    decision: str = ""
+    started: bool = False
+    answer: Answer | None = None
+
+
+async def replay_run(
+    state: RunState, lines: Iterable[LineFields], tools: Toolset, *, policy: Policy | None = None
+) -> Replay:
+    """Run the calls of a recorded run again, with recorded results.
+
+    Args:
+        state: The state of the run, which has its replies and results.
+        lines: What happened in the run: decisions and answers.
+        tools: The tools of today. None of them runs.
+        policy: The rules of today.
+    """
+    turns = list(_list_turns(state))
+    then = _read_notes(lines)
+    recorded = {
+        (str(number), result.call_id): result for number, _, results in turns for result in results
+    }
+    stage = _Stage(recorded, then)
+    executor = Executor(
+        tools,
+        policy=policy,
+        approvals=Approvals(approver=stage.approve),
+        hooks=[Hook(around=stage.around)],
+    )
+    differences: list[ReplayDifference] = []
+    async with executor:
+        for number, calls, _ in turns:
+            turn = executor.turn(str(number), run="replay")
+            async with turn.events() as feed:
+                turn.add(*calls)
+                results = await turn.results()
+            stage.note([event async for event in feed])
+            for call, result in zip(calls, results, strict=True):
+                differences += stage.compare(number, call, result)
+    return Replay(len(turns), sum(len(calls) for _, calls, _ in turns), tuple(differences))
+
+
+class _Stage:
+    """Takes the place of the tools and of the person, and notes what happens to each call."""
+
+    def __init__(
+        self, recorded: Mapping[CallKey, Result], then: Mapping[CallKey, _CallNotes]
+    ) -> None:
+        self._recorded = recorded
+        self._then = then
+        self._now: dict[CallKey, _CallNotes] = {}
+
+    async def approve(self, pending: Pending) -> Answer:
+        """Return the recorded answer."""
+        notes = self._then.get((pending.turn_id, pending.call.id))
+        if notes is None:  # a turn before a fork: only its result is recorded
+            return Allow()
+        return Deny(_NO_ANSWER) if notes.answer is None else notes.answer
+
+    async def around(self, call: CheckedCall, _run: object) -> Result:
+        """Return the recorded result; no tool runs."""
+        key = (call.turn.id, call.id)
+        self._now.setdefault(key, _CallNotes()).started = True
+        return self._recorded.get(key) or Result(call.id, "")
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Note the first decision about each call."""
+        for event in events:
+            if isinstance(event, Decided):
+                key = (event.turn.rpartition("/")[2], event.call_id)
+                notes = self._now.setdefault(key, _CallNotes())
+                notes.decision = notes.decision or _decision(event.decision)
+
+    def compare(self, number: int, call: Call, result: Result) -> Iterator[ReplayDifference]:
+        """Yield how a call differs from the recorded one."""
+        key = (str(number), call.id)
+        now = self._now.get(key, _CallNotes())
+        then = self._then.get(key, now)
+        before = self._recorded.get(key)
+        about = (number, call.id, call.name)
+        if then.decision != now.decision:
+            yield ReplayDifference(
+                *about, "decision", then.decision or "none", now.decision or "none"
+            )
+        if then.started != now.started:
+            yield ReplayDifference(
+                *about, "run", _ran(started=then.started), _ran(started=now.started)
+            )
+        if before is not None and _outcome(before) != _outcome(result):
+            yield ReplayDifference(*about, "result", _outcome(before), _outcome(result))
+
+
+def _list_turns(state: RunState) -> Iterator[tuple[int, list[Call], Sequence[Result]]]:
+    """Yield each turn with calls: its number, the calls, and their recorded results."""
+    number = 0
+    following = [*state.transcript()[1:], None]
+    for message, after in zip(state.transcript(), following, strict=True):
+        if isinstance(message, Reply):
+            number += 1
+            results = after.results if isinstance(after, ToolResults) else ()
+            if message.calls:
+                yield number, list(message.calls), results
+
+
+def _read_notes(lines: Iterable[LineFields]) -> dict[CallKey, _CallNotes]:
+    """Return what the journal says about each call."""
+    found: dict[CallKey, _CallNotes] = {}
+    number = 0
+    for line in lines:
+        if line["event"] == "reply":
+            number += 1
+        if isinstance(line.get("call_id"), str):
+            notes = found.setdefault((str(number), line["call_id"]), _CallNotes())
+            _follow(notes, line)
+    return found
+
+
+def _follow(notes: _CallNotes, line: LineFields) -> None:
+    match line["event"]:
+        case "decided":
+            notes.decision = notes.decision or str(line.get("decision", ""))
+        case "started":
+            notes.started = True
+        case "answered":
+            notes.answer = _answer(line)
+        case _:
+            return
+
+
+def _answer(line: LineFields) -> Answer:
+    """Return a recorded answer. A result that a person gave is in the recorded results."""
+    match line.get("answer"):
+        case "allow" | "result":
+            return Allow()
+        case "edit":
+            args: Any = line.get("args")
+            known = isinstance(args, str | Mapping)
+            return Edit(cast("str | Mapping[str, Any]", args) if known else "{}")
+        case _:
+            return Deny(str(line.get("reason", "")))
+
+
+def _decision(decision: Decision) -> str:
+    return type(decision).__name__.lower()
+
+
+def _ran(*, started: bool) -> str:
+    return "ran" if started else "did not run"
+
+
+def _outcome(result: Result) -> str:
+    """Return a result as one text: the kind of a failure, and the text."""
+    kind = str(result.failure.kind) if result.failure else "ok"
+    return f"{kind}: {result.text}"

@@ -1,0 +1,242 @@
+"""A fleet under attack: workers are killed, stopped and woken, the database restarts."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import psycopg
+from anyio import to_thread
+
+from handrail import Allow
+from handrail.runs.durable import DurableRuns
+from runs.durable.shop import Ledger, make_agent
+from runs.durable.workers import Forks, Verdict, judge
+
+
+class Tables:
+    """Reads the tables of the engine and of handrail, from outside."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_postgres = url.startswith("postgresql")
+
+    def read(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query. A database that restarts is asked again."""
+        until = time.monotonic() + 30
+        while True:
+            try:
+                return self._read(sql)
+            except (psycopg.OperationalError, sqlite3.OperationalError):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def _read(self, sql: str) -> list[tuple[Any, ...]]:
+        if self.is_postgres:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                return connection.execute(sql).fetchall()  # type: ignore[call-overload,no-any-return]
+        connection = sqlite3.connect(self.url, timeout=30)
+        try:
+            return connection.execute(sql.replace("dbos.", "")).fetchall()
+        finally:
+            connection.close()
+
+    def worker(self, pid: int) -> str | None:
+        """The id of a worker; None if it is not recorded (any more)."""
+        rows = self.read(f"SELECT id FROM handrail_worker WHERE id LIKE '%-{pid}-%'")  # noqa: S608
+        return str(rows[0][0]) if rows else None
+
+    def held(self, worker: str) -> int:
+        """How many runs a worker has, dead or alive, that no other one has begun."""
+        rows = self.read(
+            "SELECT COUNT(*) FROM dbos.workflow_status "  # noqa: S608  our own id
+            f"WHERE executor_id = '{worker}' AND status IN ('PENDING', 'ENQUEUED')"
+        )
+        return int(rows[0][0])
+
+    def can_write(self) -> bool:
+        """Whether no one holds rows, or the whole file. A stopped process can."""
+        if self.is_postgres:
+            held = "SELECT pid, xact_start FROM pg_stat_activity WHERE state LIKE 'idle in t%'"
+            before = self.read(held)
+            time.sleep(0.1)
+            return not set(before) & set(self.read(held))
+        connection = sqlite3.connect(self.url, timeout=1, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    def free_lock(self, worker: str) -> None:
+        """Release the lock of a worker that lives, as a cut network would."""
+        if not self.is_postgres:
+            (Path(f"{self.url}.workers") / worker).unlink()
+            return
+        from handrail.runs._serving.liveness import PostgresLock
+
+        key = PostgresLock(None, worker)._key  # type: ignore[arg-type]  # noqa: SLF001
+        self.read(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks "  # noqa: S608  a number
+            "WHERE locktype = 'advisory' "
+            f"AND ((classid::bigint << 32) | objid::bigint) = {key}"
+        )
+
+
+class Summary(NamedTuple):
+    """What a fleet went through, and what the ledger says."""
+
+    kills: int
+    stops: int
+    restarts: int
+    runs: int
+    doubled: int
+    wrong: tuple[str, ...]
+    unknown: int
+    failovers: tuple[float, ...]
+
+    def __str__(self) -> str:
+        times = sorted(self.failovers) or [0.0]
+        p50, p99 = times[len(times) // 2], times[min(len(times) - 1, int(len(times) * 0.99))]
+        return (
+            f"{self.kills} kills, {self.stops} stopped and woken, {self.restarts} restarts of the "
+            f"database, {self.runs} runs: {self.doubled} doubled, {len(self.wrong)} lost or wrong, "
+            f"{self.unknown} unknown; failover of {len(self.failovers)}: p50 {p50:.2f} s, "
+            f"p99 {p99:.2f} s, max {times[-1]:.2f} s; {self.wrong[:3]}"
+        )
+
+
+class Fleet:
+    """Some workers, and the runs that they work on.
+
+    Args:
+        forks: Starts the workers.
+        ledger: Where the tools write.
+        url: The database.
+        options: Of each worker: its poll, its interval, the pause of its tools.
+    """
+
+    def __init__(self, forks: Forks, ledger: Path, url: str, **options: Any) -> None:
+        self._forks = forks
+        self._ledger = ledger
+        self._url = url
+        self._options = options
+        self._chance = random.Random(11)  # noqa: S311  only a test
+        self.tables = Tables(url)
+        self.pids: list[int] = []
+        self.kills = self.stops = self.restarts = 0
+        self.failovers: list[float] = []
+        self.verdicts: dict[str, Verdict] = {}
+        self._open: set[str] = set()
+        self._started = 0
+
+    def add_worker(self) -> None:
+        self.pids.append(self._forks.spawn(self._ledger, self._url, **self._options))
+
+    def end(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
+            self._forks.reap(pid)
+        self.pids.clear()
+
+    async def keep_busy(self, runs: DurableRuns, count: int) -> None:
+        """Start runs until so many are under way, answer their questions, judge those that ended."""
+        while len(self._open) < count:
+            self._started += 1
+            self._open.add(
+                await runs.start("shop", "Do it.", run_id=f"{self._options['name']}{self._started}")
+            )
+        await self.tend(runs)
+
+    async def tend(self, runs: DurableRuns) -> None:
+        for pending in await runs.inbox():
+            try:
+                await runs.answer(pending.id, Allow())
+            except ValueError:  # a former answer of ours was in time after all
+                continue
+        for run in list(self._open):
+            if (await runs.get(run)).status in {"done", "failed", "cancelled"}:
+                self._open.discard(run)
+                self.verdicts[run] = await judge(self._ledger, self._url, run, zombies=True)
+
+    async def finish(self, runs: DurableRuns) -> None:
+        """Let every run end."""
+        with anyio.move_on_after(300):
+            while self._open:
+                await self.tend(runs)
+                await anyio.sleep(0.05)
+
+    async def kill_one(self, runs: DurableRuns) -> None:
+        """Kill a worker that has runs, and measure when another one has begun them all."""
+        pid, worker = await self._find_busy(runs)
+        os.kill(pid, signal.SIGKILL)
+        began = time.monotonic()
+        self._forks.reap(pid)
+        self.pids.remove(pid)
+        self.kills += 1
+        self.add_worker()
+        had = await to_thread.run_sync(self.tables.held, worker)
+        await self._until(lambda: not self.tables.held(worker))
+        if had:
+            self.failovers.append(time.monotonic() - began)
+
+    async def stop_one(self, runs: DurableRuns) -> None:
+        """Stop a worker, let others take its runs over, and wake it: it does not know."""
+        pid, worker = await self._find_busy(runs)
+        os.kill(pid, signal.SIGSTOP)
+        while not await to_thread.run_sync(self.tables.can_write):  # stopped inside a transaction
+            os.kill(pid, signal.SIGCONT)
+            await anyio.sleep(0.01)
+            os.kill(pid, signal.SIGSTOP)
+        await to_thread.run_sync(self.tables.free_lock, worker)
+        await self._until(lambda: not self.tables.held(worker))
+        os.kill(pid, signal.SIGCONT)
+        self.stops += 1
+
+    async def _find_busy(self, runs: DurableRuns) -> tuple[int, str]:
+        """A worker with runs. Those that wait for an answer get it meanwhile."""
+
+        def find() -> list[tuple[int, str]]:
+            known = [(pid, self.tables.worker(pid)) for pid in self.pids]
+            return [(pid, name) for pid, name in known if name and self.tables.held(name)]
+
+        with anyio.fail_after(300):
+            while not (found := await to_thread.run_sync(find)):
+                await self.keep_busy(runs, 4)
+        return self._chance.choice(found)
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        with anyio.fail_after(300):
+            while not await to_thread.run_sync(done):  # noqa: ASYNC110  other processes
+                await anyio.sleep(0.05)
+
+    @property
+    def summary(self) -> Summary:
+        seen = self.verdicts.values()
+        return Summary(
+            self.kills,
+            self.stops,
+            self.restarts,
+            len(self.verdicts),
+            sum(len(verdict.doubled) for verdict in seen),
+            (
+                *(text for verdict in seen for text in verdict.wrong),
+                *(f"{run} never ended" for run in sorted(self._open)),
+            ),
+            sum(verdict.unknown for verdict in seen),
+            tuple(self.failovers),
+        )
+
+
+def make_client(url: str, ledger: Path) -> DurableRuns:
+    return DurableRuns(url, {"shop": make_agent(Ledger(ledger))})

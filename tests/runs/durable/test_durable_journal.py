@@ -1,0 +1,124 @@
+"""The journal of durable runs: crashes, and workers that come late, neither double nor break it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from handrail import Call, Text
+from handrail.agent import Agent
+from handrail.messages import Reply, Request
+from handrail.runs import JournalEntry, verify
+from handrail.runs.durable import DurableRuns
+from handrail.testing import ScriptedModel
+from runs.durable.shop import TURNS
+from runs.durable.workers import Forks, judge
+
+
+def sealed(entries: list[JournalEntry]) -> list[tuple[int, str]]:
+    """Return each end of a segment that a journal has, and how it ended."""
+    found = [entry.content for entry in entries if entry.kind == "status"]
+    return [(status["sealed"], status["status"]) for status in found if "sealed" in status]
+
+
+@pytest.mark.parametrize(
+    ("database", "crashes"),
+    [
+        ("sqlite", ("run.sealed:1",)),
+        ("sqlite", ("run.sealed:2", "run.sealed:1")),
+        ("postgres", ("run.sealed:2", "run.sealed:1")),
+    ],
+    indirect=["database"],
+)
+async def test_the_end_of_a_segment_is_written_once_whatever_crashes_after_it(
+    forks: Forks, tmp_path: Path, database: str, crashes: tuple[str, ...]
+) -> None:
+    where = tmp_path / "ledger", database, "r"
+    journal = DurableRuns(database, {}).journal
+
+    for crash in crashes:  # the run waits, or has ended
+        assert forks.run(*where, crash=crash)
+    before = list(journal.read("r"))
+    assert not forks.run(*where)
+    after = list(journal.read("r"))
+
+    assert sealed(before) == [(0, "pending"), (1, "answer")][: len(crashes)]
+    assert sealed(after) == [(0, "pending"), (1, "answer")]
+    assert after[: len(before)] == before
+    assert len(crashes) == 1 or after == before  # what is repeated writes nothing
+    assert [entry.kind for entry in after].count("reply") == len(TURNS) + 1
+    assert verify(journal, "r") is None
+    assert (await judge(*where)).wrong == ()
+
+
+class Waiting:
+    """A model that answers when it may."""
+
+    def __init__(self) -> None:
+        self.asked, self.may = anyio.Event(), anyio.Event()
+
+    async def __call__(self, _request: Request) -> Reply:
+        self.asked.set()
+        await self.may.wait()
+        return Reply((Text("done"),))
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, cancels: bool) -> None:
+    model = Waiting()
+    runs = DurableRuns(sqlite, {"a": Agent(model)}, poll=0.05)
+    late: Any = runs._rows.journal("r")  # noqa: SLF001  a second worker at the same segment
+    later: Any = runs._rows.journal("r")  # noqa: SLF001
+    with anyio.fail_after(60):
+        async with runs.work(interval=0.1, drain_seconds=5):
+            await runs.start("a", "Go.", run_id="r")
+            await model.asked.wait()
+            await late.open(0, 0, 0)
+            late.on_event(Reply((Call("look", {}, "1"),)))
+            if cancels:
+                await runs.cancel("r")
+            model.may.set()
+            await runs.wait("r")
+    before = list(runs.journal.read("r"))
+    await late.seal(0, status="failed", why="late")
+    await later.open(0, 0, 0)
+    await later.seal(0, status="failed", why="later")
+
+    head = runs.journal.head("r")
+    assert list(runs.journal.read("r")) == before
+    assert head is not None
+    assert head.status == ("stopped" if cancels else "answer")
+    assert verify(runs.journal, "r") is None
+    await later.open(0, 0, 1)
+    await later.seal(1, status="failed")
+    assert (len(list(runs.journal.read("r"))) > len(before)) is not cancels
+    assert verify(runs.journal, "r") is None
+
+
+async def test_a_journal_is_read_in_parts_and_its_runs_by_their_status(sqlite: str) -> None:
+    runs = DurableRuns(sqlite, {"a": Agent(ScriptedModel("Done."))}, poll=0.05)
+    with anyio.fail_after(60):
+        async with runs.work(interval=0.1, drain_seconds=5):
+            await runs.start("a", "Go.", run_id="r")
+            await runs.wait("r")
+    whole = list(runs.journal.read("r"))
+    replies = [entry for entry in whole if entry.kind == "reply"]
+
+    assert list(runs.journal.read("r", after=2)) == whole[2:]
+    assert list(runs.journal.read("r", after=len(whole))) == []
+    assert list(runs.journal.read("r", kinds=["reply"])) == replies
+    assert [head.run for head in runs.journal.runs(status="answer")] == ["r"]
+    assert runs.journal.runs(status="failed") == []
+
+
+async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
+    journal: Any = DurableRuns(sqlite, {})._rows.journal("r")  # noqa: SLF001  no turn fails by itself
+
+    async def fail() -> str:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        await journal.record(fail)

@@ -1,0 +1,138 @@
+"""Forks workers from one loaded process: `python zygote.py`, one JSON line per worker.
+
+A worker starts or joins a run, answers its questions, and ends when the run has ended. It is killed
+at a named point, or after some seconds. One without a run works until it is killed; its line of
+output has its process id at once.
+
+A line with `warm` runs something here, before the forks: they then have what SQLAlchemy and DBOS
+prepare once for each database, which is half of the work of a worker that soon dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from handrail import Allow
+from handrail.runs import crash_points
+from handrail.runs._durable import dbos_engine, recorder, segments  # once, for all forks
+from handrail.runs._serving import worker
+from handrail.runs.durable import DurableRuns
+from runs.durable.shop import Ledger, call_once, make_agent
+
+POLL = 0.03
+LOADED = (dbos_engine, segments, worker)
+LEDGER = Ledger(Path(os.devnull))
+AGENTS = {
+    "shop": make_agent(LEDGER),
+    "pay": make_agent(LEDGER, call_once("pay")),
+    "wire": make_agent(LEDGER, call_once("wire")),
+}
+WARM: dict[tuple[str, float], DurableRuns] = {}
+
+
+def find_runs(url: str, poll: float) -> DurableRuns:
+    return WARM.get((url, poll)) or DurableRuns(url, AGENTS, poll=poll)
+
+
+async def work(order: dict[str, Any]) -> None:
+    runs = find_runs(order["url"], POLL)
+    async with runs.work(interval=0.1):
+        run_id = await runs.start(order["agent"], "Do it.", run_id=order["run"])
+        with anyio.fail_after(120):
+            while (run := await runs.get(run_id)).status in {"running", "waiting"}:
+                for pending in await runs.inbox() if run.status == "waiting" else ():
+                    if pending.run_id == run_id:
+                        await runs.answer(pending.id, Allow())
+                await anyio.sleep(POLL)
+        if not order["drains"]:
+            os._exit(0)
+
+
+def warm(url: str) -> None:
+    """Run once, without an effect. No thread is left, and no connection."""
+    WARM[url, POLL] = DurableRuns(url, AGENTS, poll=POLL)
+    anyio.run(work, {"url": url, "run": f"warm{len(WARM)}", "agent": "shop", "drains": True})
+    for thread in set(threading.enumerate()) - {threading.main_thread()}:
+        thread.join()  # a fork has only the one that forks
+
+
+async def serve(order: dict[str, Any]) -> None:
+    runs = find_runs(order["url"], order["poll"])
+    await runs.serve(interval=order["interval"])
+
+
+def child(order: dict[str, Any]) -> None:
+    if "program" in order:
+        path = Path(order["program"])
+        os.chdir(path.parent)
+        sys.argv = [path.name, *order["arguments"]]
+        runpy.run_path(path.name, run_name="__main__")
+        os._exit(0)
+    if order["crash"]:
+        crash_points.countdown = crash_points.Countdown(order["crash"])
+    if order["control"] == "no row":
+        recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
+    LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
+    anyio.run(work if order["run"] else serve, order)
+    os._exit(0)
+
+
+async def _run_again(_self: object, _call: object, run: Any) -> Any:
+    return await run()
+
+
+def fork(order: dict[str, Any]) -> int:
+    pid = os.fork()
+    if not pid:
+        try:
+            child(order)
+        finally:
+            os._exit(1)
+    return pid
+
+
+def watch(pid: int, order: dict[str, Any]) -> dict[str, Any]:
+    """Kill a worker if its order says when, and wait for its end."""
+    if order["kill_after"]:
+        time.sleep(order["kill_after"])
+    ledger = Ledger(Path(order["ledger"]))
+    while order["kill_when"] and order["kill_when"] not in ledger.count():
+        time.sleep(0.01)
+    if order["kill_after"] or order["kill_when"]:
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    spent = usage.ru_utime + usage.ru_stime
+    return {"killed": os.WIFSIGNALED(status), "code": status, "cpu": spent}
+
+
+def obey(order: dict[str, Any]) -> dict[str, Any] | None:
+    if "warm" in order:
+        warm(order["warm"])
+        return None
+    if "reap" in order:
+        return {"code": os.waitpid(order["reap"], 0)[1]}
+    pid = fork(order)
+    if "program" in order:
+        return {"code": os.waitpid(pid, 0)[1]}
+    return watch(pid, order) if order["run"] else {"pid": pid}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        said = obey(json.loads(line))
+        if said is not None:
+            print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,362 @@
+"""The journal in SQLite: appended whole, by any number of processes, for its owner only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from handrail.runs import (
+    AppendConflict,
+    Journal,
+    JournalError,
+    JournalLine,
+    RunBusy,
+    RunHead,
+    SqliteJournal,
+    SqliteLedger,
+    verify,
+    verify_all,
+)
+from handrail.runs.crash_points import CRASH_POINTS, Countdown, make_countdown
+
+APPENDS = """
+import sys
+from handrail.runs import JournalLine, SqliteJournal
+
+journal = SqliteJournal(sys.argv[1])
+for number in range(int(sys.argv[3])):
+    journal.append("r", [JournalLine.of("a", by=sys.argv[2], number=number), JournalLine.of("b")])
+    sys.stdout.write(f"{number}\\n"); sys.stdout.flush()
+"""
+HOLDS = """
+import sys
+from handrail.runs import SqliteJournal
+
+with SqliteJournal(sys.argv[1]).hold("r"):
+    sys.stdout.write("held\\n"); sys.stdout.flush()
+    sys.stdin.readline()
+"""
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, clock: Clock) -> Iterator[SqliteJournal]:
+    journal = SqliteJournal(tmp_path / "state" / "journal.db", clock=clock)
+    yield journal
+    journal.close()
+
+
+def start(script: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=os.environ | variables,
+    )
+
+
+def contents(journal: Journal, run: str = "r") -> list[tuple[int, str, dict[str, object]]]:
+    return [(entry.number, entry.kind, entry.content) for entry in journal.read(run)]
+
+
+def test_lines_are_read_as_they_were_appended(journal: SqliteJournal, clock: Clock) -> None:
+    first = journal.append(
+        "r", [JournalLine.of("a", text="é\ud800\0"), JournalLine.of("b", odd={1})]
+    )
+    clock.now = 101.5
+    second = journal.append("r", [JournalLine("c", "[]"), JournalLine("d", "{")])
+
+    assert contents(journal) == [
+        (1, "a", {"text": "é\ud800\0"}),
+        (2, "b", {"odd": "{1}"}),
+        (3, "c", {}),
+        (4, "d", {}),
+    ]
+    assert (first.entries, first.began, first.changed) == (2, 100.0, 100.0)
+    assert (second.entries, second.began, second.changed) == (4, 100.0, 101.5)
+    assert journal.head("r") == second
+    assert verify(journal, "r") is None
+
+
+def test_a_part_of_a_run_is_read(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("even" if number % 2 else "odd") for number in range(600)])
+    journal.append("other", [JournalLine.of("odd")])
+
+    assert [entry.number for entry in journal.read("r")] == list(range(1, 601))
+    assert [entry.number for entry in journal.read("r", after=598)] == [599, 600]
+    assert [entry.number for entry in journal.read("r", after=1, kinds=["odd"])] == list(
+        range(3, 600, 2)
+    )
+
+
+def test_status_lines_are_the_summary(journal: SqliteJournal) -> None:
+    journal.append(
+        "r", [JournalLine.of("status", status="running", prompt="Go"), JournalLine.of("other", x=1)]
+    )
+    head = journal.append("r", [JournalLine.of("status", status="answer")])
+
+    assert (head.status, head.summary) == ("answer", {"status": "answer", "prompt": "Go"})
+    assert journal.head("r") == head
+    assert RunHead("r", summary={"status": 5}).status == ""
+
+
+def test_runs_are_listed_newest_first(journal: SqliteJournal, clock: Clock) -> None:
+    for name, status in [("a1", "x"), ("b1", "y"), ("a%", "x")]:
+        clock.now += 1
+        journal.append(name, [JournalLine.of("status", status=status)])
+    clock.now += 1
+    journal.append("a1", [JournalLine.of("more")])
+
+    def names(prefix: str = "", status: str = "", limit: int | None = None) -> list[str]:
+        return [head.run for head in journal.runs(prefix=prefix, status=status, limit=limit)]
+
+    assert names() == ["a%", "b1", "a1"]
+    assert names("a") == ["a%", "a1"]
+    assert names("a%") == ["a%"]
+    assert names(status="x", limit=1) == ["a%"]
+    assert names(status="z") == []
+
+
+def test_a_journal_that_does_not_exist_is_empty_and_stays_so(
+    journal: SqliteJournal,
+) -> None:
+    assert (journal.runs(), journal.head("r"), contents(journal)) == ([], None, [])
+    assert (list(journal.names()), journal.is_held("r")) == ([], False)
+    assert not journal.path.parent.exists()
+
+
+def test_appending_behind_another_number_is_a_conflict(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("a")], after=0)
+    message = "Run r has 1 entries, not 0: another process has appended some."
+    with pytest.raises(AppendConflict, match=message):
+        journal.append("r", [JournalLine.of("b")], after=0)
+
+    assert journal.append("r", [], after=1) == journal.head("r")
+    assert contents(journal) == [(1, "a", {})]
+    assert journal.append("none", []) == RunHead("none", began=100.0, changed=100.0)
+    assert journal.head("none") is None
+
+
+@pytest.mark.parametrize("run", ["", "x" * 201, "a\0b", "a\nb", "\ud800"])
+def test_an_id_that_a_database_cannot_store_is_refused(journal: SqliteJournal, run: str) -> None:
+    with pytest.raises(JournalError, match="Invalid id of a run"):
+        journal.append(run, [JournalLine.of("a")])
+
+
+def test_a_removed_run_leaves_nothing(journal: SqliteJournal) -> None:
+    with journal.hold("r"):
+        journal.append("r", [JournalLine.of("a", text="SECRET-TEXT")])
+    journal.append("kept", [JournalLine.of("a")])
+    journal.remove("r")
+    journal.remove("never")
+    journal.close()
+
+    assert (journal.head("r"), contents(journal), list(journal.names())) == (None, [], ["kept"])
+    journal.close()
+    files = [path for path in journal.path.parent.rglob("*") if path.is_file()]
+    assert [path for path in files if b"SECRET-TEXT" in path.read_bytes()] == []
+    assert not list(journal.path.with_name("journal.db.locks").iterdir())
+
+
+def test_only_its_owner_reads_and_writes_it(journal: SqliteJournal) -> None:
+    umask = os.umask(0)
+    try:
+        with journal.hold("r"):
+            journal.append("r", [JournalLine.of("a")])
+    finally:
+        os.umask(umask)
+
+    paths = [journal.path.parent, *journal.path.parent.rglob("*")]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()}
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "shared", "pipe"])
+def test_a_file_of_others_is_refused(journal: SqliteJournal, tmp_path: Path, kind: str) -> None:
+    journal.path.parent.mkdir()
+    match kind:
+        case "link":
+            journal.path.symlink_to(tmp_path / "elsewhere")
+        case "folder":
+            journal.path.mkdir()
+        case "shared":
+            journal.path.touch()
+            journal.path.chmod(0o666)
+        case _:
+            os.mkfifo(journal.path)
+    with pytest.raises(JournalError, match=r"Cannot (open|use) .*journal\.db: "):
+        journal.append("r", [JournalLine.of("a")])
+    with pytest.raises(JournalError, match=r"Cannot (open|use) .*journal\.db: "):
+        journal.runs()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("content", [b"not a database, but a long enough text" * 99, b"\0" * 9000])
+def test_a_file_that_is_not_a_journal_is_reported(journal: SqliteJournal, content: bytes) -> None:
+    journal.path.parent.mkdir()
+    journal.path.touch(0o600)
+    journal.path.write_bytes(content)
+
+    with pytest.raises(JournalError, match=r"Cannot use the journal .*: file is not a database"):
+        journal.append("r", [JournalLine.of("a")])
+
+
+def test_a_newer_format_is_reported(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("a")])
+    journal.close()
+    with sqlite3.connect(journal.path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    connection.close()
+
+    with pytest.raises(JournalError, match="has format 9, and this handrail reads 2"):
+        journal.head("r")
+
+
+def test_waiting_for_a_writer_ends(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("a")])
+    impatient = SqliteJournal(journal.path, busy_seconds=0.01)
+    with journal.write(), pytest.raises(JournalError, match="database is locked"):
+        impatient.append("r", [JournalLine.of("b")])
+
+    assert impatient.append("r", [JournalLine.of("b")]).entries == 2
+    impatient.close()
+
+
+def test_readers_do_not_wait_for_a_writer(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("a")])
+    reader = SqliteJournal(journal.path, busy_seconds=0.01)
+    with journal.write() as connection:
+        connection.execute("DELETE FROM entries")
+        assert contents(reader) == [(1, "a", {})]
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+    reader.close()
+
+
+def test_one_process_holds_a_run_until_it_dies(journal: SqliteJournal) -> None:
+    with start(HOLDS, journal.path) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        held = journal.is_held("r")
+        with (
+            pytest.raises(RunBusy, match="Another process is working on run r"),
+            journal.hold("r"),
+        ):
+            pass
+        other.kill()
+    assert (held, journal.is_held("r"), journal.is_held("s")) == (True, False, False)
+    with journal.hold("r"), journal.hold("s"):
+        assert (journal.is_held("r"), journal.is_held("s")) == (True, True)
+
+
+def test_processes_append_at_once(journal: SqliteJournal) -> None:
+    """They also create the file at once."""
+    workers = [start(APPENDS, journal.path, name, 40) for name in "xyz"]
+    for worker in workers:
+        worker.communicate()
+
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    entries = list(journal.read("r"))
+    pairs = [(one.kind, other.kind) for one, other in zip(entries[::2], entries[1::2], strict=True)]
+    assert pairs == [("a", "b")] * 120
+    for name in "xyz":
+        own = [entry.content for entry in entries if entry.content.get("by") == name]
+        assert [content["number"] for content in own] == list(range(40))
+    assert dict(verify_all(journal)) == {"r": None}
+
+
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_a_killed_append_happened_or_did_not(journal: SqliteJournal, point: str) -> None:
+    with start(APPENDS, journal.path, "x", 9, HANDRAIL_CRASH_AT=f"{point}:3") as worker:
+        assert worker.stdout is not None
+        told = worker.stdout.read().split()
+
+    assert (worker.returncode, told) == (-signal.SIGKILL, ["0", "1"])
+    whole = 3 if point == "append.committed" else 2
+    assert [entry.kind for entry in journal.read("r")] == ["a", "b"] * whole
+    assert verify(journal, "r") is None
+    assert journal.append("r", [JournalLine.of("c")]).entries == whole * 2 + 1
+    assert verify(journal, "r") is None
+
+
+def test_a_crash_point_waits_for_its_passage(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died: list[int] = []
+    countdown = Countdown(
+        "append.begun:2", lambda: died.append(len(contents(SqliteJournal(journal.path))))
+    )
+    monkeypatch.setattr("handrail.runs.crash_points.countdown", countdown)
+    for _ in range(2):
+        journal.append("r", [JournalLine.of("a")])
+
+    assert died == [1]
+    assert make_countdown("") is None
+    with pytest.raises(ValueError, match=r"unknown point 'nowhere'; known: append\.begun, "):
+        make_countdown("nowhere")
+
+
+async def test_an_approval_is_used_once(journal: SqliteJournal) -> None:
+    other = SqliteJournal(journal.path)
+    one, two = SqliteLedger(journal), SqliteLedger(other)
+    claims = [await one.claim("p", "a"), await two.claim("p", "a"), await two.claim("p", "b")]
+    before = await two.ended("p")
+    await one.end("p")
+    await one.end("p")
+
+    assert (claims, before, await two.ended("p")) == ([True, True, False], False, True)
+    assert await two.claim("\ud800", "b")
+    other.close()
+
+
+def test_text_that_cannot_be_stored_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    journal.append("r", [JournalLine.of("x", text="\ud800")])
+
+    with pytest.raises(JournalError, match="surrogates not allowed"):
+        journal.append("r", [JournalLine.of("x"), JournalLine("x", '{"text":"\ud800"}')])
+
+    head = journal.head("r")
+    assert (head and head.entries, verify(journal, "r")) == (1, None)
+
+
+def test_four_writers_of_one_run_make_one_chain(tmp_path: Path) -> None:
+    def write(number: int) -> None:
+        journal = SqliteJournal(tmp_path / "journal.db", busy_seconds=60)
+        for count in range(10):
+            journal.append("r", [JournalLine.of("x", number=number, count=count)] * 3)
+        journal.close()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    journal = SqliteJournal(tmp_path / "journal.db")
+    head = journal.head("r")
+    assert (head and head.entries, verify(journal, "r")) == (120, None)

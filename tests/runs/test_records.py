@@ -1,0 +1,634 @@
+"""Records: what pages read, kept by the writer of the journal in the same transactions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from handrail import Allow, Deny, HandrailError
+from handrail.permissions import Approvers, Grade, Pending
+from handrail.runs import (
+    CallRow,
+    Claimant,
+    EventQuery,
+    InboxRow,
+    JournalError,
+    JournalLine,
+    ModelTokens,
+    Records,
+    RuleCount,
+    RunQuery,
+    RunSummary,
+    SqliteJournal,
+    TurnRow,
+    open_records,
+    verify,
+)
+from runs.parked import RULE, call_lines, make_pending, park, resume_lines
+
+NOW = 1_500.0
+DAY = "1970-01-01"
+SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> SqliteJournal:
+    return SqliteJournal(tmp_path / "state" / "journal.db", clock=lambda: NOW)
+
+
+def read(journal: SqliteJournal, *labels: str, now: float = NOW) -> Records:
+    return open_records(journal.path, labels=labels or None, clock=lambda: now)
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
+    """Collect the statements of connections that are opened inside."""
+    seen: list[str] = []
+    connect: Any = sqlite3.connect
+
+    def open_(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **options)
+        connection.set_trace_callback(seen.append)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", open_)
+        yield seen
+
+
+# the inbox
+
+
+def test_the_inbox_has_what_waits_by_the_time_that_is_left(journal: SqliteJournal) -> None:
+    for name, expires in (("late", 1_900.0), ("soon", 1_600.0), ("over", 1_400.0)):
+        park(journal, name, make_pending(name, expires_at=expires))
+
+    page = read(journal).inbox()
+
+    assert [(row.run, row.expires) for row in page.rows] == [("soon", 1_600.0), ("late", 1_900.0)]
+    assert page.rows[0] == InboxRow(
+        id="soon/1/c1?0",
+        run="soon",
+        agent="run",
+        principal="ana",
+        tool="refund",
+        grade=Grade.LOSES,
+        headline="Refund order A1",
+        question="Refund A1?",
+        asked=1_000.0,
+        expires=1_600.0,
+        parts=1,
+    )
+
+
+def test_pages_of_the_inbox_go_on_by_key(journal: SqliteJournal) -> None:
+    for number in range(5):
+        park(journal, f"r{number}", make_pending(f"r{number}", expires_at=1_600.0 + number // 2))
+    records, seen, key = read(journal), list[list[str]](), ""
+
+    while True:
+        page = records.inbox(after=key, limit=2)
+        seen.append([row.run for row in page.rows])
+        assert page.total == 5
+        if not (key := page.next):
+            break
+
+    assert seen == [["r0", "r1"], ["r2", "r3"], ["r4"]]
+    assert records.inbox(after="nonsense").rows == records.inbox().rows
+
+
+def test_a_request_has_everything_that_was_stored_when_it_was_asked(
+    journal: SqliteJournal,
+) -> None:
+    asked = make_pending("r", approvers=Approvers((("leads",),), not_requester=True, count=2))
+    park(journal, "r", asked)
+
+    found = read(journal).request(asked.id)
+
+    assert found is not None
+    assert found.pending == asked
+    assert found.pending.origin == RULE
+    assert found.pending.origin.digest == "00ff"
+    assert (found.answer, found.votes, found.call) == (None, (), 1)
+    assert read(journal).request("other") is None
+    assert read(journal).receipt(asked.id) is None
+
+
+def test_a_request_that_is_gone_without_an_answer_leaves_the_inbox(journal: SqliteJournal) -> None:
+    park(journal, "r")
+    assert read(journal).inbox().total == 1
+
+    journal.append("r", [JournalLine("state", '{"at":1,"kept":0,"state":{"waiting":[]}}')])
+
+    assert read(journal).inbox().rows == ()
+    assert read(journal).request("r/1/c1?0") is None
+
+
+# runs
+
+
+def test_a_run_has_a_summary_and_its_turns(journal: SqliteJournal) -> None:
+    park(journal, "r", make_pending("r"), make_pending("r", "c2"), labels=["team=pay"])
+    summary = RunSummary(
+        id="r",
+        status="pending",
+        agent="run",
+        principal="ana",
+        prompt="Refund order A1, please.",
+        labels=("team=pay",),
+        began=998.0,
+        changed=1_005.0,
+        last_event="status",
+        entries=13,
+        turns=1,
+        calls=2,
+        waiting=2,
+        tokens=(ModelTokens("m", 10, 5, 2),),
+    )
+
+    assert read(journal).run("r") == summary
+    assert read(journal).turns("r") == (
+        TurnRow(number=1, speaker="person", at=998.5, text="Refund order A1, please.", ended=998.5),
+        TurnRow(
+            number=2,
+            speaker="model",
+            at=999.5,
+            model="m",
+            seconds=1.0,
+            input_tokens=10,
+            output_tokens=5,
+            cached_tokens=2,
+            calls=2,
+            waiting=2,
+            ended=1_003.0,
+        ),
+    )
+
+
+def test_runs_are_searched_and_go_on_by_key(journal: SqliteJournal) -> None:
+    for number, status in enumerate(["answer", "failed", "pending"]):
+        line = {"status": status, "command": "chat", "prompt": f"Fix 100% of bug_{number}"}
+        journal.append(f"r{number}", [JournalLine.of("status", at=10.0 + number, **line)])
+    records = read(journal)
+
+    first = records.runs(limit=2)
+    rest = records.runs(limit=2, after=first.next)
+
+    def find(**query: Any) -> list[str]:
+        return [row.id for row in records.runs(RunQuery(**query)).rows]
+
+    assert [row.id for row in (*first.rows, *rest.rows)] == ["r2", "r1", "r0"]
+    assert (rest.next, rest.rows[0].ended) == ("", 10.0)
+    assert find(text="BUG_1 fix") == ["r1"]
+    assert find(text="100%") == ["r2", "r1", "r0"]
+    assert find(text="b%g") == []  # no wildcard
+    assert find(status="failed") == ["r1"]
+    assert find(agent="chat", since=11.0) == ["r2", "r1"]
+    assert find(principal="ana") == []
+    assert records.figures().by_status == {"answer": 1, "failed": 1, "pending": 1}
+    assert records.figures(since=11.0).by_hour == ((0.0, 2),)
+    assert records.run("none") is None
+
+
+def test_calls_open_at_the_turn_that_matters(journal: SqliteJournal) -> None:
+    park(journal, "waits")
+    records = read(journal)
+    assert (records.calls("waits").turn, len(records.calls("waits").rows)) == (2, 1)
+
+    lines = [JournalLine.of("status", at=1.0, status="running")]
+    for number, kind in enumerate(["", "error", ""], 1):
+        id_ = f"c{number}"
+        lines += [
+            JournalLine.of("reply", at=float(number), text="", calls=[id_]),
+            JournalLine.of("requested", at=float(number), call_id=id_, tool="t"),
+            JournalLine.of("finished", at=number + 0.5, call_id=id_, kind=kind),
+        ]
+    journal.append("fails", lines)
+    assert [row.number for row in records.calls("fails").rows] == [2, 3]
+    journal.append("last", [line for line in lines if '"kind":"error"' not in line.body])
+    assert [row.number for row in records.calls("last").rows] == [3]
+    assert records.calls("none").rows == ()
+
+
+def test_pages_of_calls_have_the_history_of_each(journal: SqliteJournal) -> None:
+    lines = [JournalLine.of("status", at=1.0, status="running")]
+    for number in range(1, 6):
+        lines += [
+            JournalLine.of("requested", at=float(number), call_id="same", tool="look", args={}),
+            JournalLine.of("started", at=number + 0.25, call_id="same", attempt=1),
+            JournalLine.of("finished", at=number + 0.5, call_id="same", kind="", text=f"{number}"),
+        ]
+    journal.append("r", lines)
+    records = read(journal)
+
+    page = records.calls("r", after=0, limit=3)
+    rest = records.calls("r", after=page.next, limit=3)
+    both = (*page.rows, *rest.rows)
+
+    assert [row.number for row in both] == [1, 2, 3, 4, 5]
+    assert [row.history and (row.history.number, row.history.text) for row in both] == [
+        (number, f"{number}") for number in range(1, 6)
+    ]
+    assert rest.next == 0
+    one = records.call("r", 4)
+    assert one is not None
+    assert [(line["event"], line["at"]) for line in one.events] == [
+        ("requested", 4.0),
+        ("started", 4.25),
+        ("finished", 4.5),
+    ]
+    assert one.row.history is not None
+    assert one.row.history.seconds("running") == 0.25
+    assert records.call("r", 9) is None
+
+
+def test_events_are_searched_by_who_event_tool_rule_and_time(journal: SqliteJournal) -> None:
+    park(journal, "r")
+    park(journal, "s")
+    journal.claim_now("r/1/c1?0", Allow(), Claimant("jo", via="console"))
+    records = read(journal)
+
+    def find(**query: Any) -> list[tuple[str, str]]:
+        rows = records.events(EventQuery(**query)).rows
+        return [(record.row.run, record.row.kind) for record in rows]
+
+    assert find(who="jo") == [("r", "answer")]
+    assert find(kind="asked") == [("s", "asked"), ("r", "asked")]
+    assert find(kind="asked", run="r", tool="refund", rule=RULE.rule) == [("r", "asked")]
+    assert find(since=1_400.0) == [("r", "answer")]
+    assert find(until=998.0) == [("s", "status"), ("r", "status")]
+    assert find(tool="other") == []
+
+    page = records.events(limit=9)
+    rest = records.events(before=page.next)
+    entries = {(entry.run, entry.number): entry for run in "rs" for entry in journal.read(run)}
+    every = [*page.rows, *rest.rows]
+    assert len(every) == sum(entry.kind != "state" for entry in entries.values())
+    for record in every:
+        entry = entries[record.row.run, record.row.number]
+        assert (record.body, record.digest) == (entry.body, entry.digest)
+
+
+def test_decisions_and_answers_are_counted_by_rule_and_day(journal: SqliteJournal) -> None:
+    asked = make_pending("r")
+    park(journal, "r", labels=["team=pay"])
+    park(journal, "s", labels=["team=web"])
+    journal.append("r", resume_lines(asked, 90_000.0))
+
+    def count(outcome: str, day: str, number: int) -> RuleCount:
+        place = {"rule": RULE.rule, "file": RULE.file, "line": RULE.line}
+        return RuleCount(**place, day=day, outcome=outcome, count=number)
+
+    answered = count("answer allow", "1970-01-02", 1)
+    assert read(journal).rules() == (count("ask", DAY, 2), answered)
+    assert read(journal).rules(since="1970-01-02") == (answered,)
+    assert read(journal).rules(until=DAY) == (count("ask", DAY, 2),)
+    assert read(journal, "team=web").rules() == (count("ask", DAY, 1),)
+
+
+# tenants
+
+
+def test_a_reader_sees_only_runs_with_one_of_its_labels(journal: SqliteJournal) -> None:
+    for run, label in (("mine", "team=pay"), ("theirs", "team=web")):
+        park(journal, run, labels=[label])
+        journal.claim_now(f"{run}/1/c1?0", Deny("no"), Claimant("jo"))
+        park(journal, f"{run}-2", labels=[label])
+
+    def everything(records: Records, run: str) -> list[Any]:
+        return [
+            [row.run for row in records.inbox().rows],
+            [row.id for row in records.runs().rows],
+            sum(records.figures().by_status.values()),
+            {record.row.run for record in records.events().rows},
+            records.request(f"{run}/1/c1?0") is not None,
+            records.receipt(f"{run}/1/c1?0") is not None,
+            records.run(run) is not None,
+            bool(records.turns(run)),
+            bool(records.calls(run, after=0).rows),
+            records.call(run, 1) is not None,
+            bool(records.events(EventQuery(run=run)).rows),
+        ]
+
+    both, mine = {"mine", "mine-2", "theirs", "theirs-2"}, {"mine", "mine-2"}
+    everyone, payer = read(journal), read(journal, "team=pay", "team=none")
+    unlabelled = open_records(journal.path, labels=[], clock=lambda: NOW)
+    seen = [True] * 7
+    newest = ["theirs-2", "theirs", "mine-2", "mine"]
+    assert everything(everyone, "theirs") == [["mine-2", "theirs-2"], newest, 4, both, *seen]
+    assert everything(payer, "mine") == [["mine-2"], ["mine-2", "mine"], 2, mine, *seen]
+    assert everything(payer, "theirs")[4:] == [False] * 7
+    assert everything(unlabelled, "mine") == [[], [], 0, set(), *[False] * 7]
+    assert (payer.inbox().total, everyone.inbox().total) == (1, 2)
+
+
+# budgets
+
+
+def multiply(journal: SqliteJournal, times: int) -> None:
+    """Copy the rows of the run "r" many times."""
+    numbers = f"WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {times})"  # noqa: S608
+    connection = sqlite3.connect(journal.path)
+    for table, key in (("handrail_summary", "run"), ("handrail_question", "id")):
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        values = {name: name for name in columns} | {"run": "run || '-' || i"}
+        values |= {"id": "id || i"} if key == "id" else {}
+        values |= {"expires": "expires + i % 97"} if key == "id" else {}
+        several = ", ".join(values[name] for name in columns)
+        connection.execute(f"INSERT INTO {table} {numbers} SELECT {several} FROM {table}, n")  # noqa: S608
+    connection.commit()
+    connection.close()
+
+
+PAGES: dict[str, Callable[[Records], object]] = {
+    "inbox": lambda records: (records.inbox(), records.request("r/1/c1?0")),
+    "second page of the inbox": lambda records: records.inbox(after=records.inbox().next),
+    "receipt": lambda records: records.receipt("r/1/c1?0"),
+    "runs": lambda records: (records.runs(), records.figures()),
+    "run": lambda records: (records.run("r"), records.turns("r"), records.calls("r")),
+    "call": lambda records: (records.run("r"), records.call("r", 1)),
+    "audit": lambda records: records.events(),
+    "rules": lambda records: records.rules(),
+    "fleet": lambda records: records.fleet(),
+}
+
+
+@pytest.mark.parametrize("times", [10, 100_000 if SOAK else 2_000])
+def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    park(journal, "r")
+    multiply(journal, times)
+    with counted(monkeypatch) as statements:
+        records = read(journal)
+    taken: dict[str, int] = {}
+    for name, page in PAGES.items():
+        statements.clear()
+        page(records)
+        taken[name] = len(statements)
+
+    assert taken == {
+        "inbox": 4,
+        "second page of the inbox": 4,
+        "receipt": 1,
+        "runs": 3,
+        "run": 5,
+        "call": 3,
+        "audit": 2,
+        "rules": 1,
+        "fleet": 0,
+    }
+    assert records.inbox().total == times + 1
+
+
+def test_a_long_run_carries_no_more_than_a_short_one(journal: SqliteJournal) -> None:
+    carried: list[int] = []
+    for number in range(10, 30):
+        id_ = str(number)
+        journal.append("r", [JournalLine.of("reply", at=float(number), calls=[id_])])
+        journal.append("r", [JournalLine.of("requested", at=float(number), call_id=id_)])
+        journal.append("r", [JournalLine.of("finished", at=float(number), call_id=id_, kind="")])
+        connection = sqlite3.connect(journal.path)
+        [(size,)] = connection.execute("SELECT length(unfinished) FROM handrail_summary")
+        carried.append(size)
+        connection.close()
+
+    assert max(carried) - min(carried) <= 4  # a digit more
+
+
+def test_labels_may_come_after_the_first_line(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("status", at=1.0, status="running")])
+    assert read(journal, "team=pay").runs().rows == ()
+
+    journal.append("r", [JournalLine.of("status", at=2.0, labels=["team=pay", "", 3])])
+    journal.append("r", [JournalLine.of("status", at=3.0, labels=["team=web"])])  # too late
+
+    assert [row.labels for row in read(journal, "team=pay").runs().rows] == [("team=pay",)]
+    assert read(journal, "team=web").runs().rows == ()
+
+
+def test_records_cannot_write(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    park(journal, "r")
+    opened: list[sqlite3.Connection] = []
+    connect: Any = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *a, **o: opened.append(connect(*a, **o)) or opened[-1]
+    )
+    records = read(journal)
+    change = "UPDATE handrail_summary SET status = 'answer'"
+
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        opened[-1].execute(change)
+    assert connect(journal.path).execute(change).rowcount == 1  # others can
+    records.close()
+    with pytest.raises(JournalError, match="Cannot read the runs"):
+        records.inbox()
+
+
+def test_a_place_without_runs_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_text("not a database, but a text of some length" * 9, "utf-8")
+
+    with pytest.raises(JournalError, match="Cannot read the runs in"):
+        open_records(tmp_path / "none.db")
+    with pytest.raises(JournalError, match="Cannot read the runs: file is not a database"):
+        open_records(tmp_path / "other.db")
+
+
+def test_postgresql_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    monkeypatch.delitem(sys.modules, "handrail.runs._durable.database", raising=False)
+
+    with pytest.raises(HandrailError, match=r"needs sqlalchemy. .*handrail\[durable\]"):
+        open_records("postgresql://nowhere/x")
+
+
+# older files
+
+
+def test_a_file_of_an_older_version_gets_its_rows(journal: SqliteJournal) -> None:
+    park(journal, "r", labels=["team=pay"])
+    journal.append("r", resume_lines(make_pending("r"), 1_100.0))
+    park(journal, "s")
+    journal.append("empty", [])
+    before = snapshot_of(read(journal))
+    journal.close()
+    downgrade(journal.path)
+
+    assert snapshot_of(read(SqliteJournal(journal.path))) == before
+    assert before[0][0].id in {"r", "s"}
+    assert verify(journal, "r") is None
+
+
+def test_entries_that_an_older_version_appended_are_caught_up(journal: SqliteJournal) -> None:
+    park(journal, "r")
+    before = snapshot_of(read(journal))
+    journal.close()
+    connection = sqlite3.connect(journal.path)
+    for table in ("summary", "turn", "called", "event", "rule", "question"):
+        connection.execute(f"DELETE FROM handrail_{table}")  # noqa: S608
+    connection.commit()
+    connection.close()
+    assert read(journal).run("r") is None
+
+    journal.append("r", [JournalLine.of("status", at=1_005.0)])
+
+    after = snapshot_of(read(journal))
+    assert after[1:] == before[1:]
+    assert after[0][0].entries == before[0][0].entries + 1
+
+
+def snapshot_of(records: Records) -> list[Any]:
+    runs = records.runs().rows
+    return [
+        runs,
+        [(row.id, records.turns(row.id), calls_of(records, row.id)) for row in runs],
+        records.rules(),
+        records.inbox(),
+    ]
+
+
+def calls_of(records: Records, run: str) -> list[CallRow]:
+    """Return calls without their histories, which are equal only to themselves."""
+    return [replace(row, history=None) for row in records.calls(run, after=0).rows]
+
+
+def downgrade(path: Path) -> None:
+    """Make a file as the first version wrote it."""
+    connection = sqlite3.connect(path)
+    for (name,) in connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'handrail%'"
+    ).fetchall():
+        connection.execute(f"DROP TABLE {name}")
+    connection.execute("INSERT INTO runs VALUES ('bare', 0, '', 0.0, 0.0, '', '{}')")
+    connection.execute("INSERT INTO runs VALUES (x'00', 0, '', 0.0, 0.0, '', '{}')")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+def test_a_run_that_is_removed_leaves_no_rows(journal: SqliteJournal) -> None:
+    asked = make_pending("r", approvers=Approvers(count=2))
+    park(journal, "r", asked, labels=["team=pay"])
+    journal.claim_now(asked.id, Allow(), Claimant("jo"))
+
+    journal.remove("r")
+
+    connection = sqlite3.connect(journal.path)
+    tables = ("summary", "label", "turn", "called", "event", "question", "vote")
+    queries = [f"SELECT * FROM handrail_{name}" for name in tables]  # noqa: S608
+    found = [connection.execute(query).fetchall() for query in queries]
+    assert found == [[]] * len(tables)
+    connection.close()
+
+
+# the feed
+
+
+async def test_a_feed_reads_all_that_it_missed_and_waits_for_more(journal: SqliteJournal) -> None:
+    journal.append("r", [JournalLine.of("prompt", at=1.0)] * 501)
+    seen: list[int] = []
+
+    async def write() -> None:
+        while len(seen) < 501:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+        await anyio.sleep(1.2)  # it has looked, and found nothing new
+        SqliteJournal(journal.path).append("r", [JournalLine.of("prompt", at=2.0)])
+
+    with anyio.fail_after(40):
+        async with anyio.create_task_group() as group:
+            group.start_soon(write)
+            async for event in journal.follow(0):
+                seen.append(event.number)
+                if len(seen) == 502:
+                    break
+
+    assert seen == list(range(1, 503))
+
+
+async def test_a_feed_has_what_others_write_after_a_place(journal: SqliteJournal) -> None:
+    park(journal, "r")
+    last = read(journal).events(limit=1).rows[0].row.place
+    other = SqliteJournal(journal.path)
+    seen: list[tuple[str, str]] = []
+    with anyio.fail_after(30):
+        async for event in journal.follow(last - 1):
+            seen.append((event.run, event.kind))
+            if len(seen) == 1:
+                other.append("s", [JournalLine.of("prompt", at=1.0)])
+            if len(seen) == 2:
+                break
+
+    assert seen == [("r", "status"), ("s", "prompt")]
+
+
+async def test_a_feed_without_a_place_begins_now_and_keeps_to_its_labels(
+    journal: SqliteJournal,
+) -> None:
+    park(journal, "old", labels=["team=pay"])
+    records = read(journal, "team=pay")
+    seen: list[str] = []
+
+    async def write(_scope: object) -> None:
+        while not seen:
+            park(journal, "theirs", labels=["team=web"])
+            park(journal, "mine", labels=["team=pay"])
+            await anyio.sleep(0.05)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, group)
+            async for event in records.follow():
+                seen.append(event.run)
+                break
+
+    assert seen == ["mine"]
+
+
+def test_lines_that_are_damaged_change_no_rows_and_stop_no_append(journal: SqliteJournal) -> None:
+    journal.append(
+        "r",
+        [
+            JournalLine.of("status", at="soon", status=3, labels="all", cost=1, prompt=None),
+            JournalLine.of("reply", at=1.0, usage=[1], model=2),
+            JournalLine.of("requested", at=2.0, call_id="\ud800\0", tool="\ud800"),
+            JournalLine.of("decided", at=True, call_id="\ud800\0", origin="rule", decision=4),
+            JournalLine.of("finished", at=-1, call_id="other", kind="error"),
+            JournalLine("state", "[]"),
+            JournalLine("state", '{"state":{"waiting":[1]}}'),
+            JournalLine.of("answer", pending=3, by=[], answer="maybe"),
+            JournalLine("answer", "not json"),
+        ],
+    )
+    run = read(journal).run("r")
+
+    assert run is not None
+    assert (run.status, run.calls, run.counts, run.waiting) == ("", 1, {}, 0)
+    assert [row.tool for row in read(journal).calls("r").rows] == ["?"]
+
+
+def test_a_run_has_the_cost_that_its_states_or_its_end_say(journal: SqliteJournal) -> None:
+    lines = [
+        JournalLine("state", '{"at":1,"kept":0,"state":{"cost":"0.25","waiting":[]}}'),
+        JournalLine("state", '{"at":2,"kept":0,"state":{"cost":"0","waiting":[]}}'),
+    ]
+    journal.append("r", lines)
+    journal.append("s", [JournalLine.of("status", at=1.0, cost="0.5")])
+
+    assert [row.cost for row in read(journal).runs().rows] == ["0.5", "0.25"]
+
+
+def test_a_call_line_without_its_request_is_no_call(journal: SqliteJournal) -> None:
+    pending: Pending = make_pending("r")
+    journal.append("r", call_lines(pending)[1:])
+
+    assert read(journal).run("r") is not None
+    assert read(journal).calls("r", after=0).rows == ()
