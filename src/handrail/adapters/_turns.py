@@ -1,0 +1,263 @@
+"""Turns for frameworks that pass the calls of one reply one at a time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import Context, copy_context
+from dataclasses import replace
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+import anyio
+from pydantic_core import from_json
+
+from handrail import Allow, Call, Deny, Executor, Result, Spec, Turn
+from handrail._support.loop import checkpoint, running_loop, spawn
+from handrail.approvals import defer
+from handrail.messages import api_name
+from handrail.permissions import Answer, Edit, Pending
+
+TICKS = 8
+"""How many rounds of the event loop to wait for other calls of the same reply."""
+MAX_OPEN = 1000
+"""Turns whose unanswered requests are kept. The oldest are dropped first."""
+BEHIND = (
+    "Not run: it waits for an earlier call of the same reply that needs the user's approval. "
+    "Call again when that call has its result."
+)
+
+
+_TEXT = (str, bytes, bytearray)
+
+
+class _Group:
+    """Calls of one reply that arrive at the same time, each in the context of its task."""
+
+    def __init__(self, turn: Turn[Any]) -> None:
+        self.is_added = anyio.Event()
+        self.error: Exception | None = None
+        self._turn, self._loop = turn, running_loop()
+        self._waiters: list[Any] = []
+        self._arrived: dict[str, tuple[Call, Context]] = {}
+        # a task of its own: a framework's task is resumed through many functions
+        self.task = spawn(copy_context(), self._add)
+
+    def put(self, call: Call) -> Awaitable[Any]:
+        """Note a call, and return what ends when it is added: a future where there are such."""
+        self._arrived[call.id] = (call, copy_context())
+        if self._loop is None:
+            return self.is_added.wait()
+        waiter = self._loop.create_future()  # an event costs more
+        self._waiters.append(waiter)
+        return waiter
+
+    def remove(self, call: Call) -> None:
+        self._arrived.pop(call.id, None)
+
+    async def _add(self) -> None:
+        """Add the calls to the turn, once no other is likely to arrive."""
+        try:
+            await _wait_for_others()
+            if self._arrived:
+                calls, contexts = zip(*self._arrived.values(), strict=True)
+                self._turn.add(*calls, contexts=contexts, in_callers=True)
+        except Exception as error:  # noqa: BLE001  raised where the calls wait
+            self.error = error
+        self.is_added.set()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class OpenTurn:
+    """One turn, whose calls arrive one at a time, in tasks of the framework."""
+
+    def __init__(self, turn: Turn[Any]) -> None:
+        self.turn = turn
+        self.approved: set[str] = set()
+        """The ids of the calls that a person has approved, as far as the framework says so."""
+        self.sent: dict[str, Any] = {}
+        """The arguments of the reply's calls as the model sent them, for adapters that need it."""
+        self._group: _Group | None = None
+        self._answers: dict[str, tuple[Pending, Answer]] = {}
+        self._ids: set[str] = set()
+        self._left: object = None
+        """The task that ends calls whose own tasks were cancelled, and those before it."""
+
+    async def run(self, call: Call, *, early: bool = False) -> Result:
+        """Run a call together with those that arrive at the same time. Cancelling cancels it.
+
+        With ``early``, for a call that only reads, it does not wait for others unless one waits.
+        """
+        while call.id in self._ids:
+            call = replace(call, id=f"{call.id}+")  # the model has used one id twice
+        self._ids.add(call.id)
+        if self._group is None or self._group.is_added.is_set():
+            if early:
+                self.turn.add(call, contexts=(copy_context(),), in_callers=True)
+                return await self.turn.run(call)
+            self._group = _Group(self.turn)
+        group = self._group
+        try:
+            await group.put(call)
+        except BaseException:
+            group.remove(call)
+            if call.id in self.turn:  # it was added, and nothing else ends it
+                self.turn.cancel(call.id)
+                self._left = spawn(copy_context(), self._leave, call, self._left)
+            raise
+        if group.error is not None:
+            raise group.error
+        return await self.turn.run(call)
+
+    async def _leave(self, call: Call, _others: object) -> None:
+        with suppress(Exception):
+            await self.turn.run(call)
+
+    def find_pending(self, call_id: str) -> Pending | None:
+        """Return the request about a call, if it is pending."""
+        return next((one for one in self.turn.pending if one.call.id == call_id), None)
+
+    async def answer(self, pending: Pending, answer: Answer) -> Result:
+        """Answer a request, together with answers that arrive at the same time, in call order.
+
+        Earlier calls that no one has approved by now were denied: the framework does not say so.
+        """
+        self._answers[pending.call.id] = (pending, answer)
+        try:
+            await _wait_for_others()
+        except BaseException:
+            self._answers.pop(pending.call.id, None)
+            raise
+        answers = sorted(self._answers.values(), key=lambda one: one[0].position)
+        self._answers = {}
+        for one in answers:
+            await self._dismiss_before(one[0].position)
+            self.turn.answer(*one)
+        try:
+            return await self.turn.result(pending.call.id)
+        except BaseException:
+            self.turn.cancel(pending.call.id)
+            with anyio.CancelScope(shield=True):
+                await self.turn.ended()
+            raise
+
+    async def _dismiss_before(self, position: int) -> None:
+        for other in self.turn.pending:
+            if other.position < position and other.call.id not in self.approved:
+                await self.turn.dismiss(other)
+
+
+async def _wait_for_others() -> None:
+    for _ in range(TICKS):
+        await checkpoint()
+
+
+class Turns:
+    """The turns of an executor that are in use, or have unanswered requests."""
+
+    def __init__(self, executor: Executor, *, max_open: int = MAX_OPEN) -> None:
+        self._executor, self._max_open = executor, max_open
+        self._live: WeakValueDictionary[tuple[str, str], OpenTurn] = WeakValueDictionary()
+        self._pending: OrderedDict[tuple[str, str], tuple[tuple[Pending, ...], set[str]]]
+        self._pending = OrderedDict()
+
+    def open(self, run: str, turn: str, given: Mapping[str, Any]) -> OpenTurn:
+        """Return the turn of one reply: the same one while its calls run, with its requests."""
+        found = self._live.get((run, turn))
+        if found is None:
+            found = OpenTurn(open_turn(self._executor, run, turn, given))
+            # a run that resumes can have other deps, so it gets a new turn
+            waiting, found.approved = self._pending.get((run, turn), ((), found.approved))
+            found.turn.adopt(*waiting)
+            self._live[run, turn] = found
+        return found
+
+    def gather(self, owner: object, given: Mapping[str, Any]) -> OpenTurn:
+        """Return the turn of the calls that run now for one object, such as the host's context.
+
+        For a host that neither names replies nor asks. Only the executor's own approver is asked.
+        """
+        key = "", str(id(owner))  # no other object has it while the turn is in use
+        found = self._live.get(key)
+        if found is None:
+            found = OpenTurn(self._executor.turn(**given))
+            self._live[key] = found
+        return found
+
+    async def settle(self, opened: OpenTurn, result: Result) -> Result:
+        """Deny a call that only waits for another one: frameworks have no place for it."""
+        if result.pending is not None:
+            await opened.turn.ended()
+            if not result.pending.question:
+                result = await opened.turn.dismiss(result.pending, BEHIND)
+        self.keep(opened)
+        return result
+
+    def keep(self, opened: OpenTurn) -> None:
+        """Keep the requests of a turn until they are answered."""
+        if not opened.turn.waiting and not self._pending:
+            return
+        key = opened.turn.run_id, opened.turn.id
+        self._pending.pop(key, None)
+        if opened.turn.pending:
+            self._pending[key] = (opened.turn.pending, opened.approved)
+        while len(self._pending) > self._max_open:
+            self._pending.popitem(last=False)
+
+
+class Unchecked:
+    """The tools that were listed for one reply. As a validator, it leaves arguments unchanged."""
+
+    def __init__(self, offered: Sequence[tuple[str, Spec]]) -> None:
+        self.names = {name: spec.name for name, spec in offered}
+        """The own name of each tool, by its API name."""
+        self.find_turn: Callable[[], OpenTurn | None] = lambda: None
+        """Returns the turn of the reply while its calls run, once one of them has run."""
+
+    def validate_json(self, input: str | bytes | bytearray, **_: Any) -> Any:  # noqa: A002
+        """Return the arguments of a call, which the executor checks later."""
+        return parse_object(input)
+
+    def validate_python(self, input: Any, **_: Any) -> Any:  # noqa: A002
+        """Return the arguments of a call, which the executor checks later."""
+        return input
+
+
+def offer_tools(executor: Executor) -> list[tuple[str, Spec]]:
+    """Return the current tools, each with the name that every API accepts."""
+    return [(api_name(spec.name), spec) for spec in executor.refresh_tools().specs]
+
+
+def own_name(executor: Executor, name: str) -> str:
+    """Return the own name of a tool that a model has called by its API name."""
+    return executor.tools.api_names.get(name, name)
+
+
+def open_turn(executor: Executor, run: str, turn: str, given: Mapping[str, Any]) -> Turn[Any]:
+    """Return the turn of one reply. If the executor has no approver, requests stay pending."""
+    return executor.turn(turn, run=run, approver=executor.approver or defer, **given)
+
+
+def describe(pending: Pending, opened: OpenTurn) -> dict[str, Any]:
+    """Return a request as JSON, with all that another process needs to continue the turn."""
+    waiting = [one.to_json() for one in opened.turn.pending]
+    return {"question": pending.question, "headline": pending.headline, "handrail": waiting}
+
+
+def parse_object(text: Any) -> Any:
+    """Return arguments as the framework shows them to hooks; none if they are not an object."""
+    try:
+        parsed = from_json(text) if isinstance(text, _TEXT) else text
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def read_word(word: Any) -> Answer:
+    """Return what a person said as an answer. Anything but True and arguments is a denial."""
+    if isinstance(word, Mapping):
+        return Edit(dict(cast("Mapping[str, Any]", word)))
+    return Allow() if word is True else Deny.by_user(word if isinstance(word, str) else "")

@@ -1,0 +1,62 @@
+"""Agno: functions that an executor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agno.media import File as AgnoFile
+from agno.media import Image as AgnoImage
+from agno.run import RunContext
+from agno.tools.function import Function, FunctionCall, ToolResult
+
+from handrail import Call, Executor, File, Image, Result
+from handrail.adapters._turns import Turns, offer_tools
+
+Principal = Callable[[RunContext], str | None]
+"""Returns the user on whose behalf calls are made."""
+
+
+def _find_user(context: RunContext) -> str | None:
+    return context.user_id
+
+
+def tools(executor: Executor, *, principal: Principal = _find_user) -> list[Function]:
+    """Return the tools of an executor. They get the dependencies of the run as deps.
+
+    They need ``arun`` or another async method of the agent. Agno confirms tools, not calls: give
+    the executor an approver. Without one, it denies what needs approval. Agno lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    turns = Turns(executor)
+
+    def make(name: str, own_name: str) -> Callable[..., Any]:
+        async def run(fc: FunctionCall, _agno_run_context: RunContext, **_: Any) -> ToolResult:
+            context = _agno_run_context
+            given = {"principal": principal(context), "deps": context.dependencies}
+            opened = turns.gather(context, {"run": context.run_id, **given})
+            call = Call(own_name, fc.arguments or {}, fc.call_id or name)
+            return _show(await opened.run(call))
+
+        return run
+
+    return [
+        Function(
+            name=name,
+            description=spec.description,
+            parameters=dict(spec.input_schema),
+            entrypoint=make(name, spec.name),
+            skip_entrypoint_processing=True,
+        )
+        for name, spec in offer_tools(executor)
+    ]
+
+
+def _show(result: Result) -> ToolResult:
+    images = [one for one in result.parts if isinstance(one, Image)]
+    files = [one for one in result.parts if isinstance(one, File)]
+    return ToolResult(
+        content=result.text,
+        images=[AgnoImage(content=one.data, mime_type=one.media_type) for one in images] or None,
+        files=[AgnoFile(content=one.data, filename=one.name) for one in files] or None,
+    )

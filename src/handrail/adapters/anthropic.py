@@ -1,0 +1,47 @@
+"""Anthropic SDK: tools for its tool runner, ``client.beta.messages.tool_runner``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, ToolError
+
+from handrail import Call, Executor
+from handrail.providers import anthropic as provider
+
+
+def tools(executor: Executor, *, principal: str | None = None) -> list[ExecutorTool]:
+    """Return the tools of an executor, for the async tool runner.
+
+    The runner calls one tool after the other, without the id of the call, and has no approvals: an
+    executor without an approver denies what needs one. The runner lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    offered = executor.refresh_tools()
+    return [
+        ExecutorTool(executor, offered.api_names[listed["name"]], listed, principal)
+        for listed in provider.encode_tools(offered)
+    ]
+
+
+class ExecutorTool(BetaAsyncBuiltinFunctionTool):
+    """One tool of an executor."""
+
+    def __init__(
+        self, executor: Executor, name: str, listed: dict[str, Any], principal: str | None
+    ) -> None:
+        self.executor, self._name, self._listed = executor, name, listed
+        self._principal = principal
+
+    def to_dict(self) -> Any:
+        return self._listed
+
+    async def call(self, input: Any) -> Any:  # noqa: A002  the SDK's name
+        executor, call = self.executor, Call(self._name, input)
+        turn = executor.turn(principal=self._principal) if self._principal else None
+        result = await executor.run(call, turn=turn)  # without a turn, in this task
+        is_plain = not result.parts and result.text.isascii()
+        content = result.text if is_plain else provider.encode_result(result)["content"]
+        if result.failure is not None:
+            raise ToolError(content)
+        return content

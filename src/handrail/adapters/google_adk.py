@@ -1,0 +1,88 @@
+"""Google ADK: a toolset whose calls an executor runs. Approval requests are tool confirmations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from handrail import Allow, Call, Deny, Executor, Spec
+from handrail.adapters._sources.google_adk import source as source  # noqa: PLC0414  public here
+from handrail.adapters._turns import Turns, describe, offer_tools, read_word
+from handrail.permissions import Edit, Pending
+
+Principal = Callable[[ToolContext], str | None]
+"""Returns the user on whose behalf calls are made."""
+
+
+def toolset(executor: Executor, *, principal: Principal = lambda _: None) -> ExecutorToolset:
+    """Return a toolset for an agent. The tools get the state of the session as deps.
+
+    If the executor has no approver, a call that needs approval requests a confirmation. A payload
+    in the answer has other arguments for the call. Images and files are not sent to the model.
+    """
+    return ExecutorToolset(executor, principal)
+
+
+class ExecutorToolset(BaseToolset):
+    """The tools of an executor, for ADK."""
+
+    def __init__(self, executor: Executor, principal: Principal) -> None:
+        super().__init__()
+        self.executor, self._principal, self._turns = executor, principal, Turns(executor)
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        offered = offer_tools(self.executor)
+        return [ExecutorTool(name, spec, self._turns, self._principal) for name, spec in offered]
+
+
+class ExecutorTool(BaseTool):
+    """One tool of an executor."""
+
+    def __init__(self, name: str, spec: Spec, turns: Turns, principal: Principal) -> None:
+        super().__init__(name=name, description=spec.description)
+        self._spec, self._turns, self._principal = spec, turns, principal
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        schema = dict(self._spec.input_schema)
+        return types.FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=schema
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """Run one call, together with the others of its reply."""
+        call = Call(self._spec.name, args, tool_context.function_call_id or self.name)
+        said, place = tool_context.tool_confirmation, f"handrail:{call.id}"
+        saved = (tool_context.state.get(place) if said else None) or {}
+        given = {"principal": self._principal(tool_context), "deps": tool_context.state}
+        turn = saved.get("turn", tool_context.invocation_id)
+        opened = self._turns.open(tool_context.session.id, turn, given)
+        if not opened.turn.pending:  # the session has what was asked before
+            opened.turn.adopt(*map(Pending.from_json, saved.get("handrail", ())))
+        pending = opened.find_pending(call.id) if said else None
+        if said is None or pending is None:
+            result = await opened.run(call)
+        else:
+            opened.approved |= {one.call.id for one in opened.turn.pending}  # denials come too
+            answer = read_word(said.payload or True) if said.confirmed else _deny(said.payload)
+            result = await opened.answer(pending, answer)
+            if isinstance(answer, Edit) and result.pending is not None:
+                # ADK asks once for each call: the person has confirmed these arguments
+                result = await opened.answer(result.pending, Allow())
+        result = await self._turns.settle(opened, result)
+        if result.pending is not None:
+            tool_context.state[place] = describe(result.pending, opened) | {"turn": turn}
+            tool_context.request_confirmation(hint=result.pending.question)
+            tool_context.actions.skip_summarization = True
+        elif saved:
+            tool_context.state[place] = None
+        return {"result" if result.failure is None else "error": result.text}
+
+
+def _deny(payload: Any) -> Deny:
+    return Deny.by_user(payload if isinstance(payload, str) else "")

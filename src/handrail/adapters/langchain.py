@@ -1,0 +1,95 @@
+"""LangChain: tools for ``create_agent`` and ToolNode. Approval requests are interrupts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
+from langgraph.func import task
+from langgraph.types import interrupt
+
+from handrail import Call, Executor, Result
+from handrail.adapters._sources.langchain import source as source  # noqa: PLC0414  public here
+from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
+from handrail.adapters.langgraph import Principal, to_message, to_requests
+from handrail.permissions import Pending
+
+
+def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[BaseTool]:
+    """Return the tools of an executor. They need ``ainvoke`` or another async method of the agent.
+
+    If the executor has no approver, a call that needs approval interrupts the graph. Resume with a
+    dict from call id to True, False, a reason for the denial, or other arguments. LangChain lists
+    tools once: use ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    turns = Turns(executor)
+    return [
+        ExecutorTool(
+            name=name,
+            description=spec.description,
+            args_schema=dict(spec.input_schema),
+            own_name=spec.name,
+            executor=executor,
+            turns=turns,
+            principal=principal,
+        )
+        for name, spec in offer_tools(executor)
+    ]
+
+
+class ExecutorTool(BaseTool):
+    """One tool of an executor."""
+
+    executor: Any
+    own_name: str
+    turns: Any
+    principal: Any
+
+    def _run(self, **_: Any) -> Any:
+        raise NotImplementedError("This tool is async: use `ainvoke`.")
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Run one call, together with the others of its reply."""
+        is_call = isinstance(input, Mapping) and input.get("type") == "tool_call"
+        given = (input["args"], input["id"]) if is_call else (input,)
+        call = Call(self.own_name, *given)
+        message = await self._run_call(call, ensure_config(config))
+        return message if is_call else message.content
+
+    async def _run_call(self, call: Call, config: RunnableConfig) -> ToolMessage:
+        thread = config.get("configurable", {}).get("thread_id")
+        step = config.get("metadata", {}).get("langgraph_step")
+        run, turn = (thread, step) if thread else (uuid.uuid4(), "")  # nothing else names a run
+        given = {"principal": self.principal(config)}
+        opened: OpenTurn = self.turns.open(str(run), str(turn), given)
+
+        async def begin() -> dict[str, Any]:
+            return _save(await self.turns.settle(opened, await opened.run(call)), opened)
+
+        async def answer(saved: dict[str, Any], word: Any) -> dict[str, Any]:
+            if not opened.turn.pending:  # another process has asked
+                opened.turn.adopt(*map(Pending.from_json, saved["waiting"]))
+            opened.approved |= {one.call.id for one in opened.turn.pending}  # denials come too
+            result = await opened.answer(Pending.from_json(saved["own"]), read_word(word))
+            return _save(await self.turns.settle(opened, result), opened)
+
+        if step is None:
+            return to_message(await opened.run(call), self.name)
+        # a graph that is resumed calls the tool again: tasks keep what has happened
+        saved = await task(begin)()
+        while saved["waiting"]:
+            words = interrupt(to_requests([saved["own"]]))
+            saved = await task(answer)(saved, words.get(call.id))
+        return to_message(Result.from_json(saved["done"]), self.name)
+
+
+def _save(result: Result, opened: OpenTurn) -> dict[str, Any]:
+    """Return a result or a request, as the checkpointer stores it."""
+    if result.pending is None:
+        return {"done": result.to_json(), "waiting": []}
+    waiting = describe(result.pending, opened)["handrail"]
+    return {"own": result.pending.to_json(), "waiting": waiting}

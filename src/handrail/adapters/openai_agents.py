@@ -1,0 +1,118 @@
+"""OpenAI Agents SDK: function tools that an executor runs. Approval requests are interruptions."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from agents import FunctionTool, RunConfig, RunContextWrapper, Tool, ToolApprovalItem
+from agents.tool import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents.tool_context import ToolContext
+
+from handrail import Allow, Call, Executor, Image, Result, Spec, Text
+from handrail.adapters._sources.openai_agents import source as source  # noqa: PLC0414  public here
+from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
+from handrail.messages import api_name
+from handrail.permissions import Pending
+
+Facts = Callable[[RunContextWrapper[Any]], str | None]
+"""Returns the user on whose behalf calls are made, or the name of the run."""
+
+
+def tools(
+    executor: Executor, *, principal: Facts = lambda _: None, run: Facts = lambda _: None
+) -> list[Tool]:
+    """Return the tools of an executor. They get the context of the run as deps.
+
+    If the executor has no approver, calls that need approval interrupt the run. ``run`` names a
+    run, so that its idempotency keys are the same in another process. The SDK lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    adapter = _Adapter(executor, principal, run)
+    return [adapter.make_tool(name, spec) for name, spec in offer_tools(executor)]
+
+
+def run_config(**options: Any) -> RunConfig:
+    """Return a run configuration in which a wrong tool name does not end the run."""
+    return RunConfig(**{"tool_not_found_behavior": "return_error_to_model", **options})
+
+
+def question(executor: Executor, request: ToolApprovalItem, **given: Any) -> str:
+    """Return what to ask a person about an interruption, in any process. The SDK keeps no question.
+
+    The policy decides with what is ``given``: principal, deps and metadata, as for a turn. About a
+    tool of another kind, or one that the policy allows by now, it has none: the call is shown.
+    """
+    name, args = request.name or "", request.arguments or "{}"
+    call = Call(own_name(executor, name), args, request.call_id or "")
+    pending = executor.explain(call, turn=executor.turn(**given)).pending
+    return f"{name}({args})" if pending is None else pending.question
+
+
+class _Adapter:
+    def __init__(self, executor: Executor, principal: Facts, run: Facts) -> None:
+        self._executor, self._principal, self._run = executor, principal, run
+        self._turns = Turns(executor)
+
+    def make_tool(self, name: str, spec: Spec) -> FunctionTool:
+        async def needs_approval(
+            ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str
+        ) -> bool:
+            return self._find_pending(ctx, Call(spec.name, args, call_id)) is not None
+
+        async def invoke(ctx: ToolContext[Any], text: str) -> Any:
+            return await self._invoke(ctx, Call(spec.name, text or "{}", ctx.tool_call_id))
+
+        return FunctionTool(
+            name=name,
+            description=spec.description,
+            params_json_schema=dict(spec.input_schema),
+            on_invoke_tool=invoke,
+            needs_approval=needs_approval,
+            strict_json_schema=False,
+        )
+
+    def _open(self, ctx: RunContextWrapper[Any]) -> OpenTurn:
+        """Return the turn of the current reply: the SDK counts its requests to the model."""
+        given = {"principal": self._principal(ctx), "deps": ctx.context}
+        run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
+        return self._turns.open(run, str(ctx.usage.requests), given)
+
+    def _find_pending(self, ctx: RunContextWrapper[Any], call: Call) -> Pending | None:
+        """Return the request about a call, if the host has to ask."""
+        opened = self._open(ctx)
+        found = opened.find_pending(call.id)
+        if found is None and self._executor.approver is None and call.id not in opened.turn:
+            found = self._executor.explain(call, turn=opened.turn).pending
+            if found is not None:  # later calls that conflict wait for it
+                opened.turn.adopt(found)
+                self._turns.keep(opened)
+        return found
+
+    async def _invoke(self, ctx: ToolContext[Any], call: Call) -> Any:
+        opened = self._open(ctx)
+        is_approved = ctx.is_tool_approved(ctx.tool_name, call.id)
+        pending = self._find_pending(ctx, call) if is_approved else None
+        if pending is None:
+            result = await opened.run(call)
+        else:
+            waiting = [one.call for one in opened.turn.pending]
+            yes = [one.id for one in waiting if ctx.is_tool_approved(api_name(one.name), one.id)]
+            opened.approved |= {*yes}
+            result = await opened.answer(pending, Allow())
+        return _show(await self._turns.settle(opened, result))
+
+
+def _show(result: Result) -> Any:
+    return [_show_part(part) for part in result.parts] or result.text
+
+
+def _show_part(part: Any) -> Any:
+    if isinstance(part, Text):
+        return ToolOutputText(text=part.text)
+    data = b64encode(part.data).decode()
+    if isinstance(part, Image):
+        return ToolOutputImage(image_url=f"data:{part.media_type};base64,{data}")
+    return ToolOutputFileContent(file_data=data, filename=part.name)

@@ -1,0 +1,55 @@
+"""smolagents: tools that an executor runs, called from threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smolagents import Tool  # type: ignore[import-untyped]
+from smolagents.tools import AUTHORIZED_TYPES  # type: ignore[import-untyped]
+
+from handrail import Call, Executor, Spec
+from handrail.adapters._turns import offer_tools
+
+
+def tools(
+    executor: Executor, *, principal: str | None = None, deps: object = None
+) -> list[ExecutorTool]:
+    """Return the tools of an executor.
+
+    smolagents passes no call id and no context, so all calls have this principal and these deps. It
+    has no approvals: give the executor an approver. It lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    given = {"principal": principal, "deps": deps}
+    return [ExecutorTool(executor, name, spec, given) for name, spec in offer_tools(executor)]
+
+
+class ExecutorTool(Tool):  # type: ignore[misc]  # smolagents has no types
+    """One tool of an executor."""
+
+    name, description, output_type = "", "", "string"
+    skip_forward_signature_validation = True
+
+    def __init__(self, executor: Executor, name: str, spec: Spec, given: dict[str, Any]) -> None:
+        self.executor, self._own_name, self._given = executor, spec.name, given
+        self.name, self.description, self.inputs = name, spec.description, _describe(spec)
+        super().__init__()
+
+    def forward(self, **arguments: Any) -> str:
+        """Run one call. A failure is a result: an exception would end the other calls."""
+        turn = self.executor.turn(**self._given)
+        return self.executor.run_sync(Call(self._own_name, arguments), turn=turn).text
+
+
+def _describe(spec: Spec) -> dict[str, dict[str, Any]]:
+    """Return the arguments as smolagents describes them. The executor checks them."""
+    required = spec.input_schema.get("required", ())
+    described = dict[str, dict[str, Any]]()
+    for name, schema in spec.input_schema.get("properties", {}).items():
+        kind = schema.get("type")
+        known = isinstance(kind, str) and kind in AUTHORIZED_TYPES
+        described[name] = {**schema, "type": kind if known else "any"}
+        described[name].setdefault("description", name)
+        if name not in required:
+            described[name]["nullable"] = True
+    return described

@@ -1,0 +1,112 @@
+"""Strands Agents: tools that an executor runs. Approval requests are interrupts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strands.types.tools import AgentTool, ToolContext, ToolGenerator, ToolSpec, ToolUse
+
+from handrail import Call, Executor, Image, Result, Spec, Text
+from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
+from handrail.permissions import Pending
+
+Principal = Callable[[Mapping[str, Any]], str | None]
+"""Returns the user on whose behalf calls are made, from the invocation state."""
+STATE = "handrail"
+"""The key in the agent's state of the name of the run, and of pending calls by id."""
+
+
+def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[AgentTool]:
+    """Return the tools of an executor. They get the invocation state as deps.
+
+    If the executor has no approver, a call that needs approval interrupts the agent. Respond with
+    True, False, a reason for the denial, or other arguments. Strands lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
+    """
+    turns = Turns(executor)
+    return [ExecutorTool(name, spec, turns, principal) for name, spec in offer_tools(executor)]
+
+
+class ExecutorTool(AgentTool):
+    """One tool of an executor."""
+
+    def __init__(self, name: str, spec: Spec, turns: Turns, principal: Principal) -> None:
+        super().__init__()
+        self._name, self._spec, self._turns, self._principal = name, spec, turns, principal
+
+    @property
+    def tool_name(self) -> str:
+        return self._name
+
+    @property
+    def tool_spec(self) -> ToolSpec:
+        schema = {"json": dict(self._spec.input_schema)}
+        return {
+            "name": self._name,
+            "description": self._spec.description,
+            "inputSchema": schema,
+        }
+
+    @property
+    def tool_type(self) -> str:
+        return "python"
+
+    async def stream(
+        self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
+    ) -> ToolGenerator:
+        """Run one call, together with the others of its reply."""
+        agent, call_id = invocation_state["agent"], tool_use["toolUseId"]
+        given = {"principal": self._principal(invocation_state), "deps": invocation_state}
+        saved = agent.state.get(STATE) or {"run": uuid.uuid4().hex}
+        agent.state.set(STATE, saved)
+        opened = self._turns.open(saved["run"], _find_reply(agent.messages, call_id), given)
+        if not opened.turn.pending and call_id in saved:  # another process has asked
+            opened.turn.adopt(*map(Pending.from_json, saved[call_id]))
+        pending = opened.find_pending(call_id)
+        if pending is None:
+            result = await opened.run(Call(self._spec.name, tool_use["input"], call_id))
+        else:
+            word = ToolContext(tool_use, agent, invocation_state).interrupt(pending.id)
+            opened.approved |= {one.call.id for one in opened.turn.pending}  # denials come too
+            result = await opened.answer(pending, read_word(word))
+        result = await self._turns.settle(opened, result)
+        _save(agent, call_id, result, opened)
+        if result.pending is not None:
+            reason = describe(result.pending, opened) | {"call_id": call_id}
+            del reason["handrail"]
+            ToolContext(tool_use, agent, invocation_state).interrupt(result.pending.id, reason)
+        yield _show(result, call_id)
+
+
+def _find_reply(messages: Any, call_id: str) -> str:
+    """Return the id of the first call of a reply, as its name: the same in another process."""
+    replies = [
+        [part["toolUse"]["toolUseId"] for part in message["content"] if "toolUse" in part]
+        for message in reversed(messages)
+    ]
+    return next((str(ids[0]) for ids in replies if call_id in ids), call_id)
+
+
+def _save(agent: Any, call_id: str, result: Result, opened: OpenTurn) -> None:
+    saved = dict(agent.state.get(STATE))
+    saved.pop(call_id, None)
+    if result.pending is not None:
+        saved[call_id] = describe(result.pending, opened)["handrail"]
+    agent.state.set(STATE, saved)
+
+
+def _show(result: Result, call_id: str) -> dict[str, Any]:
+    content = [_show_part(part) for part in result.content]
+    status = "success" if result.failure is None else "error"
+    return {"toolUseId": call_id, "status": status, "content": content}
+
+
+def _show_part(part: Any) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    kind, source = part.media_type.partition("/")[2], {"bytes": part.data}
+    if isinstance(part, Image):
+        return {"image": {"format": kind, "source": source}}
+    return {"document": {"format": kind, "name": part.name, "source": source}}

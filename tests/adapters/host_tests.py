@@ -1,0 +1,183 @@
+"""Tests of one adapter, in the environment of its framework: see run.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import anyio
+import pytest
+from processes import take_part
+from spans import Spans
+
+from handrail import Call, Executor
+from handrail.testing.conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
+
+HOST = os.environ["HANDRAIL_HOST"]
+MODULE = import_module(f"on_{HOST}")
+BEHIND = (
+    "Not run: it waits for an earlier call of the same reply that needs the user's approval. "
+    "Call again when that call has its result."
+)
+
+
+def observe(kind: str) -> dict[str, str]:
+    """Return what the host does, without the provocations that it survives."""
+    return observe_host(getattr(MODULE, kind))
+
+
+def observe_host(host: Host) -> dict[str, str]:
+    anyio.run(partial(check, host, PROVOCATIONS[:1], patience=60.0))  # loads what is loaded late
+    observed = anyio.run(check, host)
+    assert list(observed) == [one.name for one in PROVOCATIONS]
+    return {name: one.word for name, one in observed.items() if one.word != "ok"}
+
+
+def test_with_handrail_only_what_the_host_decides_itself_goes_wrong() -> None:
+    setups: list[Setup] = []
+
+    def railed(setup: Setup) -> Any:
+        setups.append(setup)
+        return MODULE.railed(setup)
+
+    assert observe_host(railed) == MODULE.HOST_DECIDES
+    questions = {question for setup in setups for _, question in setup.asked}
+    assert questions <= {"Append '1' to a?", "Append '2' to a?"}  # those of the policy
+
+
+@pytest.mark.skipif(not hasattr(MODULE, "switched"), reason="the page names no switch")
+def test_what_the_page_calls_a_switch_is_one() -> None:
+    chosen = [one for one in PROVOCATIONS if one.name in MODULE.SWITCHED]
+    observed = anyio.run(partial(check, MODULE.switched, chosen, patience=60.0))
+
+    assert {name: one.word for name, one in observed.items()} == dict.fromkeys(
+        MODULE.SWITCHED, "ok"
+    )
+    assert set(MODULE.SWITCHED) <= set(MODULE.HOST_DECIDES)
+
+
+def test_the_bare_host_is_the_control() -> None:
+    observed, unsure = observe("bare"), getattr(MODULE, "UNSURE", {})
+
+    assert {name: observed.get(name, "ok") for name in unsure} == {
+        name: word if observed.get(name) == word else "ok" for name, word in unsure.items()
+    }
+    assert {name: word for name, word in observed.items() if name not in unsure} == MODULE.BARE
+
+
+class TracedSetup(Setup):
+    """With an executor that makes spans."""
+
+    spans: Spans
+
+    def executor(self, *, asks_person: bool = False) -> Executor:
+        return Executor(self.world.toolset(), hooks=[self.spans.telemetry.hook])
+
+
+def test_the_span_of_each_call_is_in_the_trace_of_its_caller() -> None:
+    setup = TracedSetup(world=World(), words={}, is_late=False, needs=frozenset())
+    setup.spans = spans = Spans()
+    calls = {"ada": Call("count_items", {"number": 1}, "c1"), "bob": Call("show_caller", {}, "c1")}
+
+    async def talk(run: Any, caller: str) -> None:
+        with spans.tracer.start_as_current_span(caller):
+            await run(Conversation(lambda read: () if read else [calls[caller]], lambda: None))
+
+    async def run_both() -> None:
+        run = MODULE.railed(setup)
+        async with anyio.create_task_group() as tasks:
+            for caller in calls:
+                tasks.start_soon(talk, run, caller)
+
+    anyio.run(run_both)
+
+    assert spans.callers() == [
+        ("execute_tool count_items", "ada"),
+        ("execute_tool show_caller", "bob"),
+    ]
+
+
+def test_every_block_of_the_page_prints_what_the_page_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "frameworks" / f"{HOST.replace('_', '-')}.md"
+    fences = re.findall(
+        r"^```([^\n`]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    example = ModuleType("example")
+    sys.modules["example"] = example  # where types look for their names
+    printed = ""
+    for kind, body in fences:
+        if kind == "python":
+            assert printed == "", "an output is missing"
+            exec(compile(body, "example.py", "exec"), example.__dict__)  # noqa: S102  our own pages
+            printed = capsys.readouterr().out
+        elif kind == "text output":
+            assert printed == body
+            printed = ""
+
+    assert any(kind == "text output" for kind, _ in fences)
+
+
+def run_step(step: str, folder: Path, *words: str) -> Any:
+    """Run one step in a process of its own."""
+    script = str(Path(__file__).with_name("processes.py"))
+    ended = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, script, HOST, step, str(folder), *words],
+        check=True,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    return json.loads(ended.stdout)
+
+
+HAS_APPROVALS = pytest.mark.skipif(
+    not hasattr(MODULE, "resume"), reason="the framework has no approvals"
+)
+
+
+def check_outcome(asked: Any, outcome: Any, words: tuple[str, str], folder: Path) -> None:
+    """Each write was asked about once, ran once if it was approved, and in order."""
+    again, read = outcome
+    texts, log = dict(read), folder / "log"
+    written = "".join(text for text, word in zip("12", words, strict=True) if word == "yes")
+
+    assert list(map(list, asked)) == [["c1", "Append 1?"], ["c2", "Append 2?"]]
+    assert again == []
+    assert (log.read_text(encoding="utf-8") if log.exists() else "") == written
+    assert list(texts) == ["c1", "c2", "c3"]
+    for call_id, word, text in zip(("c1", "c2"), words, "12", strict=True):
+        assert (texts[call_id] == f"appended {text}") == (word == "yes")
+    assert texts["c3"] == written or BEHIND in texts["c3"]
+
+
+@HAS_APPROVALS
+@pytest.mark.parametrize("words", [("yes", "yes"), ("no", "yes")], ids=["approved", "first_denied"])
+def test_two_writes_and_a_read_are_approved_in_another_process(
+    words: tuple[str, str], tmp_path: Path
+) -> None:
+    asked = run_step("ask", tmp_path)
+    outcome = run_step("resume", tmp_path, f"c1={words[0]}", f"c2={words[1]}")
+
+    check_outcome(asked, outcome, words, tmp_path)
+
+
+@HAS_APPROVALS
+@pytest.mark.parametrize("words", [("no", "no"), ("no", "yes"), ("yes", "no")])
+def test_two_writes_and_a_read_are_approved_with_another_executor(
+    words: tuple[str, str], tmp_path: Path
+) -> None:
+    """In the same process, so that the lines are measured."""
+    said = (f"c1={words[0]}", f"c2={words[1]}")
+    asked = anyio.run(take_part, HOST, "ask", tmp_path, ())
+    outcome = anyio.run(take_part, HOST, "resume", tmp_path, said)
+
+    check_outcome(asked, outcome, words, tmp_path)

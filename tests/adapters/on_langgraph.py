@@ -1,0 +1,236 @@
+"""LangGraph as a host of the kit, bare and with handrail; and approvals across processes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command, interrupt
+
+from handrail import READ, Call, Context, Executor, File, Text, Toolset, tool
+from handrail.adapters.langgraph import node
+from handrail.testing.conformance import Conversation, Read, Setup
+from processes import Asked, Outcome, make_executor
+from spans import CALLS, Spans
+import real_model
+
+Run = Callable[[Conversation], Awaitable[None]]
+Model = Callable[[Sequence[AnyMessage]], AIMessage]
+THREAD: Any = {"configurable": {"thread_id": "t1", "user": "alice"}}
+
+
+def to_reply(calls: Sequence[Call]) -> AIMessage:
+    sent: Any = [
+        {"name": call.name, "args": call.args, "id": call.id, "type": "tool_call"} for call in calls
+    ]
+    return AIMessage("" if calls else "done", tool_calls=sent)
+
+
+def read_messages(messages: Sequence[AnyMessage]) -> list[Read]:
+    """Return what the model reads since its last reply."""
+    new: list[Read] = []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            new = []
+        elif isinstance(message, ToolMessage):
+            blocks = message.content if isinstance(message.content, list) else []
+            images = sum(isinstance(one, dict) and one["type"] == "image" for one in blocks)
+            new.append(Read(message.tool_call_id, str(message.text), images))
+    return new
+
+
+def make_graph(model: Model, tools: Any, saver: Any = None, **options: Any) -> Any:
+    graph: Any = StateGraph(MessagesState, **options)
+    graph.add_node("model", lambda state: {"messages": [model(state["messages"])]})
+    graph.add_node("tools", tools)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    return graph.compile(checkpointer=saver)
+
+
+async def converse(setup: Setup, conversation: Conversation, tools: Any) -> None:
+    app = make_graph(
+        lambda messages: to_reply(conversation.reply(read_messages(messages))),
+        tools,
+        InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": str(id(conversation))}}
+    state = await app.ainvoke({"messages": [("user", "go")]}, config)
+    while asked := state.get("__interrupt__"):
+        words: dict[str, Any] = {}
+        for one in asked[0].value:
+            words[one["call_id"]] = setup.ask(one["call_id"], one["question"])
+        state = await app.ainvoke(Command(resume=words), config)
+
+
+def wrap(setup: Setup, fn: Any) -> StructuredTool:
+    """Return a tool as the documentation of LangGraph shows it, which asks if it must."""
+
+    async def asking(**args: Any) -> Any:
+        call_id = "c1" if args["text"] == "1" else "c2"
+        word = interrupt([{"call_id": call_id, "question": "May it?"}])[call_id]
+        if word is False:
+            return "denied"
+        return await fn(**(args if word is True else word))
+
+    asks = fn.__name__ in setup.needs_approval
+    made = StructuredTool.from_function(coroutine=fn, name=fn.__name__, description=fn.__doc__)
+    made.coroutine = asking if asks else fn
+    return made
+
+
+def bare(setup: Setup) -> Run:
+    setup.require("approvals", "streams")
+    functions = [fn for fn in setup.world.functions() if fn.__name__ != "draw"]
+    tools = ToolNode([wrap(setup, fn) for fn in functions])
+    return lambda conversation: converse(setup, conversation, tools)
+
+
+def railed(setup: Setup) -> Run:
+    tools = node(setup.executor())
+    return lambda conversation: converse(setup, conversation, tools)
+
+
+HOST_DECIDES: dict[str, str] = {}
+BARE = {
+    "a tool raises": "dies",
+    "two writers": "lost update",
+    "a long result": "whole",
+    "approval expired": "runs",
+    "a read behind a question": "overtakes",
+    "a hang": "hangs",
+    "two turns at once": "lost update",
+    "an image": "n/a",
+    "a stream": "dies",
+    "the rest of a long result": "whole",
+    "a stale tool": "n/a",
+    "an unknown outcome": "dies",
+}
+
+
+async def ask(executor: Executor, calls: Sequence[Call], store: Path) -> Asked:
+    """Run until the graph is interrupted. The checkpointer saves what another process needs."""
+    async with AsyncSqliteSaver.from_conn_string(str(store / "db")) as saver:
+        app = make_graph(lambda _: to_reply(calls), node(executor), saver)
+        state = await app.ainvoke({"messages": [("user", "go")]}, THREAD)
+        [request] = state["__interrupt__"]
+        return [(one["call_id"], one["question"]) for one in request.value]
+
+
+async def resume(executor: Executor, store: Path, words: dict[str, bool]) -> Outcome:
+    """Continue in another process."""
+    async with AsyncSqliteSaver.from_conn_string(str(store / "db")) as saver:
+        app = make_graph(lambda _: AIMessage("done"), node(executor), saver)
+        state = await app.ainvoke(Command(resume=words), THREAD)
+        again = [one["call_id"] for asked in state.get("__interrupt__", ()) for one in asked.value]
+        read = read_messages(state["messages"][:-1])
+        return again, [(one.call_id, one.text) for one in read]
+
+
+@tool(effect=READ)
+async def whoami(context: Context[str]) -> list[Text | File]:
+    """Say who calls."""
+    who = f"{context.principal} {context.deps} {context.idempotency_key}"
+    return [Text(who), File(b"1", "text/plain", "one.txt")]
+
+
+def user_of(config: Any) -> str:
+    return str(config["configurable"]["user"])
+
+
+@dataclass
+class State:
+    """A state that is an object, with its messages under another name."""
+
+    talk: Annotated[list[AnyMessage], add_messages] = field(default_factory=list)
+
+
+def test_the_tools_get_the_context_and_the_principal_of_the_graph() -> None:
+    reply = to_reply([Call("whoami", {}, "c1")])
+    graph: Any = StateGraph(State, context_schema=str)
+    tools = node(Executor(Toolset(whoami)), principal=user_of, messages="talk")
+    graph.add_node("tools", tools)
+    graph.add_edge(START, "tools")
+    reply.id = "m1"
+    state = anyio.run(partial(graph.compile().ainvoke, {"talk": [reply]}, THREAD, context="deps"))
+
+    assert state["talk"][-1].content == [
+        {"type": "text", "text": "alice deps t1/m1/c1"},
+        {"type": "file", "base64": "MQ==", "mime_type": "text/plain"},
+    ]
+
+
+def test_arguments_that_are_not_json_reach_the_executor(tmp_path: Path) -> None:
+    bad: Any = {
+        "name": "show",
+        "args": '{"path": ',
+        "id": "c1",
+        "error": "",
+        "type": "invalid_tool_call",
+    }
+    reply = AIMessage("", invalid_tool_calls=[bad], id="m1")
+    [message] = anyio.run(node_alone, make_executor(tmp_path), reply)
+
+    assert (message.status, "Not run" in message.content) == ("error", True)
+
+
+async def node_alone(executor: Executor, reply: AIMessage) -> list[ToolMessage]:
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("tools", node(executor))
+    graph.add_edge(START, "tools")
+    state = await graph.compile().ainvoke({"messages": [reply]})
+    return list(state["messages"][1:])
+
+
+def test_the_span_of_each_call_is_below_the_span_that_runs_the_graph() -> None:
+    spans = Spans()
+
+    def model(messages: Sequence[Any]) -> AIMessage:
+        return to_reply(() if read_messages(messages) else CALLS)
+
+    async def run() -> None:
+        app = make_graph(model, node(spans.executor()), InMemorySaver())
+        with spans.tracer.start_as_current_span("request"):
+            await app.ainvoke({"messages": [("user", "go")]}, THREAD)
+
+    anyio.run(run)
+
+    assert [(name, host.name) for name, host in spans.parents()] == [
+        ("execute_tool first", "request"),
+        ("execute_tool second", "request"),
+    ]
+
+
+@pytest.mark.skipif(not real_model.URL, reason="needs the tiny model")
+def test_a_real_model_calls_a_tool_through_the_adapter() -> None:
+    adder = real_model.Adder()
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langchain_openai import ChatOpenAI
+
+    executor = adder.executor()
+    with real_model.serving() as (address, seen):
+        listed = [
+            {"name": one.name, "description": one.description, "parameters": dict(one.input_schema)}
+            for one in executor.tools.specs
+        ]
+        client: Any = ChatOpenAI(model="local", base_url=address, api_key="none")
+        model = client.bind(tools=[convert_to_openai_tool(one) for one in listed])
+        app = make_graph(model.invoke, node(executor), InMemorySaver())
+        asked = {"messages": [("user", real_model.PROMPT)]}
+        state = anyio.run(app.ainvoke, asked, THREAD)
+
+    assert (len(adder.sums), bool(state["messages"][-1].content)) == (1, True)
+    assert real_model.read_result(seen) == str(adder.sums[0])
