@@ -35,6 +35,8 @@ CATEGORIES = (
     "format",
     "output",
     "ssrf",
+    "mcp-client",
+    "mcp-server",
 )
 DATA = Path(__file__).parent.parent / "data"
 

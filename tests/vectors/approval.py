@@ -468,8 +468,8 @@ async def _offers(host: Host, command: str) -> bool:
         ):
             tasks.start_soon(executor.run, bash(command))
             shown.append(await who.sees("your answer: "))
-            await _typed(who, "n\n", "(optional): ", "\n")
-    return "a this run" in shown[0]
+            await _typed(who, "n\n", "(Enter: say nothing) ", "\n")
+    return "a always, as a rule" in shown[0]
 
 
 async def _typed(who: Any, first: str, after: str, then: str) -> None:
@@ -525,7 +525,7 @@ async def _typed_ahead_is_no_answer(host: Host) -> bool:
         ):
             tasks.start_soon(executor.run, put("a"))
             await who.sees("your answer: ")
-            await _typed(who, "n\n", "(optional): ", "\n")
+            await _typed(who, "n\n", "(Enter: say nothing) ", "\n")
     return not ran
 
 

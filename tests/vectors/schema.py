@@ -93,7 +93,7 @@ def is_bounded() -> bool:
     far = Tool.remote(Spec(name="far", description="", input_schema=schema), _nowhere)
     started = time.process_time()
     far.parse(json.dumps({"x": "a" * 100_000 + "!"}))
-    return time.process_time() - started < 5
+    return time.process_time() - started < 20
 
 
 def ignores_hints() -> bool:

@@ -1,0 +1,83 @@
+"""MCP: the tools of other people's servers. It requires the extra ``handrail[mcp]``.
+
+Nothing here is loaded by ``import handrail``, and the SDK only by the first connection.
+"""
+
+from typing import TYPE_CHECKING
+
+from handrail._support.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from handrail.mcp._client.definition import ListedTool
+    from handrail.mcp._client.effects import Effects, KnownServer, find_known
+    from handrail.mcp._client.pins import ChangedTool, Pins
+    from handrail.mcp._client.proposals import propose_effects
+    from handrail.mcp._client.servers import HttpServer, NotConnected, StdioServer
+    from handrail.mcp._client.source import McpSource, Offer
+    from handrail.mcp._config.entries import ServerConfig, read_entry
+    from handrail.mcp._config.files import (
+        WORKSPACE_FILES,
+        Configured,
+        find_servers,
+        parse_servers,
+        read_servers,
+        store_entry,
+    )
+    from handrail.mcp._config.variables import ConfigError
+    from handrail.mcp._login.flow import Login
+    from handrail.mcp._login.tokens import TokenFile
+else:
+    _HOMES = {
+        "ChangedTool": "_client.pins",
+        "ConfigError": "_config.variables",
+        "Configured": "_config.files",
+        "ListedTool": "_client.definition",
+        "Effects": "_client.effects",
+        "HttpServer": "_client.servers",
+        "KnownServer": "_client.effects",
+        "Login": "_login.flow",
+        "McpSource": "_client.source",
+        "NotConnected": "_client.servers",
+        "Offer": "_client.source",
+        "Pins": "_client.pins",
+        "ServerConfig": "_config.entries",
+        "StdioServer": "_client.servers",
+        "TokenFile": "_login.tokens",
+        "WORKSPACE_FILES": "_config.files",
+        "find_known": "_client.effects",
+        "find_servers": "_config.files",
+        "parse_servers": "_config.files",
+        "propose_effects": "_client.proposals",
+        "read_entry": "_config.entries",
+        "read_servers": "_config.files",
+        "store_entry": "_config.files",
+    }
+
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+
+
+__all__ = [
+    "WORKSPACE_FILES",
+    "ChangedTool",
+    "ConfigError",
+    "Configured",
+    "Effects",
+    "HttpServer",
+    "KnownServer",
+    "ListedTool",
+    "Login",
+    "McpSource",
+    "NotConnected",
+    "Offer",
+    "Pins",
+    "ServerConfig",
+    "StdioServer",
+    "TokenFile",
+    "find_known",
+    "find_servers",
+    "parse_servers",
+    "propose_effects",
+    "read_entry",
+    "read_servers",
+    "store_entry",
+]

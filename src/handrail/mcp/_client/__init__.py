@@ -1,0 +1,1 @@
+"""The client: servers as sources of tools."""

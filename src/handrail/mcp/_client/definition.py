@@ -1,0 +1,105 @@
+"""Listed tools: a tool as its server lists it, with a fingerprint and differences for people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from handrail._support import is_list, is_table
+from handrail._support.visible import list_unseen, spell_out
+
+_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_ORDERS = re.compile(
+    r"<\s*/?\s*(?:important|system|instructions?|secret)\b"
+    r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|other)\b"
+    r"|\bdo not (?:tell|mention|show|inform|reveal)\b"
+    r"|\b(?:before|instead of) (?:using|calling) (?:this|any|other)\b"
+    r"|\.ssh\b|\bid_rsa\b|\.aws/|\.env\b|/etc/passwd|\bapi[ _-]?keys?\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_MAX_QUOTED = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool as its server lists it."""
+
+    listed: Mapping[str, Any]
+    """The fields that count: name, title, description, schemas and annotations."""
+
+    @classmethod
+    def read(cls, listed: Mapping[str, Any]) -> ListedTool:
+        """Take a definition from an entry of ``tools/list``."""
+        return cls({name: listed[name] for name in _FIELDS if listed.get(name) is not None})
+
+    @property
+    def name(self) -> str:
+        """The tool's name on its server."""
+        return str(self.listed.get("name", ""))
+
+    @property
+    def description(self) -> str:
+        """The description as the server sent it."""
+        return str(self.listed.get("description", ""))
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The server's own claims about the tool."""
+        claims: Any = self.listed.get("annotations", {})
+        return claims if is_table(claims) else {}
+
+    def fingerprint(self, identity: Mapping[str, Any]) -> str:
+        """Return the SHA-256 of the definition and the identity of its server.
+
+        The order of keys and white space between them do not change it. Everything else does.
+        """
+        return hashlib.sha256(canonical({"server": identity, "tool": self.listed})).hexdigest()
+
+    def to_text(self) -> str:
+        """Return the definition for a person, with invisible characters spelled out."""
+        text = json.dumps(self.listed, indent=2, sort_keys=True, ensure_ascii=False)
+        return spell_out(re.sub(r"(?<!\\)((?:\\\\)*)\\n", r"\1\n    ", text))
+
+    def find_warnings(self) -> tuple[str, ...]:
+        """Return what a person should check: invisible characters, and text that gives orders.
+
+        A text without warnings can still be hostile.
+        """
+        return tuple(dict.fromkeys(self._warn()))
+
+    def _warn(self) -> Iterator[str]:
+        for where, text in _texts(self.listed, ""):
+            if unseen := list_unseen(text):
+                yield f"{where} has invisible characters: {unseen}"
+            if found := _ORDERS.search(text):
+                quoted = spell_out(found[0])[:_MAX_QUOTED]
+                yield f"{where} may give orders to a model: {quoted!r}"
+
+
+def canonical(value: object) -> bytes:
+    """Return JSON with sorted keys and no white space: equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def describe_change(old: ListedTool, new: ListedTool) -> str:
+    """Return what changed in a definition, as lines with + and -."""
+    before, after = old.to_text().splitlines(), new.to_text().splitlines()
+    return "\n".join(unified_diff(before, after, "approved", "now", lineterm="", n=2))
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield every text in a JSON value with its path, names of fields included."""
+    if isinstance(value, str):
+        yield path or "the name", value
+    elif is_table(value):
+        for key, inner in value.items():
+            name = f"{path}.{spell_out(str(key))}".removeprefix(".")
+            yield f"the name of {name}", str(key)
+            yield from _texts(inner, name)
+    for index, inner in enumerate(value if is_list(value) else ()):
+        yield from _texts(inner, f"{path}[{index}]")

@@ -1,0 +1,139 @@
+"""Effects: what a server's tools can do. A server's own claims can only make it worse."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+from handrail import DESTROY, READ, WRITE, Access, DefinitionError, Effect
+from handrail.mcp._client.definition import ListedTool
+from handrail.mcp._client.servers import HttpServer, Server
+
+_HOLE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """The effects of a server's tools, by patterns such as ``get_*``.
+
+    A tool that no pattern matches is DESTROY. A server's annotations can make a tool worse than
+    you say, but never better.
+    """
+
+    reads: tuple[str, ...] = ()
+    """Tools that change nothing."""
+    writes: tuple[str, ...] = ()
+    """Tools that change things, but delete nothing."""
+    idempotent: tuple[str, ...] = ()
+    """Tools whose repeated call has no further effect."""
+    touches: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Resources by pattern, as in ``{"*_file": "file:{path}"}``; by default ``mcp:SERVER``."""
+
+    def __or__(self, other: Effects) -> Effects:
+        """Return what both say. For a tool that both have in ``touches``, the first counts."""
+        return Effects(
+            reads=(*self.reads, *other.reads),
+            writes=(*self.writes, *other.writes),
+            idempotent=(*self.idempotent, *other.idempotent),
+            touches={**other.touches, **self.touches},
+        )
+
+    def find_effect(self, definition: ListedTool) -> Effect:
+        """Return the worst that a tool can do."""
+        said = definition.annotations
+        if said.get("readOnlyHint") is not True and said.get("destructiveHint") is True:
+            return DESTROY
+        if _matches(self.reads, definition.name):
+            return WRITE if said.get("readOnlyHint") is False else READ
+        return WRITE if _matches(self.writes, definition.name) else DESTROY
+
+    def is_read(self, definition: ListedTool) -> bool:
+        """Return whether a tool changes nothing."""
+        return self.find_effect(definition) is READ
+
+    def is_idempotent(self, definition: ListedTool) -> bool:
+        """Return whether a repeated call has no further effect."""
+        denied = definition.annotations.get("idempotentHint") is False
+        return _matches(self.idempotent, definition.name) and not denied
+
+    def find_touches(self, server: str, definition: ListedTool) -> Callable[..., Access]:
+        """Return a function that says what a call will touch."""
+        effect = self.find_effect(definition)
+        name = definition.name
+        template = next(
+            (text for pattern, text in self.touches.items() if fnmatchcase(name, pattern)), ""
+        )
+        if not template:
+            whole = Access(effect, f"mcp:{server}")  # a call may depend on any other of its server
+            return partial(_ignore_args, whole)
+        return partial(_fill_access, effect, template)
+
+
+def _ignore_args(access: Access, /, **_: Any) -> Access:
+    return access
+
+
+def _fill_access(effect: Effect, template: str, /, **args: Any) -> Access:
+    return Access(effect, fill(template, args))
+
+
+def fill(template: str, args: Mapping[str, Any]) -> str:
+    """Return a resource with arguments of a call. Raises DefinitionError if one is missing."""
+
+    def value(hole: re.Match[str]) -> str:
+        given = args.get(hole[1])
+        if not isinstance(given, str | int) or isinstance(given, bool):
+            raise DefinitionError(f"touches {template!r} needs the argument {hole[1]!r} as text.")
+        return str(given)
+
+    return _HOLE.sub(value, template)
+
+
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@cache
+def _read_known() -> Mapping[str, Any]:
+    text = files("handrail.mcp").joinpath("known_servers.json").read_text(encoding="utf-8")
+    known: Mapping[str, Any] = json.loads(text)["servers"]
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """An entry of the list of known servers, which comes with the package."""
+
+    name: str
+    effects: Effects
+    source: str
+    """Where the entry was read: the server's own documentation or code."""
+
+
+def find_known(server: Server) -> KnownServer | None:
+    """Return the entry of a server in the list of known ones, by its package or its address."""
+    for name, entry in _read_known().items():
+        if any(_is_started_by(server, key) for key in entry["packages"]):
+            effects = Effects(
+                reads=tuple(entry["reads"]),
+                writes=tuple(entry.get("writes", ())),
+                idempotent=tuple(entry.get("idempotent", ())),
+            )
+            return KnownServer(name, effects, entry["source"])
+    return None
+
+
+def _is_started_by(server: Server, package: str) -> bool:
+    """Return whether a server is this package, or at this address."""
+    if isinstance(server, HttpServer):
+        return server.url.rstrip("/") == package
+    words = (server.command.rpartition("/")[2], *server.args)
+    return any(
+        word == package or word.startswith((f"{package}@", f"{package}==")) for word in words
+    )

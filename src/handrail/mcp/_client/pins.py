@@ -1,0 +1,125 @@
+"""Pins: the definitions that a person or a program has approved, by server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from handrail import HandrailError
+from handrail._support import is_list, is_table
+from handrail._support.private_files import hold_lock, read_private_file, replace_file
+from handrail.mcp._client.definition import ListedTool, canonical, describe_change
+from handrail.mcp._client.naming import check_server_name
+from handrail.mcp._client.servers import Server
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTool:
+    """A tool whose definition is not the approved one. Its calls are refused until it is."""
+
+    name: str
+    """The tool's name on its server."""
+    approved: ListedTool | None
+    """None for a tool that was never approved."""
+    now: ListedTool
+
+    @property
+    def difference(self) -> str:
+        """The change as lines with + and -; the whole definition if the tool is new."""
+        if self.approved is None:
+            return self.now.to_text()
+        return describe_change(self.approved, self.now) or "The server has another identity now."
+
+
+class Pins:
+    """Approved definitions, in memory or in a folder that only its owner can write.
+
+    Args:
+        folder: Where approvals are kept. Without one, they last as long as this object.
+        first_use: Whether a definition is approved when it is first seen; by default only in
+            memory. A changed one never is.
+    """
+
+    def __init__(self, folder: Path | None = None, *, first_use: bool | None = None) -> None:
+        self._folder = folder
+        self._held: dict[str, Any] = {}
+        self._first_use = folder is None if first_use is None else first_use
+
+    def get(self, server: Server) -> tuple[ListedTool, ...]:
+        """Return the approved definitions of a server; none if its identity has changed."""
+        entry = self._load(server.name)
+        tools: Any = entry.get("tools") if _is_of(entry, server) else None
+        return tuple(ListedTool.read(tool) for tool in tools) if is_list(tools) else ()
+
+    def is_reviewed(self, server: Server) -> bool:
+        """Return whether anything of this server, with this identity, was approved."""
+        return _is_of(self._load(server.name), server)
+
+    def check(self, server: Server, listed: Iterable[ListedTool]) -> tuple[ChangedTool, ...]:
+        """Compare what a server lists with what is approved, and return the differences."""
+        now = tuple(listed)
+        approved = {definition.name: definition for definition in self.get(server)}
+        new = [definition for definition in now if definition.name not in approved]
+        if self._first_use and new:
+            self.approve(server, new)
+            approved |= {definition.name: definition for definition in new}
+        changed = [tool for tool in now if not _is_same(approved.get(tool.name), tool, server)]
+        return tuple(ChangedTool(tool.name, approved.get(tool.name), tool) for tool in changed)
+
+    def approve(self, server: Server, definitions: Iterable[ListedTool]) -> None:
+        """Approve definitions of a server, beside those that are. Only a person may say so."""
+        kept = {definition.name: definition for definition in self.get(server)}
+        kept |= {definition.name: definition for definition in definitions}
+        tools = [dict(kept[name].listed) for name in sorted(kept)]
+        self._store(server.name, {"identity": server.identity, "tools": tools})
+
+    def forget(self, name: str) -> bool:
+        """Forget all approvals of a server. Returns whether there were any."""
+        had = bool(self._load(name))
+        if self._folder is None:
+            self._held.pop(name, None)
+        else:
+            self._file(self._folder, name).unlink(missing_ok=True)
+        return had
+
+    def _load(self, name: str) -> dict[str, Any]:
+        if self._folder is None:
+            held: Any = self._held.get(name, {})
+            return dict(held)
+        file = self._file(self._folder, name)
+        try:
+            content, others_can_write = read_private_file(file)
+            entry: Any = json.loads(content)
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise HandrailError(f"{file} cannot be read: {error}. Remove it.") from None
+        if others_can_write or not is_table(entry):
+            raise HandrailError(
+                f"{file} is not used: other users can write it, or it is damaged. Remove it."
+            )
+        return entry
+
+    def _store(self, name: str, entry: dict[str, Any]) -> None:
+        if self._folder is None:
+            self._held[name] = json.loads(json.dumps(entry))
+            return
+        file = self._file(self._folder, name)
+        with hold_lock(file):
+            replace_file(file, json.dumps(entry, indent=1, sort_keys=True).encode())
+
+    @staticmethod
+    def _file(folder: Path, name: str) -> Path:
+        return folder / f"{check_server_name(name)}.json"
+
+
+def _is_of(entry: dict[str, Any], server: Server) -> bool:
+    return canonical(entry.get("identity")) == canonical(server.identity)
+
+
+def _is_same(approved: ListedTool | None, now: ListedTool, server: Server) -> bool:
+    identity = server.identity
+    return approved is not None and approved.fingerprint(identity) == now.fingerprint(identity)

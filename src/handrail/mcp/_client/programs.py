@@ -1,0 +1,153 @@
+"""Programs of this machine with three streams: in the sandbox, or without it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from contextlib import suppress
+from typing import Any, Protocol
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from handrail._support.loop import shield
+from handrail.mcp._client.servers import StdioServer
+from handrail.mcp._client.watch import Watch
+from handrail.sandbox import Process, Sandbox
+
+STOP_SECONDS = 2.0
+"""How long a program has to end after its input has ended, before it is killed."""
+_PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The variables of this process that a program without the sandbox receives."""
+
+
+class Program(Protocol):
+    """A running program."""
+
+    async def read(self) -> bytes:
+        """Return some of its output; ``b""`` at the end."""
+        ...
+
+    async def send(self, content: bytes) -> None:
+        """Write to its input. Raises OSError if that has ended."""
+        ...
+
+    async def listen(self) -> None:
+        """Read its standard error until the end, if no other method does."""
+        ...
+
+    async def stop(self) -> str:
+        """End it, with all that it started. Returns how it ended, if it ended by itself."""
+        ...
+
+
+async def start_program(server: StdioServer, watch: Watch) -> Program:
+    """Start a server's program, also if the caller is cancelled, who must then stop it.
+
+    Raises OSError or SandboxUnavailable.
+    """
+    if server.sandbox:
+        return await anyio.to_thread.run_sync(_start_confined, server, watch)
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    start = anyio.open_process(
+        server.words,
+        env=environment | dict(server.env),
+        cwd=server.folder,
+        start_new_session=True,
+    )
+    return _FreeProgram(await shield(start), watch)
+
+
+def _start_confined(server: StdioServer, watch: Watch) -> Program:
+    sandbox = Sandbox(
+        server.folder,
+        network=server.hosts,
+        readable=server.readable,
+        writable=server.writable,
+        variables=server.env,
+    )
+    command = f"exec 2>&3 3>&-; exec {shlex.join(server.words)}"
+    return _ConfinedProgram(sandbox.start(command, notes=True, source=True), sandbox, watch)
+
+
+class _ConfinedProgram:
+    """A program in the sandbox. Its standard error arrives as notes."""
+
+    def __init__(self, process: Process, sandbox: Sandbox, watch: Watch) -> None:
+        self._process = process
+        self._sandbox = sandbox  # kept: it owns the folders that the program uses
+        self._watch = watch
+
+    async def read(self) -> bytes:
+        piece = await self._process.read()
+        self._watch.take_errors(self._process.take_notes())
+        return piece
+
+    async def send(self, content: bytes) -> None:
+        await self._process.send(content)
+
+    async def listen(self) -> None:
+        """Do nothing: reading the output reads the notes too."""
+
+    async def stop(self) -> str:
+        self._process.close_input()
+        code: int | None = None
+        with anyio.move_on_after(STOP_SECONDS):
+            code = await self._process.wait()
+        await self._process.kill()
+        self._watch.take_errors(self._process.take_notes())
+        return "" if code is None else _describe_exit(code)
+
+
+class _FreeProgram:
+    """A program without the sandbox, in a separate process group."""
+
+    def __init__(self, process: anyio.abc.Process, watch: Watch) -> None:
+        self._process = process
+        self._watch = watch
+        streams: Any = process.stdin, process.stdout, process.stderr  # all three are pipes
+        self._input: anyio.abc.ByteSendStream = streams[0]
+        self._output: anyio.abc.ByteReceiveStream = streams[1]
+        self._errors: anyio.abc.ByteReceiveStream = streams[2]
+
+    async def read(self) -> bytes:
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return await self._output.receive()
+        return b""
+
+    async def send(self, content: bytes) -> None:
+        try:
+            await self._input.send(content)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise BrokenPipeError from None
+
+    async def listen(self) -> None:
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while True:
+                self._watch.take_errors(await self._errors.receive())
+
+    async def stop(self) -> str:
+        with suppress(OSError, anyio.BrokenResourceError):
+            await self._input.aclose()
+        ended = await self._wait(STOP_SECONDS)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what it started may have outlived it
+        await self._wait(STOP_SECONDS)
+        await self._process.aclose()
+        code = self._process.returncode
+        return _describe_exit(code) if ended and code is not None else ""
+
+    async def _wait(self, seconds: float) -> bool:
+        """Wait for its end. ``Process.wait`` would also wait for those who hold its streams."""
+        with anyio.move_on_after(seconds):
+            while self._process.returncode is None:  # noqa: ASYNC110  it has no event
+                await anyio.sleep(0.01)
+        return self._process.returncode is not None
+
+
+def _describe_exit(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    return f"signal {signal.Signals(-code).name}"

@@ -1,0 +1,119 @@
+"""Sessions of the SDK: open one, list its tools, call one, and hear of changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Literal, Protocol, TypeAlias
+
+import anyio
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from handrail import Json
+from handrail._version import __version__
+from handrail.mcp._client.definition import ListedTool
+from handrail.mcp._client.http import connect_address
+from handrail.mcp._client.servers import HttpServer, Server
+from handrail.mcp._client.stdio import connect_program
+from handrail.mcp._client.watch import Watch
+
+Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
+"""Which protocol to speak: the newest that the server knows, the one with a handshake, or 2026."""
+
+MAX_PAGES = 200
+MAX_TOOLS = 10_000
+"""Tools of one server. The rest is left out."""
+_LISTEN_AGAIN_SECONDS = 1.0
+
+log = logging.getLogger("handrail")
+
+
+class Heard(Protocol):
+    """Hears of the progress of a call."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take how much is done, of how much, and what."""
+        ...
+
+
+@asynccontextmanager
+async def open_session(server: Server, watch: Watch, era: Era) -> AsyncGenerator[Session]:
+    """Connect to a server, and agree on a protocol. The connection ends with the block."""
+
+    async def hear(message: object) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            watch.changed.set()
+
+    transport = (
+        connect_address(server, watch)
+        if isinstance(server, HttpServer)
+        else connect_program(server, watch)
+    )
+    info = mcp_types.Implementation(name="handrail", version=__version__)
+    async with Client(
+        transport, mode=era, message_handler=hear, client_info=info, cache=None
+    ) as client:
+        yield Session(client, watch)
+
+
+class Session:
+    """A session with a server, as the SDK makes it."""
+
+    def __init__(self, client: Client, watch: Watch) -> None:
+        self.watch = watch
+        self._client = client
+        self._session = client.session
+        self.version = client.protocol_version
+
+    async def list_tools(self) -> list[ListedTool]:
+        """Return all definitions, page by page."""
+        found: list[ListedTool] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            asked = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await self._session.list_tools(params=asked)
+            found += [
+                ListedTool.read(tool.model_dump(mode="json", by_alias=True, exclude_unset=True))
+                for tool in page.tools
+            ]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= MAX_TOOLS:
+                break
+        return found[:MAX_TOOLS]
+
+    async def call(
+        self, name: str, args: dict[str, Json], heard: Heard
+    ) -> mcp_types.CallToolResult:
+        """Call a tool. The check of its output is left to the executor, whose time is bounded.
+
+        Raises MCPError, or ValueError for an invalid answer.
+        """
+        params = mcp_types.CallToolRequestParams(name=name, arguments=args)
+        request = mcp_types.CallToolRequest(params=params)
+        return await self._session.send_request(
+            request, mcp_types.CallToolResult, progress_callback=heard
+        )
+
+    async def subscribe(self) -> None:
+        """Hear of changes in the newer protocol, where a server tells only those who ask.
+
+        A new subscription hears nothing of changes before it, so each also means a change.
+        """
+        if self.version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        while True:
+            try:
+                async with self._client.listen(tools_list_changed=True) as changes:
+                    self.watch.changed.set()
+                    async for _ in changes:
+                        self.watch.changed.set()
+            except SubscriptionLost as error:
+                log.debug("a subscription to changes of tools was lost: %s", error)
+            except MCPError as error:
+                log.debug("the server tells of no changes: %s", error)
+                return
+            await anyio.sleep(_LISTEN_AGAIN_SECONDS)

@@ -1,0 +1,245 @@
+"""McpSource: the tools of a server as a source of a registry."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+
+from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, Toolset, Transient
+from handrail.mcp._client.definition import ListedTool
+from handrail.mcp._client.effects import Effects
+from handrail.mcp._client.naming import is_tool_name
+from handrail.mcp._client.pins import ChangedTool, Pins
+from handrail.mcp._client.servers import Server
+from handrail.mcp._client.specs import make_spec
+
+if TYPE_CHECKING:
+    from handrail.mcp._client.connection import Connection
+    from handrail.mcp._client.session import Era
+
+DEFER_OVER = 10_000
+"""Tokens of a server's definitions from which on a model searches for its tools."""
+_NO_EFFECTS = Effects()
+
+log = logging.getLogger("handrail")
+Changed: TypeAlias = Callable[[Toolset], None]
+"""Called with all tools of the server, whenever they change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Which tools of a server are offered, and how."""
+
+    effects: Effects = _NO_EFFECTS
+    """What you know about the tools."""
+    only: tuple[str, ...] = ()
+    """Patterns of the tools to offer; all, if there are none."""
+    without: tuple[str, ...] = ()
+    """Patterns of tools to leave out."""
+    timeout: float | None = None
+    """Seconds for one call."""
+    defer_over: int = DEFER_OVER
+    """Tokens of all definitions from which on a model searches for the tools."""
+
+    def includes(self, name: str) -> bool:
+        """Return whether a tool of this name is offered."""
+        named = not self.only or any(fnmatchcase(name, pattern) for pattern in self.only)
+        return named and not any(fnmatchcase(name, pattern) for pattern in self.without)
+
+
+_ALL = Offer()
+
+
+class McpSource:
+    """The tools of a server, for ``Registry.connect``.
+
+    The connection is kept, and made again when it is lost. A tool whose definition changes is
+    refused as stale until ``approve``.
+
+    Args:
+        server: How the server is started or reached.
+        offer: Which tools are offered, and what they can do.
+        pins: Where approved definitions are kept; by default in memory.
+        era: Which protocol to speak.
+        start_seconds: How long a server has to start and to list its tools.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        offer: Offer = _ALL,
+        pins: Pins | None = None,
+        era: Era = "auto",
+        start_seconds: float = 30.0,
+    ) -> None:
+        self.server = server
+        self.offer = offer
+        self._pins = Pins() if pins is None else pins
+        self._era: Era = era
+        self._start_seconds = start_seconds
+        self._connection: Connection | None = None
+        self._is_offline = False
+        """Whether a call may connect."""
+        self._lock = anyio.Lock()
+        self._changed: Changed | None = None
+        self._listed: tuple[ListedTool, ...] = ()
+        self.problems: tuple[str, ...] = ()
+        """Tools that are left out, and why."""
+        self.changes: tuple[ChangedTool, ...] = ()
+        """Tools whose definitions wait for approval."""
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self.server.name
+
+    @property
+    def state(self) -> str:
+        """``open`` or ``lost``; ``closed`` if there is no connection."""
+        return "closed" if self._connection is None else self._connection.state
+
+    @property
+    def problem(self) -> str:
+        """Why the server is not connected, with the end of its standard error, for a person."""
+        return "" if self._connection is None else self._connection.problem
+
+    @property
+    def definitions(self) -> tuple[ListedTool, ...]:
+        """The definitions that the server listed last."""
+        return self._listed
+
+    @asynccontextmanager
+    async def open(self, changed: Changed) -> AsyncGenerator[Toolset]:
+        """Connect, and return the tools. Raises NotConnected, or NeedsLogin."""
+        connection = await self._connect()
+        try:
+            self._changed = changed
+            yield self._make_tools()
+        finally:
+            self._changed = None
+            await self._disconnect(connection)
+
+    def offline(self) -> Toolset:
+        """Return the approved tools without connecting. The first call connects.
+
+        The connection ends when the executor of that call closes.
+        """
+        self._is_offline = True
+        return self.approved()
+
+    def approved(self) -> Toolset:
+        """Return the approved tools. Their calls fail until the source is open."""
+        self._listed = self._pins.get(self.server)
+        return self._make_tools()
+
+    def approve(self, *names: str) -> None:
+        """Approve the changed definitions of these tools, or of all. Only a person may say so."""
+        wanted = [change.now for change in self.changes if not names or change.name in names]
+        self._pins.approve(self.server, wanted)
+        self._take(self._listed)
+
+    # -- the connection --------------------------------------------------------------------------
+
+    async def _connect(self) -> Connection:
+        made = _load_connection()(
+            self.server, self._take, era=self._era, seconds=self._start_seconds
+        )
+        try:
+            await made.wait_open()
+        except BaseException:
+            await made.close()
+            raise
+        self._connection = made
+        return made
+
+    async def _disconnect(self, connection: Connection) -> None:
+        self._connection = None
+        await connection.close()
+
+    async def _connect_for(self, context: Context) -> Connection:
+        """Connect for the first call of an executor."""
+        if not self._is_offline:
+            raise Transient(f"The MCP server {self.name!r} is not connected.")
+        async with self._lock:
+            made = self._connection or await self._connect()
+            context.on_close(lambda: self._disconnect(made))
+        return made
+
+    def _take(self, listed: Iterable[ListedTool]) -> None:
+        """Compare what the server lists with what is approved, and tell the registry."""
+        self._listed = tuple(self._accept(listed))
+        self.changes = self._pins.check(self.server, self._listed)
+        if self._changed is not None:
+            try:
+                self._changed(self._make_tools())
+            except (HandrailError, ExceptionGroup) as error:
+                log.warning(
+                    "the tools of the MCP server %r were not replaced: %s", self.name, error
+                )
+
+    def _accept(self, listed: Iterable[ListedTool]) -> Iterable[ListedTool]:
+        """Yield the definitions with valid names, each name once."""
+        seen: set[str] = set()
+        problems: list[str] = []
+        for definition in listed:
+            name = definition.name
+            if not is_tool_name(name) or name in seen:
+                why = "its name is used twice" if name in seen else "its name is not valid"
+                problems.append(f"the tool {name[:80]!r} is left out: {why}")
+            elif self.offer.includes(name):
+                seen.add(name)
+                yield definition
+        self.problems = tuple(problems)
+
+    # -- the tools -------------------------------------------------------------------------------
+
+    def _make_tools(self) -> Toolset:
+        waiting = {change.name: change.approved for change in self.changes}
+        kept = [waiting.get(definition.name, definition) for definition in self._listed]
+        made = [self._make_tool(definition) for definition in kept if definition is not None]
+        return Toolset(*made).deferred(over=self.offer.defer_over)
+
+    def _make_tool(self, definition: ListedTool) -> Tool[..., Any]:
+        name, effects = definition.name, self.offer.effects
+        spec = make_spec(self.name, definition, effects, self.offer.timeout)
+        repeatable = spec.idempotent or effects.is_read(definition)
+
+        async def send(args: dict[str, Json], context: Context) -> Result:
+            connection = self._connection or await self._connect_for(context)
+            if self.changes and self._is_stale(name):
+                return Result.fail("", FailureKind.STALE, _STALE.format(name, self.name))
+
+            async def hear(progress: float, total: float | None, message: str | None) -> None:
+                words = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
+                context.progress(words, min(1.0, progress / total) if total else None)
+
+            return await connection.run(name, args, hear, repeatable=repeatable)
+
+        touches = effects.find_touches(self.name, definition)
+        return Tool.remote(spec, send, origin=f"the MCP server {self.name!r}", touches=touches)
+
+    def _is_stale(self, name: str) -> bool:
+        return any(change.name == name for change in self.changes)
+
+
+_STALE = (
+    "Not called: the definition of {!r} on the MCP server {!r} is not the one that was approved. "
+    "A person must review the change first. Continue without this tool."
+)
+
+
+def _load_connection() -> type[Connection]:
+    try:
+        from handrail.mcp._client.connection import Connection
+    except ModuleNotFoundError:
+        raise HandrailError(
+            "MCP servers need the package `mcp`. Install it: pip install 'handrail[mcp]'"
+        ) from None
+    return Connection

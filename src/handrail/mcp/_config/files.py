@@ -1,0 +1,134 @@
+"""Files that name servers: read, never rewritten, except the one that is handrail's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from handrail import HandrailError
+from handrail._support import is_table
+from handrail._support.private_files import hold_lock, read_file, replace_file
+from handrail.mcp._config.entries import ServerConfig, read_entry
+from handrail.mcp._config.variables import ConfigError
+
+IsTrusted: TypeAlias = Callable[[Path, bytes], bool]
+
+WORKSPACE_FILES = (
+    ".mcp.json",
+    ".vscode/mcp.json",
+    ".cursor/mcp.json",
+    ".gemini/settings.json",
+    ".codex/config.toml",
+)
+"""The files of a workspace that may name servers. Each is used only if it is trusted."""
+_KEYS = ("mcpServers", "servers", "mcp_servers")
+_MARKS = frozenset({"command", "url", "httpUrl", "serverUrl"})
+"""Fields of an entry that make it a server. One without them says more about another's entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """The servers that files name, by name, and what is wrong with files and entries."""
+
+    servers: Mapping[str, ServerConfig]
+    problems: tuple[str, ...] = ()
+
+
+def read_servers(file: str | os.PathLike[str], *, workspace: str = "") -> Configured:
+    """Return the servers that a file names.
+
+    It may be a ``.mcp.json``, the ``mcp.json`` of VS Code or Cursor, the configuration of Claude
+    Desktop, Codex (TOML) or Gemini.
+    """
+    return find_servers([(Path(file), None)], workspace=workspace)
+
+
+def find_servers(
+    files: Iterable[tuple[Path, IsTrusted | None]], *, workspace: str = ""
+) -> Configured:
+    """Return the servers that files name. The first file that names one counts.
+
+    An entry without a command or an address adds options to the same server in later files. A
+    file with a trust check that fails is not used.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    for file, is_trusted in files:
+        try:
+            found = _read(file, is_trusted)
+        except ConfigError as error:
+            problems.append(f"ignoring {file}: {error}")
+            continue
+        for name, entry in found.items():
+            first = entries.get(name, {})
+            if _MARKS.isdisjoint(first):
+                entries[name] = {**entry, **first}
+                origins[name] = str(file)
+    servers: dict[str, ServerConfig] = {}
+    for name, entry in entries.items():
+        try:
+            made = read_entry(name, entry, os.environ, workspace)
+        except HandrailError as error:
+            problems.append(f"{origins[name]}: ignoring the MCP server {name!r}: {error}")
+            continue
+        if made is not None:
+            servers[name] = replace(made, origin=origins[name])
+    return Configured(servers, tuple(problems))
+
+
+def _read(file: Path, is_trusted: IsTrusted | None) -> dict[str, dict[str, Any]]:
+    try:
+        content = read_file(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(str(error.strerror)) from None
+    table = parse_servers(content, toml=file.suffix == ".toml")
+    if table and is_trusted is not None and not is_trusted(file, content):
+        raise ConfigError("not trusted, or changed since you trusted it")
+    return table
+
+
+def parse_servers(content: bytes, *, toml: bool) -> dict[str, dict[str, Any]]:
+    """Return the entries of a file by name. Raises ConfigError if it cannot be read."""
+    try:
+        text = content.decode()
+        whole: Any = tomllib.loads(text) if toml else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not valid {'TOML' if toml else 'JSON'}: {error}") from None
+    if not is_table(whole):
+        raise ConfigError("it is not a table")
+    found = next((whole[key] for key in _KEYS if key in whole), None)
+    if found is None:  # some files have the servers at the top
+        found = {name: entry for name, entry in whole.items() if _is_server(entry)}
+    if not is_table(found) or not all(is_table(entry) for entry in found.values()):
+        raise ConfigError("its servers are not a table of tables")
+    return found
+
+
+def _is_server(entry: object) -> bool:
+    return is_table(entry) and not _MARKS.isdisjoint(entry)
+
+
+def store_entry(file: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
+    """Write an entry of handrail's own file, or remove it. Returns whether there was one."""
+    with hold_lock(file):
+        try:
+            whole: Any = json.loads(read_file(file))
+        except FileNotFoundError:
+            whole = {}
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{file} cannot be read: {error}") from None
+        servers = whole.setdefault("mcpServers", {})
+        had = servers.pop(name, None) is not None
+        if entry is not None:
+            servers[name] = dict(entry)
+        if had or entry is not None:
+            replace_file(file, json.dumps(whole, indent=2).encode() + b"\n")
+    return had

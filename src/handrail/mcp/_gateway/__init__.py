@@ -1,0 +1,1 @@
+"""The gateway: many servers behind one, with rules, limits and health."""

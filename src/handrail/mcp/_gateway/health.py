@@ -1,0 +1,30 @@
+"""Answers an orchestrator that asks whether a gateway lives and is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Application: TypeAlias = Callable[..., Any]
+"""An ASGI application."""
+
+
+def with_health(app: Application, is_ready: Callable[[], bool]) -> Application:
+    """Return an application that also answers ``/healthz`` and ``/readyz``, without a token.
+
+    The answers say nothing about servers or tools.
+    """
+
+    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        path = scope.get("path") if scope["type"] == "http" else None
+        if path not in ("/healthz", "/readyz"):
+            await app(scope, receive, send)
+            return
+        is_fine = path == "/healthz" or is_ready()
+        text = b"alive" if path == "/healthz" else b"ready" if is_fine else b"not ready"
+        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text))]
+        status = 200 if is_fine else 503
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
+
+    return answer

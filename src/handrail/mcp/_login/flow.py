@@ -1,0 +1,258 @@
+"""Login: signs a person in at a server, by OAuth. The flow is the SDK's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextvars import copy_context
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
+from typing_extensions import override
+
+from handrail import HandrailError, Refused, ToolFailed
+from handrail._support.loop import spawn
+from handrail._support.visible import spell_out
+from handrail.mcp._login.callback import Callback
+from handrail.mcp._login.requests import is_loopback, make_client, receive
+from handrail.mcp._login.tokens import StoredTokens, TokenFile
+from handrail.net import Guard
+
+LOGIN_SECONDS = 600.0
+"""How long a person has to sign in."""
+_START_SECONDS = 30.0
+_PUBLIC = Guard()
+_UNAUTHORIZED = 401
+
+log = logging.getLogger("handrail")
+
+
+class Login:
+    """Signs a person in, for ``HttpServer(auth=...)``.
+
+    A call that needs a login ends as ``NeedsLogin``, with the address to open. The login waits in
+    the background: once the person has signed in, the same call goes through.
+
+    Args:
+        tokens: Where tokens are kept.
+        client_id: How this program is registered at the server; by default it registers itself.
+        client_secret: The secret of that registration, if it has one.
+        port: The port of this machine that the browser comes back to; by default a free one.
+        seconds: How long a person has to sign in.
+        guard: Which hosts the server may send the login to; by default public ones.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenFile,
+        *,
+        client_id: str = "",
+        client_secret: str = "",
+        port: int = 0,
+        seconds: float = LOGIN_SECONDS,
+        guard: Guard = _PUBLIC,
+    ) -> None:
+        self._tokens = tokens
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._port = port
+        self._seconds = seconds
+        self._guard = guard
+        self._running: _Attempt | None = None
+
+    def make_auth(self, url: str) -> httpx2.Auth:
+        """Return what adds the token of a server to requests, and refreshes it."""
+        return _Bearer(url, self._tokens.for_address(url))
+
+    async def start(self, url: str, challenge: str = "") -> str:
+        """Begin a login at a server, or return the one that was begun.
+
+        Returns the address for the person to open. Raises ToolFailed if there is none.
+
+        Args:
+            url: The address of the server.
+            challenge: The header ``WWW-Authenticate`` of its refusal.
+        """
+        attempt = self._running
+        if attempt is None or attempt.ended.is_set() or attempt.url != url:
+            attempt = self._running = _Attempt(url, challenge, self._seconds, self._guard)
+            attempt.begin(self._tokens.for_address(url), self._make_client_info(), self._port)
+        with anyio.move_on_after(_START_SECONDS):
+            await attempt.known.wait()
+        if not attempt.address:
+            raise ToolFailed(f"The login at {urlsplit(url).hostname} failed: {attempt.problem}")
+        return attempt.address
+
+    async def wait(self) -> None:
+        """Wait for the end of the login that was begun. Raises HandrailError if it failed."""
+        if self._running is None:
+            raise HandrailError("No login was begun.")
+        await self._running.ended.wait()
+        if self._running.problem:
+            raise HandrailError(f"The login failed: {self._running.problem}")
+
+    def _make_client_info(self) -> OAuthClientInformationFull | None:
+        if not self._client_id:
+            return None
+        secret = self._client_secret
+        return OAuthClientInformationFull(
+            client_id=self._client_id,
+            client_secret=secret or None,
+            token_endpoint_auth_method="client_secret_post" if secret else "none",
+        )
+
+
+class _Bearer(httpx2.Auth):
+    """Adds the stored token. If the server refuses it, a person must sign in."""
+
+    def __init__(self, url: str, stored: StoredTokens) -> None:
+        self._url = url
+        self._stored = stored
+        self._provider = self._make_provider()
+        self._lock = anyio.Lock()
+        """Held while a token is read or refreshed: a refresh may work only once."""
+
+    def _make_provider(self) -> OAuthClientProvider:
+        return OAuthClientProvider(self._url, _describe_client("http://127.0.0.1/"), self._stored)
+
+    @override
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        async with self._lock:
+            if not self._provider.context.is_token_valid():  # a person may have signed in since
+                self._provider = self._make_provider()
+                self._provider.context.oauth_metadata = await self._stored.get_metadata()
+            flow = self._provider.async_auth_flow(request)
+            try:
+                sent = await anext(flow)
+                while sent is not request:
+                    sent = await flow.asend((yield sent))
+            finally:
+                await flow.aclose()  # what follows a refusal is for a person
+        yield request
+
+
+class _Attempt:
+    """One login, in a separate task."""
+
+    def __init__(self, url: str, challenge: str, seconds: float, guard: Guard) -> None:
+        self.url = url
+        self.address = ""
+        """What the person opens."""
+        self.problem = "it was given up"
+        self.known = anyio.Event()
+        """Set when the address is known, or the attempt has failed."""
+        self.ended = anyio.Event()
+        self._challenge = challenge
+        self._guard = guard
+        self._seconds = seconds
+        self._task: object = None
+        self._serving: object = None
+
+    def begin(
+        self, stored: StoredTokens, client: OAuthClientInformationFull | None, port: int
+    ) -> None:
+        """Start the task."""
+        self._task = spawn(copy_context(), self._own, stored, client, port, lost=self._finish)
+
+    def _finish(self, *_: object) -> None:
+        self.known.set()
+        self.ended.set()
+
+    async def _own(
+        self, stored: StoredTokens, client: OAuthClientInformationFull | None, port: int
+    ) -> None:
+        """Never raises, except if the event loop ends."""
+        try:
+            with anyio.fail_after(self._seconds):
+                await self._sign_in(stored, client, await Callback.bind(port))
+            self.problem = ""
+        except TimeoutError:
+            self.problem = f"the person did not sign in within {self._seconds:g} s"
+        except Exception as error:  # noqa: BLE001  of the SDK or of a server
+            self.problem = _describe(error)
+        finally:
+            self._finish()
+
+    async def _sign_in(
+        self,
+        stored: StoredTokens,
+        client: OAuthClientInformationFull | None,
+        callback: Callback,
+    ) -> None:
+        async def show(address: str) -> None:
+            self._check(provider, address)
+            callback.expect(parse_qs(urlsplit(address).query)["state"][0])
+            self.address = address
+            self.known.set()
+
+        fresh = _Fresh(stored, client)
+        about = _describe_client(callback.url)
+        provider = OAuthClientProvider(self.url, about, fresh, show, callback.wait)
+        self._serving = spawn(copy_context(), callback.serve)  # a task of a group may never begin
+        try:
+            await self._drive(provider)
+        finally:
+            await callback.close()
+        metadata: Any = provider.context.oauth_metadata  # checked before the person was asked
+        await stored.set_metadata(metadata)
+
+    async def _drive(self, provider: OAuthClientProvider) -> None:
+        """Take the flow from the server's refusal to the token, without repeating the request."""
+        request = httpx2.Request("POST", self.url)
+        refused = httpx2.Response(
+            _UNAUTHORIZED, headers={"WWW-Authenticate": self._challenge}, request=request
+        )
+        flow = provider.async_auth_flow(request)
+        async with make_client(self.url, self._guard) as client:
+            try:
+                await anext(flow)
+                sent = await flow.asend(refused)
+                while sent is not request:
+                    sent = await flow.asend(await receive(client, sent))
+            finally:
+                await flow.aclose()
+
+    @staticmethod
+    def _check(provider: OAuthClientProvider, address: str) -> None:
+        """Refuse an address that a person should not open, and servers without PKCE."""
+        metadata = provider.context.oauth_metadata
+        methods = None if metadata is None else metadata.code_challenge_methods_supported
+        if "S256" not in (methods or ()):
+            raise Refused("the authorization server does not support PKCE with S256")
+        parts = urlsplit(address)
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+            raise Refused("the address to sign in at is not encrypted")
+
+
+class _Fresh:
+    """Tokens for a new login: what is stored is replaced, not used."""
+
+    def __init__(self, stored: StoredTokens, client: OAuthClientInformationFull | None) -> None:
+        self._stored = stored
+        self._client = client
+        self.set_tokens = stored.set_tokens
+        self.set_client_info = stored.set_client_info
+
+    async def get_tokens(self) -> None:
+        """Return nothing: the server refused what there is."""
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the registration that the application has; the port of another may be taken."""
+        if self._client is not None:
+            await self._stored.set_client_info(self._client)
+        return self._client
+
+
+def _describe_client(callback: str) -> OAuthClientMetadata:
+    about = {"client_name": "handrail", "redirect_uris": [callback]}
+    return OAuthClientMetadata.model_validate(about)
+
+
+def _describe(error: Exception) -> str:
+    return spell_out(str(error)) or type(error).__name__

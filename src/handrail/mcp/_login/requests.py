@@ -1,0 +1,83 @@
+"""The requests of a login: to public addresses and encrypted, except to the server itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import ip_address
+
+import httpx2
+from typing_extensions import override
+
+from handrail import Refused, ToolFailed
+from handrail.net import Guard
+
+MAX_BYTES = 1 << 20
+"""Bytes of one answer."""
+_SECONDS = 30.0
+
+
+def make_client(url: str, guard: Guard) -> httpx2.AsyncClient:
+    """Return a client for a login at a server."""
+    return httpx2.AsyncClient(transport=_Guarded(httpx2.URL(url), guard), timeout=_SECONDS)
+
+
+async def receive(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
+    """Send a request, and return the whole answer. No redirect is followed."""
+    response = await client.send(request, stream=True, follow_redirects=False)
+    body = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > MAX_BYTES:
+                raise ToolFailed(f"{request.url.host} sent more than {MAX_BYTES} bytes")
+    finally:
+        await response.aclose()
+    headers = {"content-type": response.headers.get("content-type", "")}
+    return httpx2.Response(
+        response.status_code, headers=headers, content=bytes(body), request=request
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Guarded(httpx2.AsyncBaseTransport):
+    """Resolves each other host once, and connects to an address that the guard has checked.
+
+    A server on this machine may send a login to another port of this machine.
+    """
+
+    def __init__(self, server: httpx2.URL, guard: Guard) -> None:
+        self._server = server
+        self._guard = guard
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url, server = request.url, self._server
+        own = (url.scheme, url.host, url.port) == (server.scheme, server.host, server.port)
+        if own or (is_loopback(server.host) and is_loopback(url.host)):
+            return await self._inner.handle_async_request(request)
+        if url.scheme != "https":
+            raise Refused(f"{url.host} is not encrypted")
+        port = url.port or 443
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        guard = replace(self._guard, ports=self._guard.ports | {port})
+        [address, *_] = await guard.resolve(host, port)
+        sent = httpx2.Request(
+            request.method,
+            url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": url.host},
+        )
+        return await self._inner.handle_async_request(sent)
+
+    @override
+    async def aclose(self) -> None:
+        await self._inner.aclose()

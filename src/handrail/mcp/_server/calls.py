@@ -1,0 +1,215 @@
+"""Runs the calls of clients: one turn for each session, with an executor inside."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.request_state import authenticated_principal
+
+from handrail import Call, Executor, Result, Turn
+from handrail.events import Progressed
+from handrail.mcp._server.asking import (
+    Request,
+    approve,
+    ask,
+    current,
+    find_answer,
+    is_modern,
+)
+from handrail.mcp._server.changes import Changes
+from handrail.mcp._server.content import find_promise, list_definitions, refuse, write_result
+from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
+from handrail.permissions import Answer, Pending
+
+MAX_SESSIONS = 10_000
+"""Sessions that are kept. The one that was idle for longest is dropped first."""
+_TURN = "session"
+_BUSY = "Not run: {} calls of this server are waiting already. Call again later."
+_BEHIND = (
+    "Not run: an earlier call that it depends on is still waiting for approval. Call again when "
+    "that call has its result."
+)
+
+
+@dataclass(slots=True)
+class Session:
+    """The calls of one client, or in the newer era of one principal."""
+
+    turn: Turn[Any]
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    """Set, and replaced, when a question has been answered."""
+    running: int = 0
+
+    def tell_answered(self) -> None:
+        """Wake up the calls that wait behind a question."""
+        self.answered.set()
+        self.answered = anyio.Event()
+
+
+class Calls:
+    """Answers the requests about tools."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        max_calls: int,
+        answer_seconds: float,
+        rules_of: RulesOf | None,
+    ) -> None:
+        self._executor = executor
+        self._tools = PrincipalTools(executor, rules_of)
+        self._tools_change = executor.registry is not None or rules_of is not None
+        self._max_calls = max_calls
+        self._answer_seconds = answer_seconds
+        self._running = 0
+        self.changes = None if executor.registry is None else Changes(executor.registry)
+        """Tells clients of changes, if the tools can change."""
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
+        """Return the tools that a client can call. From here on, calls mean these."""
+        tools = await self._executor.prepare_tools()
+        if self.changes is not None:
+            self.changes.remember(_name_session(request), request)
+        shown = await self._tools.select(tools, _find_principal())
+        return types.ListToolsResult(tools=list_definitions(shown))
+
+    def find_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return what a tool takes. Without this, the SDK lists all tools for each call."""
+        tools = self._executor.turn().tools
+        found = tools.find(tools.api_names.get(name, name))
+        return None if found is None else found.spec.input_schema
+
+    async def call_tool(
+        self, request: Request, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Run a call, or ask about it."""
+        if self._running >= self._max_calls:
+            return refuse(_BUSY.format(self._running))
+        session = self._find_session(request)
+        current.set(request)
+        self._running += 1
+        session.running += 1
+        try:
+            return await self._call(session, request, params)
+        finally:
+            self._running -= 1
+            session.running -= 1
+
+    async def _call(
+        self, session: Session, request: Request, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        await self._drop_old_questions(session)
+        if self._tools_change:
+            await self._renew_tools(session.turn)
+        if params.request_state is not None and is_modern(request):
+            pending = Pending.from_json(params.request_state)
+            answer = find_answer(params.input_responses)
+            name = pending.call.name
+            result = await self._answer(session, pending, answer)
+        else:
+            name = session.turn.tools.api_names.get(params.name, params.name)
+            call_id = f"{request.request_id}-{token_hex(8)}"
+            call = Call(name, params.arguments or {}, call_id)
+            result = await self._run(session, request, call)
+        if result.pending is not None and not result.pending.question:
+            result = await self._wait_behind(session, result.pending)
+        if result.pending is not None:
+            return ask(result.pending)
+        session.turn.forget(result.call_id)
+        tool = session.turn.tools.find(name)
+        is_promised = tool is not None and find_promise(tool.spec) is not None
+        return write_result(result, is_promised=is_promised)
+
+    async def _run(self, session: Session, request: Request, call: Call) -> Result:
+        wants_progress = request.meta is not None and "progress_token" in request.meta
+        if not wants_progress:
+            return await session.turn.run(call)
+        feed = session.turn.events(call.id)
+        results = list[Result]()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_forward, feed, request)
+            results.append(await session.turn.run(call))
+        return results[0]
+
+    async def _answer(self, session: Session, pending: Pending, answer: Answer | None) -> Result:
+        turn, call_id = session.turn, pending.call.id
+        if all(other.key != pending.key for other in turn.waiting) and call_id not in turn:
+            turn.adopt(pending)  # another process asked
+        turn.answer(pending, answer)
+        try:
+            return await turn.result(call_id)
+        except BaseException:
+            turn.cancel(call_id)
+            raise
+        finally:
+            session.tell_answered()
+
+    async def _wait_behind(self, session: Session, pending: Pending) -> Result:
+        """Run a call after the question that it waits for has been answered, if it is in time."""
+        with anyio.move_on_after(self._answer_seconds):
+            while {other.key for other in session.turn.waiting} & set(pending.after):
+                await session.answered.wait()
+            return await self._answer(session, pending, None)
+        return await session.turn.dismiss(pending, _BEHIND)
+
+    async def _drop_old_questions(self, session: Session) -> None:
+        """Deny the questions that no client answers any more."""
+        too_old = time.time() - self._answer_seconds
+        for pending in session.turn.pending:
+            if pending.question and pending.asked_at < too_old:
+                await session.turn.dismiss(pending)
+                session.tell_answered()
+
+    def _find_session(self, request: Request) -> Session:
+        name = _name_session(request)
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = Session(self._open_turn(name))
+        self._sessions.move_to_end(name)
+        idle = [key for key, other in self._sessions.items() if not other.running]
+        for key in idle[: max(0, len(self._sessions) - MAX_SESSIONS)]:
+            del self._sessions[key]
+        return session
+
+    async def _renew_tools(self, turn: Turn[Any]) -> None:
+        """Let a session call the current tools: its turn may last longer than these."""
+        now = self._executor.turn()
+        turn.tools = await self._tools.select(now.tools, turn.principal)
+        turn.generation = now.generation if turn.tools is now.tools else -1
+
+    def _open_turn(self, name: str) -> Turn[Any]:
+        return self._executor.turn(
+            _TURN,
+            run=f"mcp:{name}",
+            principal=_find_principal(),
+            approver=approve if self._executor.approver is None else None,
+        )
+
+
+def _find_principal() -> str | None:
+    token = get_access_token()
+    return None if token is None else token.subject or token.client_id
+
+
+def _name_session(request: Request) -> str:
+    headers: Mapping[str, str] = {} if request.request is None else request.request.headers
+    return f"{authenticated_principal(request) or ''}/{headers.get('mcp-session-id', '')}"
+
+
+async def _forward(feed: Any, request: Request) -> None:
+    """Send the progress of a call to its client."""
+    async for event in feed:
+        if isinstance(event, Progressed):
+            fraction = 0.0 if event.fraction is None else event.fraction
+            total = None if event.fraction is None else 1.0
+            await request.session.report_progress(fraction, total, event.message)

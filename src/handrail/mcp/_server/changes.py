@@ -1,0 +1,100 @@
+"""Tells clients that the tools have changed, in the way of each era of the protocol."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+from weakref import WeakMethod
+
+import anyio
+from mcp.server import NotificationOptions, Server
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from typing_extensions import override
+
+from handrail import Registry
+from handrail._support.loop import Home, spawn
+from handrail.mcp._server.asking import Request, is_modern
+
+PAUSE_SECONDS = 0.1
+"""Changes that follow each other within this time are one change."""
+MAX_CLIENTS = 1_000
+"""Clients of the older era that hear of changes. Others have to list the tools again."""
+_SEND_SECONDS = 1.0
+
+
+class ToolServer(Server[Any]):
+    """A server of the SDK that says whether its tools can change."""
+
+    tools_change = False
+
+    @override
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
+    ) -> Any:
+        wanted = notification_options or NotificationOptions(tools_changed=self.tools_change)
+        return super().create_initialization_options(wanted, *args, **more)
+
+
+class Changes:
+    """Watches a registry, and tells the clients that have listed its tools."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self._bus)
+        """Answers requests of the newer era to hear of changes."""
+        self._older: OrderedDict[str, ServerSession] = OrderedDict()
+        self._home = Home()
+        self._task: object = None
+        self._is_dirty = False
+        weak_note = WeakMethod(self._note)
+        stop: list[Callable[[], None]] = []
+
+        def watch(_event: object) -> None:
+            note = weak_note()
+            if note is not None:
+                note()
+            else:  # the server is gone
+                stop[0]()
+
+        stop.append(registry.watch(watch))
+
+    def remember(self, name: str, request: Request) -> None:
+        """Tell the client of a request about later changes."""
+        if not self._home.is_open:
+            self._home.bind()
+            self._task = None  # one of another loop never ends
+        if not is_modern(request):
+            self._older[name] = request.session
+            self._older.move_to_end(name)
+            if len(self._older) > MAX_CLIENTS:
+                self._older.popitem(last=False)
+
+    def _note(self) -> None:
+        """Note a change, in the thread that made it."""
+        if self._home.is_open:
+            self._home.call(self._start)
+
+    def _start(self) -> None:
+        self._is_dirty = True
+        if self._task is None:
+            self._task = spawn(copy_context(), self._tell)
+
+    async def _tell(self) -> None:
+        try:
+            while self._is_dirty:
+                await anyio.sleep(PAUSE_SECONDS)
+                self._is_dirty = False
+                await self._bus.publish(ToolsListChanged())
+                async with anyio.create_task_group() as tasks:
+                    for session in tuple(self._older.values()):
+                        tasks.start_soon(_send, session)
+        finally:
+            self._task = None
+
+
+async def _send(session: ServerSession) -> None:
+    with anyio.move_on_after(_SEND_SECONDS):  # a client that does not read is not waited for
+        await session.send_tool_list_changed()

@@ -1,0 +1,156 @@
+"""Checks each HTTP request before the SDK sees it: host, origin, token, size, depth and time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import anyio
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from starlette.datastructures import Headers
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BODY_BYTES = 4 << 20
+MAX_JSON_DEPTH = 64
+SECONDS = 30.0
+"""How long a client may take to send a request, or to take the next piece of a response."""
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class Tokens:
+    """Fixed bearer tokens, each with its principal. Only their digests are kept."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        if not all(tokens.values()) or not all(tokens):
+            raise ValueError("A token and its principal must not be empty.")
+        self._principals = {_digest(token): principal for token, principal in tokens.items()}
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the principal of a token; None if it is unknown."""
+        principal = self._principals.get(_digest(token))
+        if principal is None:
+            return None
+        return AccessToken(token="", client_id=principal, subject=principal, scopes=[])
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def require_token(app: ASGIApp, verifier: TokenVerifier, resource_url: Any) -> ASGIApp:
+    """Return an application that answers only requests with a valid token."""
+    backend = BearerAuthBackend(verifier, resource_server_url=resource_url)
+    return AuthenticationMiddleware(
+        AuthContextMiddleware(RequireAuthMiddleware(app, [])), backend=backend
+    )
+
+
+class Bounded:
+    """An application whose requests are bounded in size, depth and time, behind the token."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole body of one request, and answer it."""
+        body: list[Message] = []
+        refused = await _read_body(receive, body)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+
+        async def receive_again() -> Message:
+            return body.pop(0) if body else await receive()
+
+        await self._app(scope, receive_again, send)
+
+
+class Gate:
+    """An application behind the checks that need no token."""
+
+    def __init__(
+        self, app: ASGIApp, inner: ASGIApp, *, hosts: tuple[str, ...], origins: tuple[str, ...]
+    ) -> None:
+        self._app = app
+        self._inner = inner
+        self._hosts = hosts
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run the life of the application."""
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refused = self._check_headers(Headers(scope=scope))
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+
+        async def send_in_time(message: Message) -> None:
+            with anyio.fail_after(SECONDS):
+                await send(message)
+
+        await self._app(scope, receive, send_in_time)
+
+    def _check_headers(self, headers: Headers) -> PlainTextResponse | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not _matches(host, self._hosts):
+            return PlainTextResponse("The Host header is not allowed.", 403)
+        if origin is not None and not _matches(origin, self._origins):
+            return PlainTextResponse("The Origin header is not allowed.", 403)
+        length = headers.get("content-length", "0")
+        if not _LENGTH.fullmatch(length):
+            return PlainTextResponse("The Content-Length header is not valid.", 400)
+        if int(length) > MAX_BODY_BYTES:
+            return PlainTextResponse("The request is too large.", 413)
+        return None
+
+
+def _matches(value: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether a value is allowed. ``:*`` at the end means any port."""
+    without_port = re.sub(r":[0-9]{1,5}\Z", "", value)
+    return any(
+        value == each or (each.endswith(":*") and without_port == each[:-2]) for each in allowed
+    )
+
+
+async def _read_body(receive: Receive, messages: list[Message]) -> PlainTextResponse | None:
+    """Read a request's body, and return a refusal if it is too large, too deep or too slow."""
+    content = bytearray()
+    with anyio.move_on_after(SECONDS) as scope:
+        while True:
+            message = await receive()
+            messages.append(message)
+            content += message.get("body", b"")
+            if len(content) > MAX_BODY_BYTES:
+                return PlainTextResponse("The request is too large.", 413)
+            if not message.get("more_body"):
+                break
+    if scope.cancelled_caught:
+        return PlainTextResponse("The request took too long.", 408)
+    if _is_deep(bytes(content)):
+        return PlainTextResponse("The JSON is nested too deeply.", 400)
+    return None
+
+
+def _is_deep(content: bytes) -> bool:
+    """Return whether JSON text is nested too deeply. Each round removes the innermost brackets."""
+    brackets = _STRINGS.sub(b"", content).translate(_SQUARE, _NO_BRACKETS)
+    for _ in range(MAX_JSON_DEPTH):
+        rest = brackets.replace(b"[]", b"")
+        if rest == brackets:  # nothing is left, or the text is not JSON
+            return rest.count(b"[") > MAX_JSON_DEPTH
+        brackets = rest
+    return b"[" in brackets

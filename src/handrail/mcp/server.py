@@ -1,0 +1,136 @@
+"""Serves tools to MCP clients, over stdio or HTTP. It requires the extra ``handrail[mcp]``.
+
+The executor decides and runs every call: its rules, limits and bounds apply as to any other call.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.auth.provider import TokenVerifier
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+from handrail import Executor
+from handrail.mcp._server.calls import Calls
+from handrail.mcp._server.changes import ToolServer
+from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
+from handrail.mcp._server.principal_tools import RulesOf
+
+__all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
+
+_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_MAX_CALLS = 256
+_ANSWER_SECONDS = 600.0
+
+
+def make_server(
+    executor: Executor,
+    *,
+    name: str = "handrail",
+    keys: Sequence[bytes] = (),
+    max_calls: int = _MAX_CALLS,
+    answer_seconds: float = _ANSWER_SECONDS,
+    rules_of: RulesOf | None = None,
+) -> Server[Any]:
+    """Return a server of the official SDK whose tools are those of an executor.
+
+    If the executor has no approver, the person at the client is asked: by elicitation, and in the
+    newer era by ``input_required``. A client that cannot be asked gets a denial. A call that
+    conflicts with an open question of its session waits until it is answered, or until
+    ``answer_seconds`` have passed.
+
+    Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
+    open questions. More than ``max_calls`` calls at a time are refused.
+
+    With ``rules_of``, such as ``RulesByPrincipal.find``, tools that the rules of a principal always
+    deny do not exist for that principal: they are not listed, found or suggested. The policy of the
+    executor still decides each call.
+    """
+    calls = Calls(executor, max_calls=max_calls, answer_seconds=answer_seconds, rules_of=rules_of)
+    listen = None if calls.changes is None else calls.changes.listen
+    server = ToolServer(
+        name,
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
+        get_tool_input_schema=calls.find_schema,
+        on_subscriptions_listen=listen,
+    )
+    server.tools_change = calls.changes is not None
+    security = (
+        RequestStateSecurity(keys=list(keys), ttl=answer_seconds)
+        if keys
+        else RequestStateSecurity.ephemeral(ttl=answer_seconds)
+    )
+    server.middleware.append(RequestStateBoundary(security, default_audience=name))
+    return server
+
+
+async def serve_stdio(executor: Executor, *, name: str = "handrail") -> None:
+    """Serve tools over the standard streams of this process, until the client closes them."""
+    server = make_server(executor, name=name)
+    async with executor, stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def http_app(
+    server: Server[Any],
+    *,
+    tokens: Mapping[str, str] | TokenVerifier | None,
+    resource_url: str | None = None,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    path: str = "/mcp",
+) -> ASGIApp:
+    """Return an ASGI application that serves over streamable HTTP.
+
+    ``tokens`` maps bearer tokens to principals, or is a verifier of the SDK; then ``resource_url``
+    is the audience that a token must have. Pass None to serve without tokens: then anyone who can
+    reach the port can call the tools.
+
+    ``hosts`` and ``origins`` are the values of the headers ``Host`` and ``Origin`` that are allowed
+    besides those of this machine, such as ``tools.example.org`` and ``https://app.example.org``.
+    """
+    inner = server.streamable_http_app(
+        streamable_http_path=path,
+        max_request_body_size=MAX_BODY_BYTES,
+        transport_security=_CHECKED_BEFORE,
+    )
+    local = tuple(f"{host}{port}" for host in _LOOPBACK for port in ("", ":*"))
+    verifier = Tokens(tokens) if isinstance(tokens, Mapping) else tokens
+    bounded = Bounded(inner)
+    app: ASGIApp = bounded if verifier is None else require_token(bounded, verifier, resource_url)
+    return Gate(
+        app,
+        inner,
+        hosts=(*local, *hosts),
+        origins=(*(f"http://{host}" for host in local), *origins),
+    )
+
+
+async def serve_http(app: ASGIApp, executor: Executor, listening: socket.socket) -> None:
+    """Serve an application on a socket that is bound, until a signal or a cancellation."""
+    from handrail.mcp._server.listen import serve
+
+    with listening:
+        async with executor:
+            await serve(app, listening)
+
+
+def bind(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
+    """Return a socket for ``serve_http``; with port 0, on a free port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
