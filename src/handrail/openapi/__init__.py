@@ -1,0 +1,16 @@
+"""Tools from an OpenAPI document: one for each operation of a service."""
+
+from typing import TYPE_CHECKING
+
+from handrail._support.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from handrail.openapi._http import guarded_client
+    from handrail.openapi._tools import tools
+else:
+    _HOMES = {"guarded_client": "_http", "tools": "_tools"}
+
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+
+
+__all__ = ["guarded_client", "tools"]

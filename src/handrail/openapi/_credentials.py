@@ -1,0 +1,87 @@
+"""Adds credentials to a request. They come from variables that the application names."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import quote
+
+from handrail import DefinitionError, ToolFailed
+from handrail.openapi._document import Document, Node, get_list, get_node, get_text, is_node
+from handrail.openapi._operations import Operation
+from handrail.openapi._request import OutgoingRequest
+
+
+class Credentials:
+    """The security schemes of a document, each with the environment variable of its secret.
+
+    Raises DefinitionError for a scheme that the document does not have.
+    """
+
+    def __init__(self, document: Document, variables: Mapping[str, str]) -> None:
+        components = get_node(document.root, "components")
+        schemes = get_node(components, "securitySchemes")
+        for name in variables:
+            if name not in schemes:
+                known = ", ".join(schemes) or "none"
+                raise DefinitionError(
+                    f"The document has no security scheme {name!r}. It has: {known}."
+                )
+        self._root = document.root
+        self._variables = dict(variables)
+        self._schemes = {name: document.resolve(schemes[name]) for name in variables}
+
+    @property
+    def hidden(self) -> frozenset[tuple[str, str]]:
+        """Location and lower-case name of the parameters that hold a secret."""
+        return frozenset(
+            (get_text(scheme, "in"), get_text(scheme, "name").lower())
+            for scheme in self._schemes.values()
+            if scheme.get("type") == "apiKey"
+        )
+
+    def add(self, operation: Operation, request: OutgoingRequest) -> OutgoingRequest:
+        """Return a request with the first credentials that satisfy its operation."""
+        for name in self._choose(operation):
+            request = _add(request, self._schemes[name], self._secret(name))
+        return request
+
+    def _choose(self, operation: Operation) -> tuple[str, ...]:
+        declared = "security" in operation.node
+        for choice in get_list(operation.node if declared else self._root, "security"):
+            if is_node(choice) and choice.keys() <= self._schemes.keys() and choice:
+                return tuple(choice)
+        return ()
+
+    def _secret(self, name: str) -> str:
+        variable = self._variables[name]
+        secret = os.environ.get(variable, "")
+        if not secret or not secret.isprintable() or not secret.isascii():
+            raise ToolFailed(
+                f"Not sent: the environment variable {variable} has no usable credentials. Tell "
+                "the user, and continue without this tool."
+            )
+        return secret
+
+
+def _add(request: OutgoingRequest, scheme: Node, secret: str) -> OutgoingRequest:
+    kind, place, name = scheme.get("type"), scheme.get("in"), get_text(scheme, "name")
+    if kind == "apiKey" and place == "query":
+        joint = "&" if request.url.query else "?"
+        pair = f"{joint}{quote(name, safe='')}={quote(secret, safe='')}"
+        return replace(request, url=request.url._replace(query=request.url.query + pair))
+    if kind == "apiKey" and place == "cookie":
+        return _add_cookie(request, f"{name}={quote(secret, safe='')}")
+    if kind == "apiKey":
+        return replace(request, headers=(*request.headers, (name, secret)))
+    is_basic = kind == "http" and get_text(scheme, "scheme").lower() == "basic"
+    value = f"Basic {b64encode(secret.encode()).decode()}" if is_basic else f"Bearer {secret}"
+    return replace(request, headers=(*request.headers, ("Authorization", value)))
+
+
+def _add_cookie(request: OutgoingRequest, pair: str) -> OutgoingRequest:
+    others = tuple(header for header in request.headers if header[0] != "Cookie")
+    old = [value for name, value in request.headers if name == "Cookie"]
+    return replace(request, headers=(*others, ("Cookie", "; ".join([*old, pair]))))

@@ -1,0 +1,133 @@
+"""Reads an OpenAPI document: its version, its references and its servers. It fetches nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeGuard
+from urllib.parse import unquote
+
+from handrail import DefinitionError
+
+Node: TypeAlias = Mapping[str, Any]
+"""An object of the document. Its values have too many types to be worth naming."""
+
+_VERSION = re.compile(r"3\.[01](\.|$)")
+_MAX_REFERENCES = 32
+"""References that lead to one another."""
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+def is_node(value: object) -> TypeGuard[Node]:
+    """Return whether a value is an object of the document."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Return whether a value is a list of the document."""
+    return isinstance(value, list)
+
+
+def get_node(node: Node, key: str) -> Node:
+    """Return the object under a key; an empty one if there is none."""
+    value = node.get(key)
+    return value if is_node(value) else {}
+
+
+def get_list(node: Node, key: str) -> list[Any]:
+    """Return the list under a key; an empty one if there is none."""
+    value = node.get(key)
+    return value if is_list(value) else []
+
+
+def get_text(node: Node, key: str) -> str:
+    """Return the text under a key; an empty one if there is none."""
+    value = node.get(key)
+    return value if isinstance(value, str) else ""
+
+
+class Document:
+    """An OpenAPI document of version 3.0 or 3.1. Raises DefinitionError for any other."""
+
+    def __init__(self, given: Node | str | bytes) -> None:
+        self.root = _parse(given)
+        self.version = get_text(self.root, "openapi")
+        if not _VERSION.match(self.version):
+            raise DefinitionError(
+                f"The document is not OpenAPI 3.0 or 3.1: its `openapi` is {self.version!r}. "
+                "Convert it first."
+            )
+
+    @property
+    def title(self) -> str:
+        """The name of the service."""
+        return get_text(get_node(self.root, "info"), "title") or "openapi"
+
+    def resolve(self, value: object) -> Node:
+        """Return an object of the document, after local references; empty if there is none.
+
+        Only references within the document are followed.
+        """
+        for _ in range(_MAX_REFERENCES):
+            if not is_node(value):
+                return {}
+            reference = value.get("$ref")
+            if not isinstance(reference, str):
+                return value
+            value = self.find(reference)
+        return {}
+
+    def find(self, reference: str) -> object:
+        """Return the value that a reference within the document names; None if there is none."""
+        if not reference.startswith("#/"):
+            return None
+        node: Any = self.root
+        for step in reference.removeprefix("#/").split("/"):
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
+            node = node.get(name) if is_node(node) else None
+        return node
+
+    def find_server(self, *nodes: Node) -> str:
+        """Return the URL of the first server of the first object that has one.
+
+        Variables have their default values.
+        """
+        for node in (*nodes, self.root):
+            for server in get_list(node, "servers"):
+                if is_node(server) and get_text(server, "url"):
+                    return _fill_variables(server)
+        return "/"
+
+
+def _parse(given: Node | str | bytes) -> Node:
+    if not isinstance(given, str | bytes):
+        return given
+    read = _parse_text(given)
+    if not is_node(read):
+        raise DefinitionError("The document is not an object of JSON or YAML.")
+    return read
+
+
+def _parse_text(given: str | bytes) -> Any:
+    if given.strip()[:1] not in ("{", b"{", "[", b"["):
+        try:
+            from handrail.openapi._yaml import read_yaml
+        except ModuleNotFoundError:
+            raise DefinitionError(
+                "The document is not JSON. For YAML, install: pip install 'handrail[openapi]'"
+            ) from None
+        return read_yaml(given)
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(f"The document is not JSON: {error}") from None
+
+
+def _fill_variables(server: Node) -> str:
+    variables = get_node(server, "variables")
+
+    def default(match: re.Match[str]) -> str:
+        return str(get_node(variables, match[1]).get("default", match[0]))
+
+    return _VARIABLE.sub(default, get_text(server, "url"))

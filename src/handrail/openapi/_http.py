@@ -1,0 +1,173 @@
+"""Sends requests and reads responses within limits; the only module that imports httpx2."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from functools import cached_property
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, TypeAlias
+from urllib.parse import urljoin
+
+import httpx2
+from typing_extensions import override
+
+from handrail import Refused, ToolFailed, Transient, Unknown
+from handrail.net import Guard, Url, parse_url
+from handrail.openapi._request import OutgoingRequest
+from handrail.openapi._response import Response
+
+Client: TypeAlias = httpx2.AsyncClient
+"""Sends requests."""
+
+_DEFAULT_GUARD = Guard()
+_SECONDS = 30.0
+_PORTS = {"http": 80, "https": 443}
+_MAX_REDIRECTS = 5
+_TO_HTTPS = (80, 443)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SAME_METHOD = frozenset({307, 308})
+_GOOD = 2
+_SAFE = frozenset({"GET", "HEAD"})
+
+
+def guarded_client(
+    guard: Guard = _DEFAULT_GUARD, *, verify: ssl.SSLContext | bool = True
+) -> Client:
+    """Return a client that connects only to addresses that a guard allows.
+
+    It keeps no cookies and no connections, and ignores proxy settings of the environment.
+    ``verify`` has the trusted certificates.
+    """
+    transport = _GuardedTransport(guard, verify)
+    client = Client(transport=transport, trust_env=False, timeout=_SECONDS)
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
+
+
+class _GuardedTransport(httpx2.AsyncBaseTransport):
+    """Resolves each name once, and connects to an address that the guard has checked."""
+
+    def __init__(self, guard: Guard, verify: ssl.SSLContext | bool) -> None:  # noqa: FBT001
+        self._guard = guard
+        self._verify = verify
+
+    @cached_property
+    def _transport(self) -> httpx2.AsyncHTTPTransport:
+        # a connection is never kept, so it is never used for another host of the same address
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        return httpx2.AsyncHTTPTransport(verify=self._verify, trust_env=False, limits=limits)
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        port = request.url.port or _PORTS[request.url.scheme]
+        [address, *_] = await self._guard.resolve(_bracket(host), port)
+        sent = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": host},
+        )
+        return await self._transport.handle_async_request(sent)
+
+
+def _bracket(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends the requests of an operation."""
+
+    client: Client
+    max_bytes: int
+    is_repeatable: bool
+    """Whether a request can be repeated without harm, if its outcome is not known."""
+
+    async def send(self, request: OutgoingRequest) -> Any:
+        """Return the content of the response. Raises a failure for the model to read."""
+        asked = request.url
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = await self._request(request)
+            target = _find_target(request, response)
+            if target is None:
+                return self._read(request, response)
+            if not _is_same_page(asked, target):
+                raise Refused(
+                    f"Not followed: {asked.host} redirects to {target.host}{target.path}, which "
+                    "this operation is not about."
+                )
+            request = OutgoingRequest(request.method, target, request.headers, request.content)
+        raise ToolFailed(f"{asked.host} redirected more than {_MAX_REDIRECTS} times.")
+
+    def _read(self, request: OutgoingRequest, response: Response) -> Any:
+        if response.status // 100 == _GOOD:
+            return response.read_content()
+        what = f"{request.method} {request.url.host}{request.url.path}"
+        raise response.make_failure(what, is_repeatable=self.is_repeatable)
+
+    async def _request(self, request: OutgoingRequest) -> Response:
+        host = request.url.host
+        built = self.client.build_request(
+            request.method,
+            str(request.url),
+            headers=[("Accept", "application/json, */*;q=0.5"), *request.headers],
+            content=request.content or None,
+        )
+        if built.url.raw_path != request.url.target.encode() or built.url.host != host:
+            raise Refused("Not sent: the URL has another spelling than the checked one.")
+        try:
+            return await self._receive(built)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise Transient(f"Not sent: {host} could not be reached.") from error
+        except httpx2.HTTPError as error:
+            if self.is_repeatable:
+                raise Transient(f"{host} did not respond, or closed the connection.") from error
+            raise Unknown(
+                f"The request was sent, and {host} did not respond. It may have taken effect: "
+                "check before you call again."
+            ) from error
+
+    async def _receive(self, built: httpx2.Request) -> Response:
+        response = await self.client.send(built, stream=True, follow_redirects=False)
+        try:
+            body = bytearray()
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > self.max_bytes:
+                    break
+        finally:
+            await response.aclose()
+        return Response(
+            response.status_code,
+            {name.lower(): value for name, value in response.headers.items()},
+            bytes(body[: self.max_bytes]),
+            is_cut=len(body) > self.max_bytes,
+        )
+
+
+def _find_target(request: OutgoingRequest, response: Response) -> Url | None:
+    """Return the target of a redirect that can be followed; None if the response is not one."""
+    location = response.headers.get("location", "")
+    if response.status not in _REDIRECTS or not location:
+        return None
+    if response.status not in _SAME_METHOD and request.method not in _SAFE:
+        return None
+    try:
+        target = parse_url(urljoin(str(request.url), location))
+    except (Refused, ToolFailed, ValueError):
+        raise Refused(f"Not followed: {request.url.host} redirects to an invalid URL.") from None
+    return target
+
+
+def _is_same_page(asked: Url, target: Url) -> bool:
+    """Return whether two URLs differ at most in the query, a slash at the end, or by https."""
+    ports = (asked.port, target.port)
+    same_scheme = asked.scheme == target.scheme and ports[0] == ports[1]
+    return (
+        asked.host == target.host
+        and asked.path.rstrip("/") == target.path.rstrip("/")
+        and (same_scheme or ports == _TO_HTTPS)
+    )

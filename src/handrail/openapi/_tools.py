@@ -1,0 +1,187 @@
+"""Makes the tools of a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from handrail import (
+    DESTROY,
+    READ,
+    WRITE,
+    Access,
+    Context,
+    DefinitionError,
+    Effect,
+    HandrailError,
+    Json,
+    Refused,
+    Retry,
+    Spec,
+    Tool,
+    ToolFailed,
+    Toolset,
+)
+from handrail.net import Url
+from handrail.openapi._credentials import Credentials
+from handrail.openapi._definition import describe_operation, find_hint, find_name, find_schema
+from handrail.openapi._document import Document
+from handrail.openapi._operations import Operation, operations
+from handrail.openapi._request import find_base, find_url, make_request
+
+if TYPE_CHECKING:
+    from handrail.openapi._http import Client
+
+_EFFECTS = {"GET": READ, "HEAD": READ, "DELETE": DESTROY}
+_IDEMPOTENT = frozenset({"PUT", "DELETE"})
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+_MAX_BYTES = 5 << 20
+_MAX_DIRECT_TOKENS = 10_000
+_MAX_TOOL_CHARS = 3_950
+"""Characters of a definition: a little less than lint accepts."""
+
+
+def tools(  # noqa: PLR0913  each option has a default
+    document: Mapping[str, Any] | str | bytes,
+    client: Client | None = None,
+    *,
+    server: str | None = None,
+    credentials: Mapping[str, str] | None = None,
+    effects: Mapping[str, Effect] | None = None,
+    idempotent: Iterable[str] = (),
+    idempotency_header: str | None = None,
+    retry: Retry | None = None,
+    max_bytes: int = _MAX_BYTES,
+    defer_over: int = _MAX_DIRECT_TOKENS,
+) -> Toolset:
+    """Return one tool for each operation of an OpenAPI document (3.0 or 3.1).
+
+    ``document`` is the parsed document, or its JSON text. ``client`` sends the requests; by
+    default, it is a ``guarded_client()``. ``server`` replaces the servers of the document.
+
+    ``credentials`` maps names of security schemes to environment variables, which are read for each
+    call. ``effects`` maps names of tools, or patterns such as ``search_*``, to their effect; the
+    first that matches applies. ``idempotent`` lists names or patterns of tools that can be called
+    twice without harm. With ``idempotency_header``, each call that is not a read has its key in
+    that header. ``retry`` applies to tools that read or are idempotent.
+
+    A response is read up to ``max_bytes``. If the definitions have more than ``defer_over`` tokens,
+    the tools are deferred. Raises DefinitionError if the document cannot be used.
+    """
+    if find_spec("httpx2") is None:
+        raise HandrailError(
+            "Tools from an OpenAPI document need one more package. Install it: "
+            "pip install 'handrail[openapi]'"
+        )
+    if idempotency_header is not None and not _HEADER.fullmatch(idempotency_header):
+        raise DefinitionError(f"{idempotency_header!r} is not the name of a header.")
+    read = Document(document)
+    service = _Service(
+        read,
+        client or _make_client(),
+        Credentials(read, credentials or {}),
+        server,
+        idempotency_header,
+        max_bytes,
+    )
+    choices = _Choices(effects or {}, tuple(idempotent), retry)
+    made = service.make_all(choices)
+    choices.check(made)
+    return Toolset(*made.values()).deferred(over=defer_over)
+
+
+def _make_client() -> Client:
+    from handrail.openapi._http import guarded_client
+
+    return guarded_client()
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """Settings of the application, which knows more than the document."""
+
+    effects: Mapping[str, Effect]
+    idempotent: tuple[str, ...]
+    retry: Retry | None
+
+    def make_spec(self, document: Document, operation: Operation, name: str) -> Spec:
+        default = _EFFECTS.get(operation.method, WRITE)
+        chosen = (value for key, value in self.effects.items() if fnmatchcase(name, key))
+        effect = next(chosen, default)
+        is_idempotent = operation.method in _IDEMPOTENT or any(
+            fnmatchcase(name, pattern) for pattern in self.idempotent
+        )
+        description = describe_operation(operation)
+        max_chars = _MAX_TOOL_CHARS - len(name) - len(description)
+        return Spec(
+            name=name,
+            description=description,
+            input_schema=find_schema(document, operation, max_chars),
+            effect=effect,
+            idempotent=is_idempotent,
+            retry=self.retry if effect == READ or is_idempotent else None,
+            search_hint=find_hint(operation),
+            metadata={"namespace": document.title, "operation": operation.where},
+        )
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raise DefinitionError for a pattern that no tool matches: it is misspelled."""
+        known = list(names)
+        for pattern in (*self.effects, *self.idempotent):
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise DefinitionError(f"No operation makes a tool that matches {pattern!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """Makes the tools of one document."""
+
+    document: Document
+    client: Client
+    credentials: Credentials
+    server: str | None
+    idempotency_header: str | None
+    max_bytes: int
+
+    def make_all(self, choices: _Choices) -> dict[str, Tool[..., Any]]:
+        hidden = self.credentials.hidden
+        if self.idempotency_header is not None:
+            hidden |= {("header", self.idempotency_header.lower())}
+        made: dict[str, Tool[..., Any]] = {}
+        for operation in operations(self.document, hidden=hidden):
+            name = find_name(operation, made)
+            spec = choices.make_spec(self.document, operation, name)
+            made[name] = self._make(operation, spec, find_base(operation, self.server))
+        return made
+
+    def _make(self, operation: Operation, spec: Spec, base: Url) -> Tool[..., Any]:
+        from handrail.openapi._http import Sender
+
+        is_repeatable = spec.effect == READ or spec.idempotent
+        sender = Sender(self.client, self.max_bytes, is_repeatable)
+
+        async def send(args: dict[str, Json], context: Context) -> Any:
+            request = make_request(self.document, operation, base, args)
+            if self.idempotency_header is not None and spec.effect != READ:
+                header = self.idempotency_header, context.idempotency_key
+                request = replace(request, headers=(*request.headers, header))
+            return await sender.send(self.credentials.add(operation, request))
+
+        def touches(**args: Any) -> Access:
+            try:
+                return Access(spec.effect, find_url(operation, base, args).resource)
+            except (Refused, ToolFailed):  # the call will fail; the policy must expect any path
+                return Access(spec.effect, base._replace(path="/").resource)
+
+        def headline(**args: Any) -> str:
+            try:
+                return f"{operation.method} {find_url(operation, base, args)}"
+            except (Refused, ToolFailed):
+                return f"{operation.method} {base}"
+
+        origin = f"{self.document.title}: {operation.where}"
+        return replace(Tool.remote(spec, send, origin=origin, touches=touches), headline=headline)
