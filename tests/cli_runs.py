@@ -1,87 +1,96 @@
-"""Saved runs as they lie on disk: read and changed as any program could."""
+"""Saved runs as they are in the journal: read and changed as any program could."""
 
 from __future__ import annotations
 
-import fcntl
-import json
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cli_harness import Handrail
-from handrail.agent import RunState, dump_state, load_state
+from handrail.agent import RunState
+from handrail.runs import SqliteJournal
+from handrail.runs.record import RunRecord
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """The folder of a saved run."""
+class JournalRun:
+    """A run of the journal."""
 
-    folder: Path
+    record: RunRecord
 
     @property
     def id(self) -> str:
         """The run's."""
-        return self.folder.name
+        return self.record.id
 
     @property
     def about(self) -> dict[str, Any]:
         """What a list of runs is made from."""
-        return self._read("about.json")
+        summary = dict(self.record.head.summary)
+        return {**summary, "stop": summary.get("status")}
 
     @property
-    def answers(self) -> dict[str, Any]:
-        """Answers that were given, and not used yet."""
-        return self._read("answers.json")
+    def answers(self) -> dict[str, dict[str, str]]:
+        """Answers to calls that still wait."""
+        waiting = {pending.id for pending in self.state().pending}
+        kept = ("answer", "reason")
+        return {
+            name: {key: given[key] for key in kept if key in given}
+            for name, given in self.record.answers.items()
+            if name in waiting
+        }
 
     def state(self) -> RunState:
         """All that was said, and what waits."""
-        return load_state((self.folder / "state.json").read_text(encoding="utf-8"))
+        return self.record.state()
 
     def change_about(self, **changes: Any) -> None:
         """Change what is known of the run."""
-        self._write("about.json", json.dumps({**self.about, **changes}))
+        if "stop" in changes:
+            changes["status"] = changes.pop("stop")
+        self.record.set_status(**changes)
 
     def write_answers(self, answers: Mapping[str, Mapping[str, str]]) -> None:
         """Answer calls that wait."""
-        self._write("answers.json", json.dumps(answers))
+        self.record.answer(answers)
 
     def write_state(self, state: RunState) -> None:
-        """Put another state in place of the one that is there."""
-        self._write("state.json", dump_state(state))
+        """Put another state behind the one that is there."""
+        self.record.keep(state)
 
-    def add_to_journal(self, lines: Iterable[Mapping[str, Any]]) -> None:
+    def add_to_journal(self, lines: Iterable[dict[str, Any]]) -> None:
         """Write lines to the end of the journal."""
-        with (self.folder / "journal.jsonl").open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+        self.record.note(lines)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Work on the run, as far as others can see."""
-        with (self.folder / "lock").open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with self.record.journal.hold(self.id):
             yield
 
-    def _read(self, name: str) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        return found
 
-    def _write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, encoding="utf-8")
+def change_journal(handrail: Handrail, statement: str, *values: object) -> None:
+    """Change the journal behind its back."""
+    with closing(sqlite3.connect(handrail.state / "runs" / "journal.db")) as connection:
+        connection.execute(statement, values)
+        connection.commit()
 
 
-def run_folder(handrail: Handrail, id_: str) -> RunFolder:
-    """The folder of a run, which need not be there yet."""
-    return RunFolder(handrail.state / "runs" / id_)
+def journal_of(handrail: Handrail) -> SqliteJournal:
+    """The journal of all commands."""
+    return SqliteJournal(handrail.state / "runs" / "journal.db")
 
 
-def run_folders(handrail: Handrail) -> list[RunFolder]:
+def journal_run(handrail: Handrail, id_: str) -> JournalRun:
+    """A run, which need not be there yet."""
+    return JournalRun(RunRecord(journal_of(handrail), id_))
+
+
+def journal_runs(handrail: Handrail) -> list[JournalRun]:
     """All that there are."""
-    return [RunFolder(folder) for folder in (handrail.state / "runs").glob("2*")]
+    return [journal_run(handrail, head.run) for head in journal_of(handrail).runs()]
 
 
 def stops(handrail: Handrail) -> list[str]:

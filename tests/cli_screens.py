@@ -73,12 +73,16 @@ class Screen:
     def types(self, text: str, *, after: str) -> None:
         """Type a line, once these words are on the screen."""
         self.shows(after)
-        self._enter(text)
+        self._do("send-keys", "-l", text)
+        self._do("send-keys", "Enter")
 
     def answers(self, text: str, *, prompt: re.Pattern[str]) -> None:
         """Type a line, once the last line of the screen is a prompt."""
         self._wait(lambda: bool(prompt.fullmatch(self.lines()[-1])), f"the prompt for {text!r}")
-        self._enter(text)
+        self._do("send-keys", "-l", text)
+        # An answer that is not shown yet would leave this prompt for the next answer to see
+        self._wait(lambda: not prompt.fullmatch(self.lines()[-1]), f"the echo of {text!r}")
+        self._do("send-keys", "Enter")
 
     def shows(self, words: str) -> None:
         """Wait until these words are on the screen."""
@@ -96,10 +100,6 @@ class Screen:
 
     def _title(self) -> str:
         return self._do("display-message", "-p", "#{pane_title}")
-
-    def _enter(self, text: str) -> None:
-        self._do("send-keys", "-l", text)
-        self._do("send-keys", "Enter")
 
     def _wait(self, arrived: Callable[[], bool], what: str) -> None:
         until = time.monotonic() + self._patience

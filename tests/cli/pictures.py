@@ -1,68 +1,141 @@
-"""Writes docs/cli/pictures: `python tests/cli/pictures.py`. Screens of a real terminal, as SVG."""
+"""Writes docs/cli/pictures: `python tests/cli/pictures.py`. Screens of a real terminal, as SVG.
+
+With `--png FOLDER`, chromium or rsvg-convert also makes PNG files there, to look at.
+"""
 
 from __future__ import annotations
 
-import io
+import itertools
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
 
-from rich.console import Console
-from rich.terminal_theme import DIMMED_MONOKAI
+from rich.ansi import AnsiDecoder
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from cli_harness import Handrail, made  # noqa: E402  found there
-from cli_runs import run_folder  # noqa: E402
+from cli_runs import journal_run  # noqa: E402
 from cli_screens import Screen  # noqa: E402
 
 FOLDER = ROOT / "docs" / "cli" / "pictures"
-WIDTH = 100
-FORMAT = """\
-<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<style>
-.{unique_id}-matrix {{
-  font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
-  font-size: {char_height}px;
-  line-height: {line_height}px;
-}}
-.{unique_id}-title {{ font: bold 18px sans-serif; }}
-{styles}
-</style>
-<defs>
-<clipPath id="{unique_id}-clip-terminal">
-<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
-</clipPath>
-{lines}
-</defs>
-{chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
-{backgrounds}
-<g class="{unique_id}-matrix">
-{matrix}
-</g>
-</g>
-</svg>
-"""
-"""As rich has it, without fonts from elsewhere."""
+GROUNDS = ("dark", "light")
+CELL, LINE, FONT, EDGE = 9.6, 20, 16, 16
+"""Pixels of a column, a row, a letter and the edge."""
 
+
+def _theme(ground: str, text: str, *colors: str) -> TerminalTheme:
+    def rgb(name: str) -> tuple[int, int, int]:
+        return int(name[:2], 16), int(name[2:4], 16), int(name[4:], 16)
+
+    own = [rgb(name) for name in colors]
+    return TerminalTheme(rgb(ground), rgb(text), own, own)
+
+
+THEMES = {
+    "dark": _theme(
+        "16181d",
+        "d6dae0",
+        "16181d",
+        "ff6b6b",
+        "4ec9a5",
+        "ffd479",
+        "6cb6ff",
+        "ff9bd2",
+        "6cd6ff",
+        "d6dae0",
+    ),
+    "light": _theme(
+        "ffffff",
+        "1f2328",
+        "1f2328",
+        "9f1239",
+        "0b6b4f",
+        "7a5c00",
+        "0a58b0",
+        "a3157a",
+        "006b80",
+        "1f2328",
+    ),
+}
+"""A terminal's own colors: black, red, green, yellow, blue, magenta, cyan, white."""
+FACE = {"HANDRAIL_PLAIN": "", "COLORTERM": "truecolor"}
+PROMPT = "Mark the second line of notes.txt."
 MODEL = """
-from handrail import Call
+import anyio
+from handrail import READ, Call, Context, Text, tool
+from handrail.messages import Delta, Reply, Usage
 from handrail.testing import ScriptedModel
+from handrail.tools import todo
 
-args = {"file_path": "notes.txt", "old_string": "two", "new_string": "two!"}
+USED = Usage(input_tokens=12400, output_tokens=310)
+args = {"file_path": "src/parse.py", "old_string": OLD, "new_string": NEW}
+STEPS = [("read", "completed"), ("fix", "in_progress"), ("test", "pending")]
+PLAN = [
+    {"content": "Read the parser", "status": "completed"},
+    {"content": "Yield the last row", "status": "in_progress"},
+    {"content": "Add a test with a file that has no final newline", "status": "pending"},
+]
+
+
+def say(text, *calls):
+    return Reply((Text(text), *calls), "calls" if calls else "end", USED, "gpt-5")
+
+
+@tool(effect=READ)
+async def import_orders(path: str, context: Context) -> str:
+    \"\"\"Import orders.\"\"\"
+    context.progress("1,240 of 2,000 rows", 0.62)
+    await anyio.sleep_forever()
+
+
 model = ScriptedModel(
-    ["Let me look.", Call("read", {"file_path": "notes.txt"}, "c1")],
-    ["I mark the second line.", Call("edit", args, "c2")],
-    "The second line is marked now.",
+    say("Let me look.", Call("read", {"file_path": "src/parse.py"}, "c1")),
+    say("The loop drops the last row. I yield it.", Call("edit", args, "c2")),
 )
+busy = ScriptedModel(
+    say("I plan it first, and start the server.", Call("todo", {"todos": PLAN}, "c1"),
+        Call("bash", {"command": "sh serve.sh", "background": True}, "c2")),
+    say("Now the orders.", Call("import_orders", {"path": "2026-11.csv"}, "c3")),
+)
+tools = [todo(), import_orders]
 """
+PARSER = """\
+def parse_rows(text: str) -> Iterator[Row]:
+    row = Row()
+    for char in text:
+        if char == "\\n":
+            yield row
+            row = Row()
+    return
+"""
+RULES = """
+[[rule]]
+id = "serve"
+decide = "allow"
+tools = ["bash"]
+command = ["sh serve.sh"]
+reason = "the server of this project"
+
+[[rule]]
+id = "orders"
+decide = "allow"
+tools = ["import_orders"]
+reason = "it only reads"
+"""
+OLD = "    return\n"
+NEW = "    if row.cells:  # no final newline\n        yield row\n"
 RULE = {"rule": "no-force", "file": ".handrail/rules.toml", "line": 12}
 MODE = {"rule": "mode ask", "file": "", "line": 0}
 PUSHED = "Not run: rule 'no-force' denies it (history is not rewritten)."
@@ -114,55 +187,144 @@ RUN: list[dict[str, Any]] = [
 ]
 
 
-def chat(handrail: Handrail) -> list[str]:
-    """A chat, after a question was answered."""
-    handrail.write("notes.txt", "one\ntwo\nthree\n")
-    handrail.write("model.py", MODEL)
-    with Screen(handrail, width=WIDTH, height=40) as screen:
-        screen.runs("chat", "--model", "model.py:model", "Mark the second line.")
-        screen.types("y", after="your answer:")
-        screen.shows("is marked now.\n>")
-        return screen.lines(colors=True)
+def _project(handrail: Handrail) -> None:
+    handrail.write("src/parse.py", PARSER)
+    handrail.write("model.py", f"OLD, NEW = {OLD!r}, {NEW!r}\n{MODEL}")
 
 
-def runs_show(handrail: Handrail) -> list[str]:
+def question(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A question about a change."""
+    _project(handrail)
+    screen.runs("chat", "--model", "model.py:model", "Why is the last row lost?", env=env)
+    screen.shows("▸ y yes")
+
+
+def running(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A run under way, with a plan and a job."""
+    _project(handrail)
+    handrail.write("serve.sh", "echo listening on port 8080\nsleep 600\n")
+    handrail.config.mkdir(parents=True)
+    (handrail.config / "rules.toml").write_text(RULES, encoding="utf-8")
+    tools = ["--tools", "coding", "--tools", "model.py:tools", "--mode", "edits"]
+    screen.runs("run", "--model", "model.py:busy", *tools, "Import the orders.", env=env)
+    screen.shows("62%")
+
+
+def error(_handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """An error, and what to do."""
+    screen.runs("run", "--model", "openai:gpt-5", "Fix the tests.", env=env)
+    screen.ends()
+
+
+def runs_show(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     """The timeline of a run."""
-    saved = run_folder(handrail, "20261115-112233-ab12cd")
-    saved.folder.mkdir(mode=0o700, parents=True)
+    saved = journal_run(handrail, "20261115-112233-ab12cd")
     prompt = RUN[0]["text"]
     saved.change_about(
         command="run", prompt=prompt, workspace="/home/ana/parser", stop="answer", why=""
     )
     saved.add_to_journal(RUN)
-    return _ran(handrail, "runs", "show", "last")
+    screen.runs("runs", "show", "last", env=env)
+    screen.ends()
 
 
-def doctor(handrail: Handrail) -> list[str]:
+def doctor(_handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     """What is missing, and what to do."""
-    return _ran(handrail, "doctor")
+    screen.runs("doctor", env=env)
+    screen.ends()
 
 
-def _ran(handrail: Handrail, *arguments: str) -> list[str]:
-    with Screen(handrail, width=WIDTH) as screen:
-        screen.runs(*arguments)
-        screen.ends()
-        return screen.lines(colors=True)
+class Picture(NamedTuple):
+    """A screen to make."""
+
+    show: Callable[[Handrail, Screen, dict[str, str]], None]
+    width: int
 
 
-SCREENS: dict[str, Callable[[Handrail], list[str]]] = {
-    "chat": chat,
-    "runs-show": runs_show,
-    "doctor": doctor,
+PICTURES = {
+    "question-80": Picture(question, 80),
+    "question-120": Picture(question, 120),
+    "running": Picture(running, 80),
+    "error": Picture(error, 80),
+    "runs-show": Picture(runs_show, 100),
+    "doctor": Picture(doctor, 100),
 }
 
 
-def picture(name: str, lines: list[str]) -> str:
-    """A screen as a picture."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    for line in lines:
-        console.print(Text.from_ansi(line), soft_wrap=True)
-    title = f"handrail {name.replace('-', ' ')}"
-    return console.export_svg(title=title, theme=DIMMED_MONOKAI, code_format=FORMAT, unique_id=name)
+def draw(lines: Sequence[str], width: int, theme: TerminalTheme) -> str:
+    """A screen as SVG: each word has its place, so that no renderer can move it."""
+    size = round(width * CELL + 2 * EDGE), len(lines) * LINE + 2 * EDGE
+    shown = AnsiDecoder().decode("\n".join(lines))  # a row goes on in the style of the one above
+    rows = [part for y, line in enumerate(shown) for part in _row(line, y * LINE + EDGE, theme)]
+    ground, text = theme.background_color.hex, theme.foreground_color.hex
+    head = (
+        f'<svg viewBox="0 0 {size[0]} {size[1]}" xmlns="http://www.w3.org/2000/svg">\n'
+        f'<rect width="{size[0]}" height="{size[1]}" rx="8" fill="{ground}" />\n'
+        f'<g fill="{text}" font-size="{FONT}" font-family="ui-monospace, \'DejaVu Sans Mono\', '
+        'Menlo, Consolas, monospace">'
+    )
+    return "\n".join([head, *rows, "</g>\n</svg>\n"])
+
+
+def _row(row: Text, y: float, theme: TerminalTheme) -> Iterator[str]:
+    spans = [(span.start, span.end, span.style) for span in row.spans]
+    for start, end, style in spans:
+        _, back = _colors(style, theme)
+        if back:
+            x, wide = EDGE + start * CELL, (end - start) * CELL
+            yield f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{LINE}" fill="{back}" />'
+    bare = [(0, len(row.plain), "")] if not spans else []
+    edges = sorted({0, len(row.plain), *(at for start, end, _ in spans for at in (start, end))})
+    pieces = bare or [
+        (start, end, next((style for a, b, style in spans if a <= start and end <= b), ""))
+        for start, end in itertools.pairwise(edges)
+    ]
+    for start, end, style in pieces:
+        yield from _words(row.plain[start:end], start, (style, y), theme)
+
+
+def _words(text: str, at: int, place: tuple[Any, float], theme: TerminalTheme) -> Iterator[str]:
+    style, y = place
+    front, _ = _colors(style, theme)
+    weight = ' font-weight="bold"' if isinstance(style, Style) and style.bold else ""
+    fill = f' fill="{front}"' if front else ""
+    for word in text.split(" "):
+        if word:
+            x, wide = EDGE + at * CELL, len(word) * CELL
+            yield (
+                f'<text x="{x:.1f}" y="{y + LINE - 5}" textLength="{wide:.1f}"'
+                f"{fill}{weight}>{escape(word)}</text>"
+            )
+        at += len(word) + 1
+
+
+def _colors(style: Any, theme: TerminalTheme) -> tuple[str, str]:
+    """The colors of a text and of its ground; empty if they are the terminal's own."""
+    if not isinstance(style, Style):
+        return "", ""
+    front, back = (
+        color.get_truecolor(theme).hex if color is not None and not color.is_default else ""
+        for color in (style.color, style.bgcolor)
+    )
+    if style.reverse:
+        own = theme.background_color.hex, theme.foreground_color.hex
+        front, back = back or own[0], front or own[1]
+    if style.dim and not front:
+        front = "#8d96a0" if theme is THEMES["dark"] else "#5b6470"
+    return front, back
+
+
+def take(name: str, ground: str) -> str:
+    """One picture."""
+    show, width = PICTURES[name]
+    with _anew() as handrail, Screen(handrail, width=width, height=60) as screen:
+        show(handrail, screen, {**FACE, "HANDRAIL_THEME": ground})
+        lines = [
+            line.replace(str(handrail.folder), "/home/ana") for line in screen.lines(colors=True)
+        ]
+    while lines and not Text.from_ansi(lines[-1]).plain.strip():
+        lines.pop()
+    return draw(lines, width, THEMES[ground])
 
 
 @contextmanager
@@ -171,16 +333,33 @@ def _anew() -> Iterator[Handrail]:
         yield made(Path(folder))
 
 
-def main(folder: Path) -> None:
-    """Write all pictures."""
+def main(folder: Path, grounds: Sequence[str] = GROUNDS, names: Sequence[str] = ()) -> None:
+    """Write pictures."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, shown in SCREENS.items():
-        with _anew() as handrail:
-            text = picture(name, shown(handrail)).replace(str(handrail.folder), "/home/ana")
-        text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
-        (folder / f"{name}.svg").write_text(f"{text}\n", encoding="utf-8")
+    for name in names or PICTURES:
+        for ground in grounds:
+            path = folder / f"{name}-{ground}.svg"
+            path.write_text(take(name, ground), encoding="utf-8")
+
+
+def rasterize(folder: Path, to: Path) -> None:
+    """Make a PNG of each picture."""
+    to.mkdir(parents=True, exist_ok=True)
+    chromium, rsvg = shutil.which("chromium"), shutil.which("rsvg-convert")
+    assert chromium or rsvg, "this needs chromium or rsvg-convert: install one"
+    for path in sorted(folder.glob("*.svg")):
+        size = path.read_text(encoding="utf-8").split('"')[1].split()[2:]
+        out = (to / path.name).with_suffix(".png")
+        shot = [f"--screenshot={out}", f"--window-size={','.join(size)}", path.resolve().as_uri()]
+        quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        command = [rsvg, str(path), "-o", str(out)] if rsvg else [str(chromium), *quiet, *shot]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
 
 
 if __name__ == "__main__":
     os.environ.pop("NO_COLOR", None)
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    words = [word for word in sys.argv[1:] if word != "--png"]
+    if "--png" in sys.argv:
+        rasterize(FOLDER, Path(words[0]))
+    else:
+        main(Path(words[0]) if words else FOLDER)

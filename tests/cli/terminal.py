@@ -15,10 +15,11 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import forked
 from cli_harness import Handrail
 
 PATIENCE = 30.0
@@ -28,7 +29,12 @@ _NOTED = 'trap : INT; "$@"; echo $? >"$0"; exec sleep 1000'
 """Runs a command and writes its exit code down: tmux does not always know it, and what it prints
 of a program that has ended moves the screen."""
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_TOOK = re.compile(r"│ \[\d+ s\]$")
+_SECONDS = r"(?:\d+ min )?[\d.]+ s"
+_ENDED = re.compile(rf" {{2,}}(\S(?:(?! {{2}}).)*?)(?: · {_SECONDS})?  (#\d+)$")
+"""The end of a call's row: how it ended, how long it took, and its number."""
+_WORKS = re.compile(rf"(thinking|writing|working) {_SECONDS}")
+_MODES = re.compile(r"\x1b\[\?(25|1049|2004|2026)([hl])")
+_RUNS = re.compile(rf"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] (.*?)  +(?:{_SECONDS}  )?#")
 
 
 class Tmux:
@@ -69,6 +75,14 @@ class Tmux:
     def presses(self, *keys: str) -> None:
         """Keys by their names, such as C-c."""
         self._do("send-keys", *keys)
+
+    def pastes(self, text: str) -> None:
+        """Paste a text, in marks if the program wants them."""
+        self._do("set-buffer", "--", text)
+        self._do("paste-buffer", "-p", "-r")
+
+    def resizes(self, width: int, height: int = 24) -> None:
+        self._do("resize-window", "-x", str(width), "-y", str(height))
 
     def answers(self, word: str, *, after: str, times: int = 1) -> None:
         """Type a line once these words are on the screen so often."""
@@ -113,7 +127,13 @@ Open = Callable[..., Tmux]
 def settled(screen: str) -> list[str]:
     """A screen without what is another at each run: ids, and how long something took."""
     rows = _ID.sub("ID", screen).rstrip("\n").split("\n")
-    return [row for row in rows if not _TOOK.search(row)]
+    return [_without_time(row) for row in rows]
+
+
+def _without_time(row: str) -> str:
+    if _RUNS.search(row):
+        return _RUNS.sub(r"⠋ \1  #", row)
+    return _WORKS.sub(r"\1", _ENDED.sub(r"  \1  \2", row))
 
 
 def opened(handrail: Handrail) -> Iterator[Open]:
@@ -138,21 +158,14 @@ class Pty:
         *arguments: str,
         env: Mapping[str, str] = {},
         stdout: Path | None = None,
+        real: bool = False,
     ) -> None:
         self._master, self._slave = os.openpty()
         self.resizes(80, 24)
         self.before = termios.tcgetattr(self._slave)
         out = self._slave if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT, 0o600)
-        self._process = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "handrail.cli", *arguments],
-            stdin=self._slave,
-            stdout=out,
-            stderr=self._slave,
-            env=handrail.environment(env),
-            cwd=handrail.workspace,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  one thread
-        )
+        begin = self._forked if forked.can(env) and not real else self._executed
+        self._process = begin(arguments, out, handrail.environment(env), handrail.workspace)
         if stdout is not None:
             os.close(out)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -161,6 +174,26 @@ class Pty:
         self.seen = ""
         self._behind = 0
         self._reader.start()
+
+    def _forked(
+        self, arguments: Sequence[str], out: int, env: Mapping[str, str], cwd: Path
+    ) -> forked.Forked:
+        files = (self._slave, out, self._slave)
+        return forked.start(arguments, files, env=env, cwd=cwd, terminal=True)
+
+    def _executed(
+        self, arguments: Sequence[str], out: int, env: Mapping[str, str], cwd: Path
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  our own interpreter
+            [sys.executable, "-m", "handrail.cli", *arguments],
+            stdin=self._slave,
+            stdout=out,
+            stderr=self._slave,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  one thread
+        )
 
     def _read(self) -> None:
         piece = b"-"
@@ -238,6 +271,12 @@ class Pty:
     def restored(self) -> bool:
         """Whether the terminal is set as it was."""
         return termios.tcgetattr(self._slave) == self.before
+
+    @property
+    def left_on(self) -> set[str]:
+        """Modes that a program has left: no cursor, pastes in marks, another screen, a frame."""
+        last = dict(_MODES.findall(self.seen))
+        return {mode for mode, state in last.items() if state == ("l" if mode == "25" else "h")}
 
     def left_over(self, folder: Path) -> list[str]:
         """Processes of the program's session, or that work in a folder, and are still there."""

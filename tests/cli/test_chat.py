@@ -14,7 +14,7 @@ import pytest
 
 from cli.terminal import Pty
 from cli_harness import Handrail, Schemas
-from cli_runs import run_folders, stops
+from cli_runs import journal_runs, stops
 
 MODEL = """
 import time
@@ -94,13 +94,13 @@ def test_without_a_terminal_it_says_what_to_use(handrail: Handrail, schema: Sche
 
     assert (ran.exit, ran.out, ran.error["code"]) == (2, "", "no_terminal")
     assert "handrail run" in schema("error", {"error": ran.error})["error"]["hint"]
-    assert run_folders(handrail) == []
+    assert journal_runs(handrail) == []
 
 
 def test_a_person_who_wants_no_questions_cannot_chat(chat: Chat, handrail: Handrail) -> None:
     pty = chat("ScriptedModel(say)", "--no-input")
 
-    assert (pty.ends(), run_folders(handrail)) == (2, [])
+    assert (pty.ends(), journal_runs(handrail)) == (2, [])
     assert "chat needs a terminal" in pty.seen
 
 
@@ -117,7 +117,7 @@ def test_what_is_missing_is_said_before_anything_is_kept(
 ) -> None:
     pty = chat("ScriptedModel(say)", *arguments)
 
-    assert (pty.ends(), run_folders(handrail)) == (2, [])
+    assert (pty.ends(), journal_runs(handrail)) == (2, [])
     assert words in pty.seen
 
 
@@ -125,7 +125,7 @@ def test_at_the_end_there_is_one_document(
     chat: Chat, handrail: Handrail, schema: Schemas, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.json"
-    pty = chat("ScriptedModel(say, mark, 'Done.')", "Hello.", "--json", stdout=out)
+    pty = chat("ScriptedModel(say, mark, 'Done.')", "Hello.", "--json", stdout=out, real=True)
     pty.answers("Mark it.", after=ENTER)
     pty.answers("y", after=ANSWER)
     pty.sees("Done.")
@@ -133,7 +133,7 @@ def test_at_the_end_there_is_one_document(
     pty.types("\x04")
 
     assert pty.ends() == 0
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     assert schema("chat", json.loads(out.read_text(encoding="utf-8"))) == {
         "id": saved.id,
         "stop": "answer",
@@ -172,7 +172,7 @@ def test_what_tools_print_is_shown_and_is_no_data(
     pty.answers("/quit", after=ENTER)
 
     assert pty.ends() == 0
-    assert "to be \\u{1B}]0;owned\\u{7} continued" in plain(pty.seen)
+    assert "  to be \\u{1B}]0;owned\\u{7} continued" in plain(pty.seen)
     assert "by hand" in pty.seen
     assert "by another" in pty.seen
     assert "\x1b]0;owned" not in pty.seen
@@ -188,7 +188,7 @@ def test_of_a_chat_in_which_nothing_was_said_nothing_is_kept(
     pty.sees(ENTER)
     pty.types("\x03")
 
-    assert (pty.ends(), run_folders(handrail)) == (130, [])
+    assert (pty.ends(), journal_runs(handrail)) == (130, [])
     assert schema("chat", json.loads(out.read_text(encoding="utf-8")))["stop"] == "empty"
 
 
@@ -205,13 +205,13 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
     pty.sees(ENTER)
 
     assert said(pty, "/help")[:2] == [
-        "/help   show this list",
-        "/undo   undo the last change of a tool or command; repeat to undo earlier ones",
+        "/help          show this list",
+        "/model [NAME]  show the model, or switch to another one",
     ]
     assert said(pty, "/cost")[:3] == [
         "tokens  1,200 in; 7 out",
+        "cost    not known: the model has no known price",
         "turns   1",
-        "calls   0",
     ]
     assert said(pty, "/tools")[0].split()[:2] == ["edit", "write"]
     assert said(pty, "/mode") == [
@@ -250,7 +250,7 @@ def test_a_command_of_an_earlier_process_is_undone(chat: Chat, handrail: Handrai
     pty.sees("Hello.")
     pty.sees(ENTER)
     undone = said(pty, "/undo")
-    again = said(pty, "What now?")
+    again = said(pty, "What now?")[:-1]  # without what was used
     pty.types("/quit\r")
 
     assert (undone, data.read_text(encoding="utf-8"), pty.ends()) == (
@@ -273,7 +273,7 @@ def test_another_model_goes_on_here_and_in_another_process(chat: Chat, handrail:
     pty.sees("I am another.")
     pty.answers("/quit", after=ENTER)
     first = pty.ends()
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     again = Pty(handrail, "chat", "--resume", saved.id[:12])
     try:
         again.answers("And now?", after=ENTER)
@@ -284,7 +284,7 @@ def test_another_model_goes_on_here_and_in_another_process(chat: Chat, handrail:
         again.end()
 
     assert (changed, first, second) == (["model model.py:other"], 0, 0)
-    assert "model.py:other · mode" in again.seen
+    assert "model.py:other  mode" in again.seen
 
 
 def test_a_call_that_waits_is_asked_about_again(chat: Chat, handrail: Handrail) -> None:
@@ -312,7 +312,7 @@ def test_an_answer_that_was_given_elsewhere_is_used(chat: Chat, handrail: Handra
     pty.answers("l", after=ANSWER)
     told = plain(pty.answers("/quit", after=ENTER))[-1]
     pty.ends()
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     first, second = saved.state().pending
     answers = {first.id: {"answer": "allow"}, second.id: {"answer": "deny", "reason": "Not this."}}
     saved.write_answers(answers)
@@ -332,16 +332,16 @@ def test_a_question_can_be_looked_into_and_the_run_be_stopped_by_it(
     chat: Chat, handrail: Handrail
 ) -> None:
     pty = chat("ScriptedModel(mark, 'Done.')", "Mark it.")
-    pty.answers("?", after=ANSWER)
+    pty.answers("w", after=ANSWER)
     why = plain(pty.answers("q", after=ANSWER))
     stopped = plain(pty.answers("/quit", after=ENTER))[-1]
 
     assert pty.ends() == 0
     assert why[:4] == [
-        "?",
-        "asked by: mode ask",
-        "matching rules, the deciding one first:",
-        "│ ask by mode ask",
+        "w",
+        "┃ asked by: mode ask",
+        "┃ matching rules, the deciding one first:",
+        "┃ │ ask by mode ask",
     ]
     assert stopped == "stopped; press Enter to continue, or type a new message"
     assert (handrail.workspace / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\n"
@@ -359,8 +359,8 @@ def test_a_file_that_is_not_there_yet_is_shown_as_it_will_be(chat: Chat) -> None
     pty.answers("/quit", after=ENTER)
 
     assert pty.ends() == 0
-    assert "new.txt does not exist yet; its new text:" in first
-    assert "new.txt already has this text:" in second
+    assert "┃ new.txt is a new file" in first
+    assert "┃ new.txt already has this text" in second
 
 
 def test_a_line_of_any_bytes_is_a_line(chat: Chat, handrail: Handrail) -> None:
@@ -369,7 +369,7 @@ def test_a_line_of_any_bytes_is_a_line(chat: Chat, handrail: Handrail) -> None:
     pty.sees("Hello.")
     pty.answers("/quit", after=ENTER)
     code = pty.ends()
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     [said] = saved.state().messages[0].parts
 
     assert (code, said.text[:3], said.text[-1]) == (0, "gr\ufffd", "e")
@@ -392,7 +392,9 @@ def test_pieces_of_arguments_are_not_shown(chat: Chat) -> None:
     pty = chat(f"ScriptedModel({looks}, 'Done.', stream=True)", "Look.")
     said = plain(pty.answers("/quit", after=ENTER))
 
-    assert [row for row in said if "file_path" in row] == ['▸ read(file_path: "notes.txt")']
+    assert [" ".join(row.split()) for row in said if row.startswith("✓")] == [
+        "✓ Read notes.txt 2 lines #1"
+    ]
     assert (said[-1], pty.ends()) == ("  Done.", 0)
 
 
@@ -419,13 +421,12 @@ def test_a_model_that_fails_can_be_tried_again(chat: Chat) -> None:
 
 
 SPOILS = """
-import os, pathlib
+import os, sqlite3
 
 
 def spoil(request):
-    for state in pathlib.Path(os.environ["XDG_STATE_HOME"]).glob("handrail/runs/*/state.json"):
-        state.unlink()
-        state.mkdir()
+    file = os.path.join(os.environ["XDG_STATE_HOME"], "handrail/runs/journal.db")
+    sqlite3.connect(file).execute("DROP TABLE entries")
     return say
 
 
@@ -444,13 +445,13 @@ def test_a_second_interrupt_ends_the_chat(chat: Chat, handrail: Handrail) -> Non
     """The first one stops a call, which takes its time."""
     call = "Call('reluctant', {}, 'c1')"
     pty = chat(f"ScriptedModel({call})", "Wait.", "-t", "model.py:reluctant")
-    pty.sees("▸ reluctant() … ")
+    pty.sees("⠹ reluctant ")
     pty.types("\x03")
-    pty.sees("· stopping")
+    pty.sees("│ stopping")
     pty.types("\x03")
 
     assert (pty.ends(), pty.restored) == (130, True)
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     assert saved.about["stop"] == "interrupted"
 
 
@@ -485,11 +486,11 @@ def test_it_ends_when_the_system_wants_it(chat: Chat, handrail: Handrail, number
     pty.sees(ENTER)
     pty.signals(number)
     busy = chat("ScriptedModel(Call('slow', {}, 'c1'))", "Wait.", "-t", "model.py:slow")
-    busy.sees("▸ slow() … ")
+    busy.sees("⠹ slow ")
     busy.signals(number)
 
     assert (pty.ends(), pty.restored, busy.ends(), busy.restored) == (143, True, 143, True)
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     assert (saved.about["stop"], busy.left_over(handrail.workspace)) == ("interrupted", [])
 
 

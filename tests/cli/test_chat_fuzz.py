@@ -7,16 +7,20 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cli.terminal import Pty
 from cli_harness import Handrail, made
-from cli_runs import RunFolder, run_folders, stops
+from cli_runs import JournalRun, journal_runs, stops
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 
 RUNS = {"brief": 3, "quick": 1, "soak": 300}[os.environ.get("HANDRAIL_PROFILE", "quick")]
+INPUTS = {"brief": 3, "quick": 30, "soak": 300}[os.environ.get("HANDRAIL_PROFILE", "quick")]
+AT_ONCE = 6
 MODEL = """
 import os, random
 import anyio
@@ -66,18 +70,19 @@ async def model(request):
 WIRES = (anthropic, gemini, openai_chat, openai_responses)
 
 
-def accepted(saved: RunFolder) -> bool:
+def accepted(saved: JournalRun) -> bool:
     """Whether every provider would take what was kept; a chat in which nothing was said is gone."""
     transcript = saved.state().transcript()
     return all(wire.encode_messages(transcript) for wire in WIRES) if transcript else True
 
 
-def begun(handrail: Handrail, seed: str) -> Pty:
+def begun(handrail: Handrail, seed: str, plain: str = "1") -> Pty:
     """A chat; the last one, if there is one that can be gone on with."""
     kept = any((handrail.state / "runs").glob("2*"))
     words = ["--resume", "last"] if kept else ["Go.", "--model", "model.py:model"]
     tools = [] if kept else ["-t", "coding", "-t", "model.py:wait"]
-    return Pty(handrail, "chat", *words, *tools, env={"SEED": seed})
+    tools += [] if plain or kept else ["--without", "bash"]  # a sandbox takes long to start
+    return Pty(handrail, "chat", *words, *tools, env={"SEED": seed, "HANDRAIL_PLAIN": plain})
 
 
 KEYS = ["y\r", "n\r", "no, not so\r", "a\r", "?\r", "d\r", "q\r", "l\r", "e\r", "{}\r", "\r", "Go on.\r",
@@ -113,7 +118,7 @@ def holds(pty: Pty, handrail: Handrail, codes: set[int]) -> None:
     assert "Traceback" not in pty.seen
     assert "\x1b[2J" not in pty.seen, "what a model or a tool said was obeyed"
     assert pty.left_over(handrail.workspace) == []
-    assert all(map(accepted, run_folders(handrail)))
+    assert all(map(accepted, journal_runs(handrail)))
     assert "running" not in stops(handrail)
 
 
@@ -138,6 +143,66 @@ def test_whatever_happens_at_a_terminal_it_ends_well(tmp_path: Path, seed: int) 
         end(pty)
         holds(pty, handrail, codes | {0, 130})
         assert end is ENDS[-1][0] or pty.restored
+    finally:
+        pty.end()
+
+
+INPUT_KEYS = ["y", "n", "a", "?", "\x1b", "\x1b[A", "\x1b[B", "\r", "\n", "Go on.\r", "/mode edits\r", "/he\t\r",
+              "@no\t", "\x12wo\r", "\x03", "\x07", "\x0c", "\x0f", "\x1a", "\x1b\r", "\\\r", "\x00", "\udcff", "grüße 文件",
+              "\x1b[200~one\ntwo\x1b[201~", "\x1b[200~" + "row\r" * 40 + "\x1b[201~", "\x1b[200~", "\x7f", "\x17", "\x1b[1;5D"]  # fmt: skip
+
+
+def plays(handrail: Handrail, seed: int) -> Pty:
+    """A chat with the input, in which anything happens until it ends."""
+    dice = random.Random(seed)  # noqa: S311  a game
+    handrail.write("model.py", MODEL)
+    handrail.write("notes.txt", "one\ntwo\n")
+    pty = begun(handrail, str(seed), plain="")
+    pty.sees("\x1b[?2004h")
+    with suppress(ProcessLookupError):  # it has ended
+        for _ in range(dice.randrange(3, 10)):
+            act = dice.randrange(10)
+            if act == 0:
+                pty.signals(signal.SIGINT)
+            elif act == 1:
+                pty.resizes(dice.randrange(1, 200), dice.randrange(1, 60))
+            else:
+                pty.types(dice.choice(INPUT_KEYS))
+            pty.waits(dice.random() / 5)
+        pty.signals(dice.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]))
+    return pty
+
+
+@pytest.mark.parametrize("first", range(0, INPUTS, AT_ONCE))
+@pytest.mark.timeout(300)
+def test_whatever_happens_in_the_input_the_terminal_is_as_before(
+    tmp_path: Path, first: int
+) -> None:
+    def ends(seed: int) -> tuple[int, bool, frozenset[str], bool]:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        pty = plays(made(folder), seed)
+        try:
+            code = pty.ends()
+            return code, pty.restored, frozenset(pty.left_on), "Traceback" in pty.seen
+        finally:
+            pty.end()
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        ended = list(threads.map(ends, range(first, min(first + AT_ONCE, INPUTS))))
+
+    assert [one for one in ended if one[0] not in {0, 130, 143}] == []
+    assert {one[1:] for one in ended} == {(True, frozenset(), False)}
+
+
+def test_the_checks_of_the_input_can_fail(tmp_path: Path) -> None:
+    handrail = made(tmp_path)
+    handrail.write("model.py", MODEL)
+    pty = begun(handrail, "1", plain="")
+    try:
+        pty.sees("\x1b[?2004h")
+        pty.signals(signal.SIGKILL)
+        assert (pty.ends(), pty.restored, pty.left_on) == (-9, False, {"2004"})
     finally:
         pty.end()
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.terminal import Open, opened
 from cli_harness import Handrail
-from cli_runs import run_folders
+from cli_runs import journal_runs
 from tiny_server import Tiny
 
 TOOL = '''\
@@ -50,7 +50,7 @@ def test_a_chat_goes_on_over_two_processes(tmux: Open, handrail: Handrail, serve
     pane.types("/quit")
     codes.append(pane.ends())
 
-    [saved] = run_folders(handrail)
+    [saved] = journal_runs(handrail)
     state = saved.state()
     assert (codes, first[0], second[0]) == ([0, 0], head, head)
     assert (state.turns, state.usage.output_tokens > 2) == (2, True)

@@ -14,13 +14,14 @@ from threading import Thread
 import pytest
 
 from cli_harness import Handrail, Schemas
+from cli_runs import journal_runs
 from cli_scripts import programmed, scripted
 
 WAITS = "[write('a.txt', 'c1')]"
 
 
 def test_0_it_was_done(handrail: Handrail) -> None:
-    ran = handrail.process("run", *scripted(handrail, "bash('echo hi', 'c1')", "'Hi.'"), "Go")
+    ran = handrail.real("run", *scripted(handrail, "bash('echo hi', 'c1')", "'Hi.'"), "Go")
 
     assert (ran.exit, ran.out) == (0, "Hi.\n")
 
@@ -80,14 +81,14 @@ def test_4_it_says_how_to_go_on(handrail: Handrail) -> None:
 
     ran = handrail("run", *scripted(handrail, step), "Go", "--on-denied", "suspend", "-q")
 
-    [run] = (handrail.state / "runs").iterdir()
+    [run] = journal_runs(handrail)
     assert ran.err == (
         "- c1: Allow `write` to change a.txt?\n"
         "- c2: Allow `write` to change a.txt?\n"
-        f"run {run.name} is waiting for approval:\n"
-        f"  handrail runs show {run.name}\n"
-        f"  handrail runs approve {run.name} --all\n"
-        f"  handrail runs resume {run.name}\n"
+        f"run {run.id} is waiting for approval:\n"
+        f"  handrail runs show {run.id}\n"
+        f"  handrail runs approve {run.id} --all\n"
+        f"  handrail runs resume {run.id}\n"
     )
 
 
@@ -104,13 +105,13 @@ def test_6_nobody_is_there(handrail: Handrail) -> None:
 
     ran = handrail.process("run", "-m", "openai-chat:any", "--base-url", url, "Go", "--json")
 
-    [run] = (handrail.state / "runs").iterdir()
     assert ran.error == {
         "code": "model_network",
         "message": f"cannot connect to 127.0.0.1:{port}: connection refused",
-        "hint": f"is the server running? resume with `handrail runs resume {run.name}`",
+        "hint": "is the server running? The address is from --base-url",
         "exit": 6,
     }
+    assert journal_runs(handrail) == []
 
 
 def test_6_the_host_does_not_exist(handrail: Handrail) -> None:
@@ -182,5 +183,5 @@ def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int
 
     assert (process.returncode, "Traceback" in said + err) == (code, False)
     assert '"stop": "interrupted"' in out
-    run = next((handrail.state / "runs").iterdir()).name
+    run = journal_runs(handrail)[0].id
     assert f"resume with `handrail runs resume {run}`" in err

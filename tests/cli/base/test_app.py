@@ -544,17 +544,17 @@ def test_at_a_terminal_what_is_too_long_goes_on_below_itself(handrail: Handrail)
             [*BARE, "config", "show", "-C", str(handrail.workspace)], env
         ).splitlines()
 
-    assert shown("Be brief. " * 5, "45")[6:9] == [
+    assert shown("Be brief. " * 5, "45")[7:10] == [
         'system            "Be brief. Be brief. Be',
         "                  brief. Be brief. Be brief.",
         '                  "',
     ]
-    assert shown("日本 " + "語" * 15, "45")[6:9] == [
+    assert shown("日本 " + "語" * 15, "45")[7:10] == [
         'system            "日本',
         "                  語語語語語語語語語語語語語",
         '                  語語"',
     ]
-    assert shown("x" * 40, "29")[6] == f'system            "{"x" * 40}"'
+    assert shown("x" * 40, "29")[7] == f'system            "{"x" * 40}"'
 
 
 def test_settings_that_nobody_knows_are_said_or_refused(handrail: Handrail) -> None:

@@ -218,6 +218,7 @@ def test_a_file_has_a_bound(home: Handrail) -> None:
     [
         ("mode = open", "{} is not valid TOML: Invalid value (at line 1, column 8)"),
         ("mode = 'loose'", '{}:1: `mode` must be "plan", "ask", "edits" or "open", got "loose"'),
+        ("theme = 1", '{}:1: `theme` must be "auto", "dark", "light" or "ansi", got 1'),
         ("\ntools = 'coding'", '{}:2: `tools` must be a list of strings, got "coding"'),
         ("tools = [1]", "{}:1: `tools` must be a list of strings, got [1]"),
         ("model = 1", "{}:1: `model` must be a string, got 1"),
@@ -275,7 +276,7 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         home,
         'tools = ["coding", "a.py"]\nallowed_hosts = ["a.org"]\nmodel = "openai:x"\nbase_url = "http://x"\n'
         'system = "Be brief."\nmax_tokens = 10\nmax_calls = 11\nmax_total_tokens = 12\n'
-        "max_seconds = 1\n",
+        'max_seconds = 1\ntheme = "light"\n',
     )
     found = show(home)
 
@@ -286,7 +287,11 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         "allowed_hosts": ["a.org"],
         "model": "openai:x",
         "base_url": "http://x",
+        "key_variable": None,
         "system": "Be brief.",
+        "hooks": {},
+        "database": "",
+        "theme": "light",
         "max_tokens": 10,
         "max_turns": 50,
         "max_calls": 11,

@@ -1,4 +1,4 @@
-"""What a person sees of a chat and types into it: rows, words, a screen, and a keyboard."""
+"""A chat's terminal: rows that stay, rows that change, what a turn shows, and a keyboard."""
 
 from __future__ import annotations
 
@@ -8,34 +8,22 @@ import os
 import signal
 import sys
 import threading
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from approvals.display_vectors import is_raw
 from approvals.questions import asked
 from handrail import Call, FailureKind, Result, Text
-from handrail.agent import RunState
-from handrail.approvals import RenderedLine
 from handrail.cli._base.exits import Exit
+from handrail.cli._chat.changes import FileContents
 from handrail.cli._chat.input import Keyboard
-from handrail.cli._chat.lines import (
-    call_line,
-    cost_lines,
-    diff_lines,
-    format_elapsed,
-    live_line,
-    result_lines,
-)
-from handrail.cli._chat.screen import ChatScreen
-from handrail.cli._chat.text import StreamedText, columns, safe, truncate
 from handrail.cli._chat.watch import Watcher
+from handrail.cli._screen.rows import Span
+from handrail.cli._screen.terminal import Printed, Screen
+from handrail.cli._screen.theme import Theme
 from handrail.events import (
     Answered,
     Asked,
@@ -52,205 +40,95 @@ from handrail.events import (
 from handrail.messages import Delta, Reasoning, Reply, ToolResults, TruncatedCall, Usage
 from handrail.permissions import Allow
 
-
-def said(*pieces: str, width: int = 40) -> str:
-    words = StreamedText(width)
-    return "".join(map(words.feed, pieces)) + words.end()
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 
 
-def test_words_are_broken_at_blanks_behind_a_margin() -> None:
-    assert said("one two three four five six", width=22) == "  one two three four\n  five six\n"
-
-
-def test_words_come_when_they_are_complete() -> None:
-    words = StreamedText(40)
-
-    assert [words.feed(one) for one in ("Hel", "lo ", "wor", "ld", "\n")] == [
-        "", "  Hello", "", "", " world\n",
-    ]  # fmt: skip
-    assert (words.end(), words.is_mid_row) == ("", False)
-
-
-def test_what_a_terminal_would_obey_is_written_out_also_in_pieces() -> None:
-    shown = said("a\x1b", "[2", "J\x1b]0;x\x07", "b\x9b1m")
-
-    assert shown == "  a\\u{1B}[2J\\u{1B}]0;x\\u{7}b\\u{9B}1m\n"
-
-
-def test_a_word_longer_than_a_row_goes_on_behind_the_margin() -> None:
-    assert said("x" * 45, width=22) == f"  {'x' * 20}\n  {'x' * 20}\n  {'x' * 5}\n"
-    assert said("ab " + "文" * 15, width=22) == f"  ab\n  {'文' * 10}\n  {'文' * 5}\n"
-    assert said(" " * 9 + "文" * 9, width=22) == f"  {' ' * 9}{'文' * 5}\n  {'文' * 4}\n"
-
-
-def test_a_wide_letter_fits_where_no_other_room_is() -> None:
-    assert said("x" * 19 + "文", width=22) == f"  {'x' * 19}\n  文\n"
-
-
-def test_blanks_at_the_beginning_of_a_row_are_kept_and_empty_rows_counted() -> None:
-    assert said("if x:\n    go()\r\n\n\n\n\n\n\tend") == "  if x:\n      go()\n\n\n      end\n"
-
-
-def test_what_is_very_long_without_a_blank_is_not_waited_for() -> None:
-    words = StreamedText(80)
-
-    assert words.feed("x" * 50) == f"  {'x' * 50}"
-    assert (words.is_mid_row, words.end()) == (True, "\n")
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=30)), st.integers(2, 60))
-def test_nothing_raw_is_ever_printed_and_no_row_is_too_long(pieces: list[str], width: int) -> None:
-    shown = said(*pieces, width=width)
-
-    assert [one for one in shown if is_raw(one) and one != "\n"] == []
-    rows = shown.split("\n")
-    assert [row for row in rows if columns(row) > max(width, 22) and _is_plain(row)] == []
-    assert [row for row in rows if row and not row.startswith("  ")] == []
-
-
-def _is_plain(row: str) -> bool:
-    return all(unicodedata.category(one) not in {"Mn", "Me"} for one in row)
-
-
-def test_a_text_is_safe_as_a_whole_too() -> None:
-    assert safe("a\tb  c\r\nd\x1b[0m\r") == "a    b  c\nd\\u{1B}[0m\\u{D}"
-
-
-def test_what_does_not_fit_is_cut() -> None:
-    assert (truncate("abcdef", 6), truncate("abcdefg", 6)) == ("abcdef", "abcd…")
-
-
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        ({"path": "a", "on": True}, '▸ go(path: "a", on: true)'),
-        ('{"path": "a\\n\\u001b"}', '▸ go(path: "a\\n\\u001b")'),
-        ("[1]", "▸ go([1])"),
-        ('{"pa', '▸ go({"pa)'),
-        ("x\ny", "▸ go(x y)"),
-        ({"x": "y" * 90}, f'▸ go(x: "{"y" * 48}…'),
-    ],
-)
-def test_a_call_is_one_row(args: object, text: str) -> None:
-    assert call_line(Call("go", args, "c1"), 60) == RenderedLine(text, "title")  # type: ignore[arg-type]
-
-
-def texts(*lines: RenderedLine) -> list[str]:
-    return [line.text for line in lines]
-
-
-def test_a_result_is_shortened() -> None:
-    long = Result("c1", "\n".join(map(str, range(20))))
-
-    assert texts(*result_lines(Result("c1", "x" * 30), 20)) == ["│ " + "x" * 17, "│ " + "x" * 13]
-    assert texts(*result_lines(Result("c1", ""), 20)) == ["│ (no output)"]
-    assert texts(*result_lines(long, 20, 61.5))[-2:] == ["│ 5", "│ [14 more rows · 1 min 1 s]"]
-
-
-def test_a_failure_is_told_with_its_kind() -> None:
-    failed = Result.fail("c1", FailureKind.DENIED, "No.\nNot that.")
-
-    assert list(result_lines(failed, 80, 2.0)) == [
-        RenderedLine("│ denied: No.", "warning"),
-        RenderedLine("│ Not that.", "warning"),
-        RenderedLine("│ [2 s]"),
-    ]
-    assert list(result_lines(Result.fail("c1", FailureKind.PENDING, "Wait."), 80)) == [
-        RenderedLine("│ waiting for approval")
-    ]
-
-
-def test_a_change_is_a_diff_with_colours() -> None:
-    assert list(diff_lines("a", b"one\ntwo\n", b"one\n2\n\x1b", 80)) == [
-        RenderedLine("│ @@ -1,3 +1,3 @@"),
-        RenderedLine("│  one"),
-        RenderedLine("│ -two", "removed"),
-        RenderedLine("│ -", "removed"),
-        RenderedLine("│ +2", "added"),
-        RenderedLine("│ +\\u{1B}", "added"),
-    ]
-    assert texts(*diff_lines("a", None, b"x\n", 80)) == ["│ @@ -0,0 +1,2 @@", "│ +x", "│ +"]
-
-
-def test_a_long_change_is_cut_and_one_of_a_large_file_is_counted() -> None:
-    many = "\n".join(map(str, range(60))).encode()
-
-    assert texts(*diff_lines("a", b"", many, 80))[-1] == "│ [22 more rows]"
-    assert texts(*diff_lines("a", b"x" * 99_999, b"xy", 80)) == [
-        "│ a changed: 99,999 to 2 characters"
-    ]
-
-
-def test_what_goes_on_is_one_row() -> None:
-    assert (
-        live_line(["▸ a()", "▸ b()"], "half\n", 61, 80) == "  ▸ a() and 1 more … 1 min 1 s · half "
-    )
-    assert live_line(["▸ a()"], "", 0.4, 80) == "  ▸ a() … 0 s"
-    assert format_elapsed(59.9) == "59 s"
-
-
-def test_what_it_cost_is_counted() -> None:
-    state = RunState(
-        usage=Usage(input_tokens=1200, output_tokens=30, cached_tokens=1000), turns=2, calls=3
-    )
-
-    assert list(cost_lines(state, 5)) == [
-        "tokens  1,200 in (1,000 cached); 30 out",
-        "turns   2",
-        "calls   3",
-        "time    5 s in this process",
-    ]
-
-
-def screen(*, color: bool = False, live: bool = False) -> tuple[ChatScreen, io.StringIO]:
+def screen(*, live: bool = False) -> tuple[Screen, io.StringIO]:
     file = io.StringIO()
-    return ChatScreen(file, color=color, live=live), file
+    return Screen(file, theme=Theme(), live=live), file
 
 
-def test_lines_have_the_colours_of_what_they_are() -> None:
-    shown, file = screen(color=True)
-    shown.show(RenderedLine("a"), RenderedLine("b", "added"), RenderedLine("c", "removed"))
-
-    assert file.getvalue() == "a\x1b[0m\n\x1b[32mb\x1b[0m\n\x1b[31mc\x1b[0m\n"
-    assert shown.width == 79
+def row(text: str) -> tuple[Span, ...]:
+    return (Span(text),)
 
 
-def test_a_row_that_changes_goes_when_something_is_printed() -> None:
+def test_rows_that_change_go_when_something_is_printed() -> None:
     shown, file = screen(live=True)
-    for row in ("one", "one", "two"):
-        shown.live(row)
+    shown.paint((), [row("one")])
+    shown.paint((), [row("one")])
+    shown.paint([row("stays")], [row("two"), row("three")])
     shown.say("x")
-    shown.live("")
+    shown.paint((), ())
 
-    assert file.getvalue() == "one\r\x1b[Ktwo\r\x1b[Kx\n"
+    assert file.getvalue() == (
+        f"{BEGIN}one{END}{BEGIN}\r\x1b[Jstays\ntwo\nthree{END}{BEGIN}\r\x1b[1A\x1b[Jx\n{END}"
+    )
+
+
+def test_at_most_a_third_of_the_terminal_changes() -> None:
+    shown, file = screen(live=True)
+    shown.paint((), [row(str(number)) for number in range(20)])
+
+    last = "\n".join(map(str, range(12, 20)))
+    assert (file.getvalue(), shown.width, shown.live_rows) == (f"{BEGIN}{last}{END}", 79, 8)
+
+
+def test_a_narrower_terminal_has_broken_the_rows_that_change() -> None:
+    sizes = [(80, 24)]
+
+    class Resized(Screen):
+        def size(self) -> tuple[int, int]:
+            return sizes[-1]
+
+    file = io.StringIO()
+    shown = Resized(file, theme=Theme(), live=True)
+    for size in [(80, 24), (30, 24), (80, 24)]:
+        sizes.append(size)
+        shown.paint((), [row("x" * 61), row(f"at {size[0]}")])
+
+    assert file.getvalue().split(BEGIN)[1:] == [
+        f"{'x' * 61}\nat 80{END}",
+        f"\r\x1b[3A\x1b[J{'x' * 61}\nat 30{END}",
+        f"\r\x1b[1A\x1b[J{'x' * 61}\nat 80{END}",
+    ]
 
 
 def test_on_a_terminal_that_only_types_no_row_changes() -> None:
     shown, file = screen()
-    shown.live("one")
+    shown.paint([row("stays")], [row("one")])
 
-    assert file.getvalue() == ""
+    assert file.getvalue() == "stays\n"
 
 
 def test_what_is_printed_while_somebody_else_speaks_comes_later() -> None:
     shown, file = screen(live=True)
-    shown.live("row")
+    shown.paint((), [row("row")])
     with shown.hold():
         with shown.hold():
             shown.say("a")
-        shown.live("b")
+        shown.paint((), [row("b")])
         shown.write("c")
         during = file.getvalue()
     shown.write("")
 
-    assert (during, file.getvalue()) == ("row\r\x1b[K", "row\r\x1b[Ka\nc")
+    cleared = f"{BEGIN}row{END}{BEGIN}\r\x1b[J{END}"
+    assert (during, file.getvalue()) == (cleared, f"{cleared}a\nc")
+
+
+def test_what_tools_print_is_safe_and_behind_a_margin() -> None:
+    shown, file = screen()
+    printed = Printed(shown)
+
+    assert (printed.write("a\x1b[2J b\nerr"), printed.fileno()) == (11, 1)
+    printed.write("or \r x\n")
+    assert file.getvalue() == "  a\\u{1B}[2J b\n  error \\u{D} x\n"
 
 
 def test_a_terminal_that_is_gone_is_no_error() -> None:
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "w", encoding="utf-8") as file:
-        shown = ChatScreen(file, color=False, live=False)
+        shown = Screen(file, theme=Theme(), live=False)
         shown.say("x")
         shown.say("y")
 
@@ -265,13 +143,19 @@ class Clock:
 
 def watched(clock: Clock, *, live: bool = False) -> tuple[Watcher, io.StringIO]:
     shown, file = screen(live=live)
-    watcher = Watcher(shown, lambda call_id, _width: [RenderedLine(f"diff of {call_id}")], clock)
+    watcher = Watcher(shown, DIFFS.get, clock)
     watcher.begin()
     return watcher, file
 
 
-A, B = Call("a", {}, "1"), Call("b", {}, "2")
+def squeezed(text: str) -> list[str]:
+    """Rows with single blanks, since what is at the right end is aligned."""
+    return [" ".join(line.split()) for line in text.split("\n")]
+
+
+A, B = Call("a", {"x": 1}, "1"), Call("b", {}, "2")
 DONE = Result("1", "done")
+DIFFS = {"9": FileContents("a", b"", b"new\n")}
 
 
 def test_a_turn_is_shown_from_the_words_to_the_results() -> None:
@@ -282,12 +166,18 @@ def test_a_turn_is_shown_from_the_words_to_the_results() -> None:
     watcher.on_event(Started(100, "1", 1))
     watcher.on_event(Finished(103, DONE))
     watcher.on_run_event(Reply((A, B)))
-    watcher.on_run_event(ToolResults((DONE, Result("2", "two"))))
+    watcher.on_run_event(ToolResults((DONE, Result("2", "two\nrows"))))
     watcher.end()
 
-    assert file.getvalue() == (
-        "  I look\n▸ a()\ndiff of 1\n│ done\n│ [3 s]\n▸ b()\ndiff of 2\n│ two\n"
-    )
+    assert file.getvalue() == snapshot("""\
+  I look
+
+✓ a 1                                                        1 line · 3.0 s  #1
+  │ done
+✓ b                                                                 2 lines  #2
+  │ two
+  │ rows
+""")
 
 
 def test_a_truncated_call_is_shown_with_its_result() -> None:
@@ -300,9 +190,9 @@ def test_a_truncated_call_is_shown_with_its_result() -> None:
 
     assert file.getvalue() == snapshot("""\
   Now.
-▸ a()
-diff of 1
-│ bad_args: Not run: cut.
+
+✗ a                                                                bad args  #1
+  │ Not run: cut.
 """)
 
 
@@ -316,18 +206,21 @@ def test_a_reply_that_does_not_come_in_pieces_is_shown_as_a_whole() -> None:
     assert file.getvalue() == "  in pieces\n  as a whole\n"
 
 
-def test_a_change_that_was_asked_about_is_not_shown_again() -> None:
+def test_a_change_is_shown_unless_it_was_asked_about() -> None:
     watcher, file = watched(Clock())
-    edited = Call("a", {"x": 1}, "1")
-    pending = asked({}, call=edited)
+    edit = Call("edit", {"file_path": "n.txt"}, "9")
     watcher.on_event(Asked(100, asked({}, call_id="of nobody")))
     watcher.on_event(Started(100, "of nobody", 1))
-    watcher.on_run_event(Reply((A,)))
-    watcher.on_event(Asked(100, pending))
-    watcher.on_event(Answered(100, "q1", "1", Allow()))
-    watcher.on_event(Finished(100, DONE))
+    for was_asked in (False, True):
+        watcher.begin()
+        watcher.on_run_event(Reply((edit,)))
+        if was_asked:
+            watcher.on_event(Asked(100, asked({}, call=edit)))
+            watcher.on_event(Answered(100, "q1", "9", Allow()))
+        watcher.on_event(Finished(100, Result("9", "Edited.")))
 
-    assert file.getvalue() == "▸ a(x: 1)\n│ done\n"
+    title, again = "✓ Edit n.txt 1 line #1", "✓ Edit n.txt 1 line #2"
+    assert squeezed(file.getvalue()) == [title, "│ 1 + new", again, ""]
 
 
 def test_a_call_is_shown_as_it_was_judged() -> None:
@@ -337,7 +230,7 @@ def test_a_call_is_shown_as_it_was_judged() -> None:
     watcher.on_event(Decided(100, "1", (), Allow()))
     watcher.on_event(Finished(100, DONE))
 
-    assert file.getvalue() == "▸ a(x: 2)\ndiff of 1\n│ done\n"
+    assert squeezed(file.getvalue()) == ["✓ a 2 1 line #1", "│ done", ""]
 
 
 def test_what_belongs_to_an_earlier_turn_is_not_taken_for_this_one() -> None:
@@ -349,53 +242,156 @@ def test_what_belongs_to_an_earlier_turn_is_not_taken_for_this_one() -> None:
     watcher.on_run_event(ToolResults((DONE,)))
     watcher.on_run_event(Reply((A,)))
     watcher.on_event(Finished(109, DONE))
-    once = file.getvalue()
+    once = squeezed(file.getvalue())
     watcher.on_event(Finished(110, DONE))
     watcher.on_event(Finished(110, DONE))
 
-    assert (once, file.getvalue()) == ("▸ a()\ndiff of 1\n│ done\n", once * 2)
+    assert once == ["✓ a 1 1 line #1", "│ done", ""]
+    assert squeezed(file.getvalue()) == [*once[:-1], "✓ a 1 1 line #2", "│ done", ""]
+
+
+TODO = Call(
+    "todo",
+    {
+        "todos": [
+            {"content": "Look\x1b", "status": "completed"},
+            {"content": "Fix it", "status": "in_progress"},
+            {"content": "Test", "status": "pending"},
+            {"content": "Odd", "status": "other"},
+            "no step",
+        ]
+    },
+    "t",
+)
 
 
 def test_what_goes_on_is_shown_with_its_time_and_progress() -> None:
     clock = Clock()
     watcher, file = watched(clock, live=True)
-    rows: list[str] = []
+    watcher.meter.mode, watcher.model = "ask", object()  # type: ignore[assignment]  only its names are read
+    frames: list[list[str]] = []
 
     def ticks(seconds: float) -> None:
         clock.now = 100 + seconds
         watcher.tick()
-        rows.append(file.getvalue().rpartition("\r\x1b[K")[2])
+        frames.append(squeezed(file.getvalue().rpartition(BEGIN)[2].removesuffix(END))[-9:])
 
     ticks(2)
     watcher.on_run_event(Delta("loo"))
     ticks(3)
-    watcher.on_run_event(Delta("k "))
-    ticks(3)
-    watcher.on_run_event(Reply((A, B)))
-    ticks(3)
-    watcher.on_event(Waiting(100, "2", ("1",)))
-    watcher.on_event(Started(103, "1", 1))
+    watcher.on_run_event(
+        Reply((TODO, A, B), usage=Usage(input_tokens=20_000, output_tokens=100), model="gpt-5")
+    )
+    watcher.on_event(Started(103, "t", 1))
+    watcher.on_event(Finished(103, Result("t", "ok")))
+    for event in (Waiting(100, "2", ("1", "gone")), Started(103, "1", 1)):
+        watcher.on_event(event)
     ticks(4)
     watcher.on_event(AttemptFailed(104, "1", 1, FailureKind.TRANSIENT, "gone", 2.0))
     ticks(5)
     watcher.on_event(Started(105, "1", 2))
-    watcher.on_event(Progressed(105, "1", "half\x1b"))
-    watcher.on_event(Started(105, "2", 1))
+    watcher.on_event(Progressed(105, "1", "half\x1b", 0.5))
     ticks(6)
+    watcher.on_event(Progressed(106, "1", "one\ntwo\n\nthree\nfour\n"))
+    watcher.on_event(Started(105, "2", 1))
+    ticks(7)
     watcher.on_event(Yielded(106, "1", "a piece"))
     watcher.on_event(Lost(3))
-    ticks(7)
+    ticks(8)
+    watcher.end()
 
-    assert rows == [
-        "  waiting for the model … 2 s",
-        "  waiting for the model … 2 s",
-        "  look",
-        "  look\n",
-        "  ▸ a() … 1 s",
-        "  ▸ a() … 2 s · failed (transient); retrying in 2 s",
-        "  ▸ a() and 1 more … 3 s · half\\u{1B}",
-        "  ▸ a() and 1 more … 4 s · a piece",
-    ]
+    assert frames == snapshot(
+        [
+            ["ask · thinking 2.0 s · Ctrl+C stops"],
+            ["\x1b[J loo", "", "ask · writing 3.0 s · Ctrl+C stops"],
+            [
+                "\x1b[7A\x1b[J",
+                "Plan 1 of 3 done",
+                "✓ 1 done",
+                "▸ Fix it",
+                "▫ Test",
+                "⠹ a 1 1.0 s #2",
+                "⋯ b waits for #2 #3",
+                "ask · working 4.0 s · Ctrl+C stops · 10% of 200k context $0.03",
+            ],
+            [
+                "\x1b[7A\x1b[J Plan 1 of 3 done",
+                "✓ 1 done",
+                "▸ Fix it",
+                "▫ Test",
+                "⠋ a 1 2.0 s #2",
+                "│ failed (transient); retrying in 2 s",
+                "⋯ b waits for #2 #3",
+                "ask · working 5.0 s · Ctrl+C stops · 10% of 200k context $0.03",
+            ],
+            [
+                "\x1b[7A\x1b[J Plan 1 of 3 done",
+                "✓ 1 done",
+                "▸ Fix it",
+                "▫ Test",
+                "⠇ a 1 3.0 s #2",
+                "█████████░░░░░░░░░░ 50% half\\u{1B}",
+                "⋯ b waits for #2 #3",
+                "ask · working 6.0 s · Ctrl+C stops · 10% of 200k context $0.03",
+            ],
+            [
+                "\x1b[7A\x1b[J ▸ Fix it",
+                "▫ Test",
+                "⠦ a 1 4.0 s #2",
+                "│ two",
+                "│ three",
+                "│ four",
+                "⠦ b 2.0 s #3",
+                "ask · working 7.0 s · Ctrl+C stops · 10% of 200k context $0.03",
+            ],
+            [
+                "\x1b[7A\x1b[J Plan 1 of 3 done",
+                "✓ 1 done",
+                "▸ Fix it",
+                "▫ Test",
+                "⠼ a 1 5.0 s #2",
+                "│ a piece",
+                "⠼ b 3.0 s #3",
+                "ask · working 8.0 s · Ctrl+C stops · 10% of 200k context $0.03",
+            ],
+        ]
+    )
+    assert squeezed(file.getvalue())[-6:] == snapshot(
+        [
+            "ask · working 8.0 s · Ctrl+C stops · 10% of 200k context $0.03\x1b[?2026l\x1b[?2026h \x1b[7A\x1b[J\x1b[?2026l",
+            "Plan 1 of 3 done",
+            "✓ Look\\u{1B}",
+            "▸ Fix it",
+            "▫ Test",
+            "",
+        ]
+    )
+
+
+def test_text_after_calls_is_apart_and_nothing_is_painted_between_turns() -> None:
+    clock = Clock()
+    watcher, file = watched(clock, live=True)
+    watcher.on_run_event(Reply((A,)))
+    watcher.on_run_event(ToolResults((DONE,)))
+    clock.now += 1
+    watcher.on_run_event(Delta("Now"))
+    frame = squeezed(file.getvalue().rpartition(BEGIN)[2])
+    watcher.end()
+    before = file.getvalue()
+    watcher.tick()
+
+    assert frame == ["\x1b[1A\x1b[J", "Now", "", f"· writing 1.0 s · Ctrl+C stops{END}"]
+    assert file.getvalue() == before
+
+
+def test_text_is_painted_at_most_thirty_times_a_second() -> None:
+    clock = Clock()
+    watcher, file = watched(clock, live=True)
+    for number in range(90):
+        clock.now = 100 + number / 90
+        watcher.on_run_event(Delta("x\n\n" if number % 2 else "x "))
+
+    assert 20 <= file.getvalue().count(BEGIN) <= 31
 
 
 def test_a_terminal_that_is_gone_gives_no_line(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli_harness import Handrail, Ran, Schemas
+from cli_runs import journal_run
 
 BIN = Path(sys.executable).parent
 
@@ -32,7 +33,7 @@ def asked(handrail: Handrail, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("co", ["completion", "config"]),
+        ("co", ["completion", "config", "console"]),
         ("ru", ["rules", "run", "runs"]),
         ("runs s", ["show", "stats"]),
         ("zzz", []),
@@ -62,12 +63,18 @@ def test_a_line_goes_on_with_ids_of_runs_the_newest_first(handrail: Handrail, co
     assert asked(handrail, *command.split(), "2026") == []
 
     for name in ("20260101-101010-aaaaaa", "20260102-101010-bbbbbb", "20250101-101010-cccccc"):
-        (handrail.state / "runs" / name).mkdir(parents=True)
+        journal_run(handrail, name).change_about(stop="answer")
 
     assert asked(handrail, *command.split(), "2026") == [
         "20260102-101010-bbbbbb",
         "20260101-101010-aaaaaa",
     ]
+
+
+def test_a_journal_that_cannot_be_read_completes_nothing(handrail: Handrail) -> None:
+    (handrail.state / "runs" / "journal.db").mkdir(parents=True)
+
+    assert asked(handrail, "runs", "show", "2026") == []
 
 
 def test_names_of_commands_are_completed_without_loading_any(handrail: Handrail) -> None:

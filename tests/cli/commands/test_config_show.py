@@ -28,7 +28,11 @@ mode              not set
 allowed_hosts     []
 model             not set
 base_url          not set
+key_variable      not set
 system            ""
+hooks             {}
+database          ""
+theme             "auto"
 max_tokens        not set
 max_turns         50
 max_calls         not set
@@ -61,7 +65,11 @@ mode              not set     default
 allowed_hosts     []          default
 model             "openai:a"  user         ~/config/handrail/config.toml:1
 base_url          not set     default
+key_variable      not set     default
 system            ""          default
+hooks             {}          default
+database          ""          default
+theme             "auto"      default
 max_tokens        1           user         ~/config/handrail/config.toml:5
 max_turns         5           flag         --max-turns
 max_calls         4           environment  HANDRAIL_MAX_CALLS
@@ -177,4 +185,5 @@ def test_a_login_is_not_shown_where_the_scheme_is_missing(handrail: Handrail) ->
     ran = handrail("config", "show", "--base-url", "ana:SECRET@host/v1", "--system", "To: a@b")
 
     assert "SECRET" not in ran.out
-    assert 'base_url          "***@host/v1"\nsystem            "To: a@b"\n' in ran.out
+    assert 'base_url          "***@host/v1"\n' in ran.out
+    assert 'system            "To: a@b"\n' in ran.out

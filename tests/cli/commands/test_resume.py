@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import grp
+import math
 import os
 import pty
 import select
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import RunFolder, run_folder, run_folders
+from cli_runs import JournalRun, change_journal, journal_of, journal_run, journal_runs
 from cli_scripts import programmed, scripted
-from handrail.agent import RunState, dump_state
+from handrail.agent import RunState, dump_state, load_state
+from handrail.permissions import Approvers
+from runs.parked import make_pending, park
 
 WRITES = "[write('a.txt', 'c1'), write('b.txt', 'c2')]"
 
 
-def suspended(handrail: Handrail, *steps: str, options: tuple[str, ...] = ()) -> RunFolder:
+def suspended(handrail: Handrail, *steps: str, options: tuple[str, ...] = ()) -> JournalRun:
     """A run that waits."""
     ran = handrail(
         "run", *scripted(handrail, *steps), "Go", "--on-denied", "suspend", "--json", *options
     )
     assert ran.exit == 4, ran.err
-    return run_folder(handrail, ran.json["id"])
+    return journal_run(handrail, ran.json["id"])
 
 
 def files(handrail: Handrail) -> list[str]:
@@ -168,9 +172,9 @@ def test_a_call_may_be_named_by_its_question(handrail: Handrail) -> None:
 def test_two_calls_of_one_id_are_told_apart(handrail: Handrail) -> None:
     """Each call of a run has its own id; a state that was written elsewhere may differ."""
     saved = suspended(handrail, "[write('a.txt', 'c'), write('b.txt', 'c')]")
-    file = saved.folder / "state.json"
-    assert [one.call.id for one in saved.state().pending] == ["c", "c-2"]
-    file.write_text(file.read_text(encoding="utf-8").replace('"c-2"', '"c"'), encoding="utf-8")
+    state = saved.state()
+    assert [one.call.id for one in state.pending] == ["c", "c-2"]
+    saved.write_state(load_state(dump_state(state).replace('"c-2"', '"c"')))
     pending = saved.state().pending
 
     ran = handrail("runs", "approve", saved.id, "c", "--json")
@@ -211,10 +215,10 @@ def test_what_is_too_long_to_be_shown_is_not_approved(handrail: Handrail) -> Non
 
 def test_a_yes_may_come_too_late(handrail: Handrail) -> None:
     saved = suspended(handrail, "write('a.txt', 'c1')", "'Done.'")
-    text = (saved.folder / "state.json").read_text(encoding="utf-8")
-    [pending] = saved.state().pending
-    old = text.replace(repr(pending.expires_at), repr(pending.asked_at))
-    (saved.folder / "state.json").write_text(old, encoding="utf-8")
+    state = saved.state()
+    [pending] = state.pending
+    old = dump_state(state).replace(repr(pending.expires_at), repr(pending.asked_at))
+    saved.write_state(load_state(old))
 
     ran = handrail("runs", "approve", saved.id, "--all", "--json")
 
@@ -239,13 +243,11 @@ def test_what_has_changed_is_asked_again(handrail: Handrail) -> None:
 
 def test_an_answer_counts_once(handrail: Handrail) -> None:
     saved = suspended(handrail, "write('a.txt', 'c1')", "'Done.'")
-    state = (saved.folder / "state.json").read_text(encoding="utf-8")
+    state = saved.state()
     handrail("runs", "approve", saved.id, "--all")
-    answers = (saved.folder / "answers.json").read_text(encoding="utf-8")
     handrail("runs", "resume", saved.id)
     (handrail.workspace / "a.txt").unlink()
-    (saved.folder / "state.json").write_text(state, encoding="utf-8")
-    (saved.folder / "answers.json").write_text(answers, encoding="utf-8")
+    journal_run(handrail, saved.id).write_state(state)
 
     ran = handrail("runs", "resume", saved.id)
 
@@ -268,6 +270,47 @@ def test_one_process_at_a_time(handrail: Handrail) -> None:
 
     assert [(one.exit, one.error["code"]) for one in rans] == [(2, "busy")] * 3
     assert handrail("runs", "approve", saved.id, "--all").exit == 0  # now that nobody holds it
+
+
+def parked(handrail: Handrail, **limits: Any) -> str:
+    """Return the id of a run that waits for people."""
+    run = "20260101-000000-000000"
+    pending = make_pending(run, expires_at=math.inf, approvers=Approvers(**limits))
+    park(journal_of(handrail), run, pending)
+    return run
+
+
+def test_a_person_who_may_not_answer_learns_it(handrail: Handrail) -> None:
+    run = parked(handrail, groups=(("no such group",),))
+
+    ran = handrail("runs", "approve", run, "--all", "--json")
+
+    assert (ran.exit, ran.error["code"]) == (2, "refused")
+    assert ran.error["message"] == (
+        "You may not answer this request. It is for no such group. Your answer was not used."
+    )
+    assert journal_run(handrail, run).answers == {}
+
+
+def test_the_groups_of_the_user_count(handrail: Handrail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getgroups", lambda: [2**31 - 7, os.getgid()])  # one has no name
+    run = parked(handrail, groups=((grp.getgrgid(os.getgid()).gr_name,),))
+
+    assert handrail("runs", "approve", run, "--all").exit == 0
+    again = handrail("runs", "deny", run, "--all", "--json")
+
+    assert again.error["message"].startswith("Already answered. ")
+    assert again.error["message"].endswith(" before you. Your answer was not used.")
+
+
+def test_the_first_of_two_approvals_counts(handrail: Handrail) -> None:
+    run = parked(handrail, count=2)
+
+    ran = handrail("runs", "approve", run, "--all")
+
+    assert ran.exit == 0
+    assert ran.err == "Your approval counts. 1 more person must approve it.\n"
+    assert journal_run(handrail, run).answers == {}
 
 
 def test_the_model_may_change_midway(handrail: Handrail) -> None:
@@ -322,8 +365,8 @@ def test_its_folder_may_be_gone(handrail: Handrail) -> None:
 
 def test_nothing_may_have_been_said(handrail: Handrail) -> None:
     handrail("run", *scripted(handrail, "'One.'"), "Go")
-    [run] = (handrail.state / "runs").iterdir()
-    (run / "state.json").write_text(dump_state(RunState()), encoding="utf-8")
+    [saved] = journal_runs(handrail)
+    saved.write_state(RunState())
 
     ran = handrail("runs", "resume", "last", "--json")
 
@@ -333,7 +376,7 @@ def test_nothing_may_have_been_said(handrail: Handrail) -> None:
 
 def test_a_broken_run_is_told_in_words(handrail: Handrail) -> None:
     saved = suspended(handrail, WRITES)
-    (saved.folder / "state.json").write_text("{}", encoding="utf-8")
+    change_journal(handrail, "UPDATE entries SET body = '{}' WHERE kind = 'state'")
 
     ran = handrail("runs", "resume", saved.id, "--json")
 
@@ -405,7 +448,7 @@ def refuses() -> str:
 )
 def test_a_journal_may_have_been_changed(handrail: Handrail, line: dict[str, Any]) -> None:
     assert handrail("run", *scripted(handrail, "write('a.txt', 'c1')", "'Done.'"), "Go").exit == 3
-    saved = run_folders(handrail)[0]
+    saved = journal_runs(handrail)[0]
     saved.add_to_journal(
         [line, {"event": "finished", "kind": "denied", "call_id": "c1", "text": ""}]
     )
@@ -419,14 +462,13 @@ class Terminal:
     def __init__(self, handrail: Handrail, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
         self.said = b""
-        self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "handrail.cli", *arguments],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed at the end
+        self.process = forked.start(
+            arguments,
+            (theirs, self._out.fileno(), theirs),
             env=handrail.environment(),
             cwd=handrail.workspace,
-            start_new_session=True,
+            terminal=True,
         )
         os.close(theirs)
 
@@ -439,9 +481,11 @@ class Terminal:
         os.write(self._ours, keys)
 
     def end(self) -> Ran:
-        out, _ = self.process.communicate(timeout=30)
+        code = self.process.wait(30)
         os.close(self._ours)
-        return Ran(self.process.returncode, out.decode(), self.said.decode())
+        with self._out as out:
+            out.seek(0)
+            return Ran(code, out.read().decode(), self.said.decode())
 
 
 def test_at_a_terminal_questions_are_asked(handrail: Handrail) -> None:
@@ -451,8 +495,8 @@ def test_at_a_terminal_questions_are_asked(handrail: Handrail) -> None:
 
     terminal.until(b"your answer: ")
     terminal.type(b"y\n")
-    terminal.until(b"(write; call c3)")
-    terminal.said = terminal.said.partition(b"call c3)")[2]
+    terminal.until(b"Write c.txt")
+    terminal.said = terminal.said.partition(b"Write c.txt")[2]
     terminal.until(b"your answer: ")
     terminal.type(b"l\n")  # later
     ran = terminal.end()

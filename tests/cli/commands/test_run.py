@@ -15,6 +15,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas, made
+from cli_runs import journal_runs, stops
 from cli_scripts import MODEL, programmed, scripted
 
 STREAMED = """
@@ -326,7 +327,7 @@ def test_stdin_may_be_closed(handrail: Handrail) -> None:
 
 FORMS = (
     "use PROVIDER:NAME with one of anthropic, gemini, openai, openai-chat; or FILE.py:NAME, or "
-    "MODULE:NAME"
+    "MODULE:NAME; `handrail models list` lists names"
 )
 
 
@@ -336,7 +337,7 @@ FORMS = (
         (
             None,
             "no model is set",
-            "pass `--model PROVIDER:NAME`, such as `--model openai:NAME`, or set `HANDRAIL_MODEL`",
+            "choose one with `handrail init`, or pass `--model PROVIDER:NAME`",
         ),
         (
             "gpt-4o",
@@ -381,7 +382,8 @@ def test_a_model_without_a_key_ends_at_once_and_nothing_is_saved(handrail: Handr
         {
             "code": "no_key",
             "message": "no API key for OpenAI",
-            "hint": "set it: `export OPENAI_API_KEY=...`",
+            "hint": "set it: `export OPENAI_API_KEY=...`, or choose another model with "
+            "`handrail init`",
             "exit": 2,
         },
     )
@@ -662,8 +664,7 @@ def test_somebody_may_stop_reading(handrail: Handrail) -> None:
 
     assert process.returncode == 1
     assert "Traceback" not in said
-    [run] = (handrail.state / "runs").iterdir()
-    assert '"stop": "interrupted"' in (run / "about.json").read_text(encoding="utf-8")
+    assert stops(handrail) == ["interrupted"]
 
 
 def test_a_run_that_cannot_be_saved_does_not_go_on(handrail: Handrail) -> None:
@@ -677,9 +678,8 @@ def test_a_run_that_cannot_be_saved_does_not_go_on(handrail: Handrail) -> None:
 
 
 def events(handrail: Handrail) -> list[dict[str, Any]]:
-    [run] = (handrail.state / "runs").iterdir()
-    text = (run / "journal.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    [saved] = journal_runs(handrail)
+    return [line for line in saved.record.lines() if line["event"] != "status"]
 
 
 def test_everything_is_in_the_journal(handrail: Handrail) -> None:
@@ -719,3 +719,26 @@ async def flaky(context: Context) -> str:
         "finished",
     }
     assert ("waiting", "c3") in seen
+
+
+FORGETFUL = """
+def reads(call_id):
+    return Call("read", {"file_path": "long.txt"}, call_id)
+
+
+async def model(request):
+    results = [one for one in request.messages if isinstance(one, ToolResults)]
+    if len(results) < 2:
+        return Reply((reads(f"c{len(results)}"),), "calls")
+    if "Left out" not in results[0].results[0].text:
+        raise ModelError("The prompt is too long.", "too_long")
+    return Reply((Text(results[0].results[0].text.partition(":")[0]),))
+"""
+
+
+def test_what_is_too_long_for_a_model_is_shortened(handrail: Handrail) -> None:
+    handrail.write("long.txt", "a line of text\n" * 100)
+
+    ran = handrail("run", *programmed(handrail, FORGETFUL), "Go", "--without", "bash")
+
+    assert (ran.exit, ran.out) == (0, "[Left out\n")

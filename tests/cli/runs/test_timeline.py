@@ -27,12 +27,12 @@ from handrail import (
     writes_file,
 )
 from handrail.approvals import callback, defer
-from handrail.cli._runs.history import read_history
-from handrail.cli._runs.journal import event_lines, prompt_line, reply_line
 from handrail.cli._runs.timeline import seconds, timeline
 from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Approver
 from handrail.policy import Rulebook
+from handrail.runs.history import read_history
+from handrail.runs.lines import event_lines, prompt_line, reply_line
 
 RULES = """
 [[rule]]
@@ -135,7 +135,7 @@ def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
             '       path="a.txt"',
             "       allowed by mode ask",
             "       attempt failed, retried after 0 ms: transient: the server is busy …",
-            "       waited 2.25 s for #1 save",
+            "       waited 2.25 s for #1 save, which used file:a.txt",
             "  #3   save                   ─────────────────             2.75 s  denied",
             '       path="secret/key", text="y"',
             "       denied by secrets-stay (rules.toml:2)",
@@ -167,7 +167,7 @@ def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
             '       path="a.txt"',
             "       allowed by mode ask",
             "       attempt failed, retried after 0 ms: transient: the server is busy …",
-            "       waited 2.25 s for #1 save",
+            "       waited 2.25 s for #1 save, which used file:a.txt",
             "  #3   save                            ─────────────────────────────────────                        2.75 s  denied",
             '       path="secret/key", text="y"',
             "       denied by secrets-stay (rules.toml:2)",
@@ -204,7 +204,7 @@ def test_without_letters_of_its_own_it_is_all_ascii() -> None:
             '       path="a.txt"',
             "       allowed by mode ask",
             "       attempt failed, retried after 0 ms: transient: the server is busy ...",
-            "       waited 2.25 s for #1 save",
+            "       waited 2.25 s for #1 save, which used file:a.txt",
             "  #3   save                   -----------------             2.75 s  denied",
             '       path="secret/key", text="y"',
             "       denied by secrets-stay (rules.toml:2)",
@@ -249,7 +249,7 @@ def test_in_full_all_texts_are_shown() -> None:
             "       attempt failed, retried after 0 ms: transient: the se",
             "       rver is busy",
             "       try again",
-            "       waited 2.25 s for #1 save",
+            "       waited 2.25 s for #1 save, which used file:a.txt",
             "       here it is",
             "  #3   save              ───────        2.75 s  denied",
             "       id c3",
@@ -289,7 +289,7 @@ def test_a_call_that_nobody_has_answered_waits_until_the_last_that_is_known() ->
             "  #2   fetch           ░                                    1.25 s  pending",
             '       path="a.txt"',
             "       allowed by mode ask",
-            "       waited 750 ms for #1 save",
+            "       waited 750 ms for #1 save, which used file:a.txt",
             "turn 2  +16m 41s  m-1  model took 16m 38s",
             "  Both are saved.",
             "",
@@ -354,7 +354,7 @@ def test_a_journal_that_was_cut_off_is_drawn_as_far_as_it_goes() -> None:
                 "  #2   fetch                      ───────────░░░░░░░░░░░    1.00 s  no result",
                 '       path="a.txt"',
                 "       allowed by mode ask",
-                "       waiting 500 ms for #1 save",
+                "       waiting 500 ms for #1 save, which used file:a.txt",
                 "",
                 "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
             ],
@@ -365,7 +365,7 @@ def test_a_journal_that_was_cut_off_is_drawn_as_far_as_it_goes() -> None:
             "calls",
             "  #1   ?               ░░░░░░░░░░░░░░░░────████┄┄┄┄█████    2.00 s  ok",
             "       attempt failed, retried after 0 ms: transient: the server is busy …",
-            "       waited 1.00 s for #2 ?",
+            "       waited 1.00 s for #2 ?, which used file:a.txt",
             "  #2   ?                   ▒▒▒▒────████                     750 ms  ok",
             "       asked by mode ask: Allow `save` to change a.txt?",
             "       approved after 250 ms",
@@ -497,6 +497,17 @@ LINES = st.fixed_dictionaries(
     width=45,
     ascii_only=False,
     full=False,
+)
+@example(
+    lines=[
+        {"event": "prompt", "at": 1, "text": "Go."},
+        {"event": "requested", "at": 1, "call_id": "c1", "tool": "look"},
+        {"event": "finished", "at": 2, "call_id": "c1", "kind": "denied", "text": "No."},
+        {"event": "reply", "at": 3, "text": "Done."},
+    ],
+    width=1,
+    ascii_only=False,
+    full=True,
 )
 def test_any_journal_is_drawn_within_the_width_and_nothing_in_it_acts(
     lines: list[Any],

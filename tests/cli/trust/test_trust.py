@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import termios
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas, made
 from cli_scripts import programmed
 from handrail.policy import RulePaths, Trust, digest
@@ -378,15 +378,14 @@ class Person:
         self._master, side = pty.openpty()
         termios.tcsetwinsize(side, (24, columns))
         self.seen = ""
-        self._process = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-m", "handrail.cli", "trust", *arguments],
-            stdin=side,
-            stdout=subprocess.DEVNULL,  # what is asked must be seen all the same
-            stderr=side,
-            cwd=handrail.workspace,
-            env=handrail.environment({"COLUMNS": "60"}),
-            start_new_session=True,
-        )
+        with Path(os.devnull).open("wb") as nothing:  # what is asked must be seen all the same
+            self._process = forked.start(
+                ("trust", *arguments),
+                (side, nothing.fileno(), side),
+                env=handrail.environment({"COLUMNS": "60"}),
+                cwd=handrail.workspace,
+                terminal=True,
+            )
         os.close(side)
 
     def until(self, words: str) -> None:

@@ -12,8 +12,12 @@ import click
 
 from handrail import HandrailError
 from handrail.approvals import make_printable
+from handrail.cli._base.columns import columns
 from handrail.cli._base.printable import safe
 from handrail.cli._base.renamed import OPTIONS
+
+_MIN_COLUMNS = 20
+"""Rows of narrower terminals are not wrapped here."""
 
 
 class Exit(IntEnum):
@@ -49,7 +53,7 @@ class Halt(Exception):
         self.exits = exits
 
 
-EXTRAS = {"click": "cli", "rich": "cli"}
+EXTRAS = {"click": "cli", "prompt_toolkit": "cli", "rich": "cli"}
 """Packages that commands need, and the extra that installs each."""
 
 
@@ -139,8 +143,22 @@ def _envelope(halt: Halt) -> str:
 def _format_error(error: BaseException, halt: Halt) -> str:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return str(halt)  # the help of a group that was called without a command
-    hint = f"\n  {make_printable(halt.hint).text}" if halt.hint else ""
-    return f"handrail: {make_printable(str(halt)).text}{hint}"
+    message, hint = (make_printable(text).text for text in (str(halt), halt.hint or ""))
+    rows = _wrap(f"handrail: {message}", 0) + (_wrap(hint, 2) if hint else [])
+    return "\n".join(rows)
+
+
+def _wrap(text: str, margin: int) -> list[str]:
+    """Return lines that a terminal does not break within a word; lines in a pipe stay whole."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # it is no terminal, or not there
+        width = 0
+    blanks = " " * margin
+    if width <= _MIN_COLUMNS:
+        return [f"{blanks}{text}"]
+    lines = text.split("\n")
+    return [f"{blanks}{row}" for line in lines for row in columns([(line,)], width=width - margin)]
 
 
 def _discard_unwritable_output() -> None:

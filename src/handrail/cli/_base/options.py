@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from handrail.cli._base.settings import is_variable
+
 
 class _Count(click.ParamType[int]):
     """An integer of at least 1."""
@@ -40,6 +42,18 @@ class _Seconds(click.ParamType[float]):
         if not (seconds > 0 and math.isfinite(seconds)):
             self.fail(f"must be a number greater than 0, got {value!r}", param, ctx)
         return seconds
+
+
+class _Variable(click.ParamType[str]):
+    """The name of an environment variable. Anything else may be a key, and is not repeated."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name."""
+        if not is_variable(value):
+            self.fail("must be the name of an environment variable", param, ctx)
+        return str(value)
 
 
 COUNT = _Count()
@@ -111,6 +125,26 @@ MODEL = _setting(
     "MODULE:NAME for a model in Python.",
 )
 BASE_URL = _setting("--base-url", metavar="URL", help="Base URL of the model's server.")
+KEY_VARIABLE = _setting(
+    "--key-variable",
+    type=_Variable(),
+    metavar="NAME",
+    help="Environment variable with the API key (default: the provider's own).",
+)
+PORTS = click.option(
+    "--port",
+    "ports",
+    multiple=True,
+    type=COUNT,
+    metavar="N",
+    help="Look for a model server on this port of this machine (default: the usual ports of "
+    "llama.cpp, Ollama, vLLM and LM Studio). Repeatable.",
+)
+PLAIN = click.option(
+    "--plain",
+    is_flag=True,
+    help="Print sentences: no color, no signs, no row that changes. For screen readers and logs.",
+)
 SYSTEM = _setting("--system", metavar="TEXT", help="System prompt.")
 MAX_TOKENS = _setting(
     "--max-tokens",
@@ -136,11 +170,17 @@ MAX_SECONDS = _setting(
     metavar="N",
     help="Stop a run after N seconds (default: no limit).",
 )
+DATABASE = _setting(
+    "--database",
+    metavar="DATABASE",
+    help="Durable runs: a SQLite file or postgresql://... (default: the runs of this command).",
+)
 TOOL_OPTIONS = (TOOLS, WITHOUT, MODE, ALLOWED_HOSTS)
 """Options of every command that uses tools or rules."""
 MODEL_OPTIONS = (
     MODEL,
     BASE_URL,
+    KEY_VARIABLE,
     SYSTEM,
     MAX_TOKENS,
     MAX_TURNS,

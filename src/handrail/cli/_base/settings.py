@@ -1,7 +1,7 @@
 """Settings: flag > environment > local > project > user > system > default, each with its origin.
 
 A settings file of a workspace is ignored until the user has trusted its exact content. A tool that
-any level excludes with ``without`` is excluded.
+any level excludes with ``without`` is excluded, and the hooks of all levels run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from handrail._support.private_files import read_private_file
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks
 from handrail.cli._base.redact import redact_url
 from handrail.cli._base.renamed import SETTINGS as RENAMED
 
@@ -27,6 +28,7 @@ OWN = ("user", "system")
 """Levels of files outside the workspace. They need no trust."""
 
 
+_VARIABLE = re.compile("[A-Z_][A-Z0-9_]{0,63}")
 _MAX_VALUE_CHARS = 60
 """Characters of an invalid value in an error message."""
 
@@ -86,6 +88,23 @@ def _mode(value: Any) -> str:
     return str(value)
 
 
+def _variable(value: Any) -> str:
+    if not is_variable(value):
+        raise TypeError("the name of an environment variable")
+    return str(value)
+
+
+def is_variable(value: object) -> bool:
+    """Return whether a value can be the name of an environment variable, not an API key."""
+    return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
+
+
+def _theme(value: Any) -> str:
+    if value not in ("auto", "dark", "light", "ansi"):
+        raise TypeError('"auto", "dark", "light" or "ansi"')
+    return str(value)
+
+
 class Known(NamedTuple):
     """A setting."""
 
@@ -105,7 +124,11 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
         "allowed_hosts": Known(_texts, [], ["pypi.org"]),
         "model": Known(_text, None, "openai:NAME"),
         "base_url": Known(_text, None, "http://127.0.0.1:8080/v1"),
+        "key_variable": Known(_variable, None, "OPENAI_API_KEY"),
         "system": Known(_text, "", "Be brief."),
+        "hooks": Known(check_hooks, {}, EXAMPLE),
+        "database": Known(_text, "", "runs.db"),
+        "theme": Known(_theme, "auto", "dark"),
         "max_tokens": Known(_count, None, 8192),
         "max_turns": Known(_count, 50, 50),
         "max_calls": Known(_count, None, 100),
@@ -131,16 +154,17 @@ def read_settings(workspace: Path, flags: Mapping[str, Any]) -> Settings:
     origins = {name: SettingOrigin("default") for name in KNOWN}
     for name, value, origin in reversed(assignments):  # the strongest comes last
         values[name], origins[name] = value, origin
-    excluding = [
-        assignment
-        for assignment in assignments
-        if assignment.name == "without" and assignment.value
-    ]
-    if excluding:
-        values["without"] = sorted({name for assignment in excluding for name in assignment.value})
-        where = ", ".join(assignment.origin.where for assignment in excluding)
-        origins["without"] = SettingOrigin(excluding[0].origin.level, where)
+    for name, merge in (("without", _merge_names), ("hooks", merge_hooks)):
+        given = [one for one in assignments if one.name == name and one.value]
+        if given:
+            values[name] = merge([one.value for one in reversed(given)])
+            where = ", ".join(one.origin.where for one in given)
+            origins[name] = SettingOrigin(given[0].origin.level, where)
     return Settings(MappingProxyType(values), MappingProxyType(origins), tuple(problems))
+
+
+def _merge_names(several: list[list[str]]) -> list[str]:
+    return sorted({name for names in several for name in names})
 
 
 def files(workspace: Path) -> dict[str, Path]:
@@ -226,7 +250,8 @@ def _check_value(name: str, value: Any, where: str, hint: str) -> Any:
     try:
         return KNOWN[name].check(value)
     except TypeError as wanted:
-        message = f"{where} must be {wanted}, got {_shown(value)}"
+        got = "" if KNOWN[name].check is _variable else f", got {_shown(value)}"  # it may be a key
+        message = f"{where} must be {wanted}{got}"
         raise Halt(message, code="config", hint=hint) from None
 
 

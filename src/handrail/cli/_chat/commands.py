@@ -3,153 +3,143 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple
 
-from handrail import HandrailError
-from handrail.approvals import RenderedLine
 from handrail.cli._base.columns import columns
-from handrail.cli._base.exits import Halt
-from handrail.cli._base.settings import SettingOrigin
-from handrail.cli._chat.lines import cost_lines
-from handrail.cli._chat.screen import ChatScreen
-from handrail.cli._chat.text import safe, truncate
-from handrail.cli._project.models import model_of
-from handrail.cli._rules.mode import describe_mode
-from handrail.cli._runs.session import Session
-from handrail.cli._runs.undone import note_for_model, undo_lines
-from handrail.messages import Model
-from handrail.policy import Rulebook
-from handrail.tools import list_changes, undo
+from handrail.cli._base.settings import closest_name
+from handrail.cli._chat import run_commands, setting_commands
+from handrail.cli._chat.conversation import Conversation, Rows
+from handrail.cli._project.own_commands import OwnCommand, find_own_commands
+from handrail.cli._screen.rows import Span, fold
+from handrail.cli._screen.rows import safe_line as safe
 
-_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*?))?\s*", re.DOTALL)
-_Rows: TypeAlias = Iterator[str]
+_COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*?))?\s*", re.DOTALL)
 
 
-@dataclass
-class ChatCommands:
-    """Runs slash commands between two turns."""
+class SlashCommand(NamedTuple):
+    """A command of the chat."""
 
-    session: Session
-    screen: ChatScreen
-    model: str
-    """The model's name, as the user gave it."""
-    began: float = field(default_factory=time.monotonic)
-    undone: list[str] = field(default_factory=list[str])
-    """Messages for the model about changes that were undone since its last turn."""
-    over: bool = False
-
-    def run(self, line: str) -> bool:
-        """Run a line if it is a command, and return whether it is one."""
-        match = _COMMAND.fullmatch(line.strip())
-        if match is None:
-            return False
-        name, rest = match[1], match[2] or ""
-        for row in ALL[name][0](self, rest) if name in ALL else _unknown(name):
-            self.screen.show(RenderedLine(truncate(row, self.screen.width)))
-        return True
-
-    def take_notes(self) -> list[str]:
-        """Return messages to send to the model before the user's next prompt, each once."""
-        notes, self.undone = self.undone, []
-        return notes
+    words: str
+    """The arguments, as in the help."""
+    help: str
+    run: Callable[[Conversation, str], Rows]
 
 
-def _help(_chat: ChatCommands, _rest: str) -> _Rows:
-    yield from columns([(f"/{name}", summary) for name, (_, summary) in ALL.items()])
-    yield from columns(list(_KEYS.items()))
+class Listed(NamedTuple):
+    """A command as a list or a completer shows it."""
+
+    name: str
+    words: str
+    help: str
 
 
-def _undo(chat: ChatCommands, _rest: str) -> _Rows:
-    workspace = chat.session.kit.workspace
-    try:
-        if not list_changes(workspace):
-            yield "nothing to undo"
-            return
-        report = undo(workspace)
-    except (HandrailError, OSError) as error:
-        yield safe(str(error))
-        return
-    chat.undone.append(note_for_model(report))
-    yield from map(safe, undo_lines(report))
+def run_command(chat: Conversation, line: str) -> bool:
+    """Run a line if it is a command, and return whether it is one."""
+    match = _COMMAND.fullmatch(line.strip())
+    if match is None:
+        return False
+    for row in _rows(chat, match[1], match[2] or ""):
+        width = chat.screen.width
+        chat.screen.show(*(fold((Span(row),), width) if isinstance(row, str) else [row]))
+    return True
 
 
-def _mode(chat: ChatCommands, rest: str) -> _Rows:
-    rules = chat.session.kit.rules
-    try:
-        if rest:
-            rules.set_mode(rest)
-    except HandrailError as error:
-        yield safe(str(error))
-        return
-    yield f"mode {rules.mode}"
-    yield from mode_lines(rules, chat.screen.width)
+def _rows(chat: Conversation, name: str, rest: str) -> Rows:
+    if (command := COMMANDS.get(name)) is not None:
+        return command.run(chat, rest)
+    own = find_own_commands(chat.session.kit.app.workspace)
+    return _run_own(chat, own[name], rest) if name in own else _unknown(name, own)
 
 
-def mode_lines(rules: Rulebook, width: int) -> list[str]:
-    """Return what runs without approval in the current mode, as rows."""
-    return list(columns([("", describe_mode(rules))], width=width))
+def name_commands(workspace: Path) -> list[tuple[str, str]]:
+    """Return what can be typed, each with its help."""
+    return [(f"/{one.name}", one.help) for one in list_commands(workspace)]
 
 
-def _tools(chat: ChatCommands, _rest: str) -> _Rows:
-    specs = chat.session.executor.tools.specs
-    rows = [
-        (spec.name, spec.effect.name.lower(), safe(spec.description.partition("\n")[0]))
-        for spec in specs
+def list_commands(workspace: Path) -> Sequence[Listed]:
+    """Return all commands."""
+    own = find_own_commands(workspace).values()
+    return [
+        *(Listed(name, one.words, one.help) for name, one in COMMANDS.items()),
+        *(Listed(one.name, "", _describe(one)) for one in own if one.name not in COMMANDS),
     ]
-    yield from columns(rows, width=chat.screen.width) if rows else ["no tools"]
 
 
-def _model(chat: ChatCommands, rest: str) -> _Rows:
-    if rest:
-        try:
-            chat.session.model = _load_model(chat, rest)
-        except Halt as halt:
-            yield from (safe(row) for row in (str(halt), f"  {halt.hint}") if row.strip())
-            return
-        chat.model = rest
-    yield f"model {safe(chat.model)}"
+def _describe(command: OwnCommand) -> str:
+    if not command.is_trusted:
+        return f"not trusted: `handrail trust {safe(command.path)}`"
+    return safe(command.description) or safe(command.path)
 
 
-def _load_model(chat: ChatCommands, named: str) -> Model:
-    """Load a model by name, and save the name for when this chat is resumed."""
-    app, saved = chat.session.kit.app, chat.session.saved
-    values = {**app.settings.values, "model": named}
-    origins = {**app.settings.origins, "model": SettingOrigin("flag", "/model")}
-    model = model_of(replace(app.settings, values=values, origins=origins), app.workspace)
-    saved.update(settings=values, given=sorted({*saved.about["given"], "model"}))
-    return model
+def _run_own(chat: Conversation, command: OwnCommand, rest: str) -> Rows:
+    if not command.is_trusted:
+        path = safe(command.path)
+        yield f"/{command.name} is not trusted, or changed since you trusted it"
+        yield f"  review it with `handrail trust {path}`"
+        return
+    chat.prompt = command.fill_in(rest)
+    if not chat.prompt.strip():
+        yield f"/{command.name} has no text: write some in {safe(command.path)}"
 
 
-def _cost(chat: ChatCommands, _rest: str) -> _Rows:
-    yield from cost_lines(chat.session.state, time.monotonic() - chat.began)
+def _unknown(name: str, own: Iterable[str]) -> Rows:
+    near = closest_name(name, [*COMMANDS, *own])
+    hint = f"did you mean /{near}?" if near else "type /help for a list"
+    yield f"unknown command /{safe(name)}; {hint}"
 
 
-def _quit(chat: ChatCommands, _rest: str) -> _Rows:
+def _help(chat: Conversation, _rest: str) -> Rows:
+    workspace = chat.session.kit.app.workspace
+    rows = [(f"/{one.name} {one.words}".rstrip(), one.help) for one in list_commands(workspace)]
+    yield from columns([*rows, *_KEYS], width=chat.screen.width)
+
+
+def _quit(chat: Conversation, _rest: str) -> Rows:
     chat.over = True
     yield from ()
 
 
-def _unknown(name: str) -> _Rows:
-    yield f"unknown command /{safe(name)}; type /help for a list"
-
-
-ALL: Mapping[str, tuple[Callable[[ChatCommands, str], _Rows], str]] = MappingProxyType(
+COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
     {
-        "help": (_help, "show this list"),
-        "undo": (_undo, "undo the last change of a tool or command; repeat to undo earlier ones"),
-        "mode": (_mode, "show or set the default decision for calls that no rule matches"),
-        "tools": (_tools, "list the tools"),
-        "model": (_model, "show the model, or switch to another one"),
-        "cost": (_cost, "show tokens, turns, calls and time so far"),
-        "quit": (_quit, "end the chat; you can resume it later"),
+        "help": SlashCommand("", "show this list", _help),
+        "model": SlashCommand(
+            "[NAME]", "show the model, or switch to another one", setting_commands.model
+        ),
+        "mode": SlashCommand(
+            "[MODE]",
+            "show or set the default decision for calls that no rule matches",
+            setting_commands.mode,
+        ),
+        "clear": SlashCommand(
+            "", "start a new conversation; you can resume this one", run_commands.clear
+        ),
+        "compact": SlashCommand(
+            "", "let the model summarize the conversation, to free context", run_commands.compact
+        ),
+        "resume": SlashCommand(
+            "[RUN]", "list the other runs of this folder, or resume one", run_commands.resume
+        ),
+        "undo": SlashCommand(
+            "",
+            "undo the last change of a tool or command; repeat to undo earlier ones",
+            run_commands.undo,
+        ),
+        "diff": SlashCommand("", "show what this conversation changed", run_commands.diff),
+        "jobs": SlashCommand("", "list commands that run in the background", run_commands.jobs),
+        "save": SlashCommand("[FILE]", "write the transcript as Markdown", run_commands.save),
+        "tools": SlashCommand("", "list the tools", setting_commands.tools),
+        "cost": SlashCommand(
+            "", "show tokens, cost, turns, calls and time so far", setting_commands.cost
+        ),
+        "quit": SlashCommand("", "end the chat; you can resume it later", _quit),
     }
 )
-_KEYS = {
-    "Ctrl-C": "stop the current step; at an empty line, or twice, end the chat",
-    "Ctrl-D": "end the chat",
-    "Enter": "at an empty line, continue what was stopped",
-}
+"""The commands of every chat, by name."""
+_KEYS = [
+    ("Ctrl-C", "stop the current step; at an empty line, or twice, end the chat"),
+    ("Ctrl-D", "end the chat"),
+    ("Enter", "at an empty line, continue what was stopped"),
+]

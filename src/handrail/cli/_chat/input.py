@@ -11,14 +11,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, cast
 
 from handrail.cli._base.exits import Exit
+from handrail.cli._screen.rows import Row
 
 _editor: ModuleType | None
 try:  # imported here, because a workspace may be on the import path later
@@ -51,6 +52,19 @@ class Keyboard:
         """Presses of Ctrl-C since the last reset, except while a line was being read."""
         self.ended: Exit | None = None
         """The exit code to end with, once a signal has asked for an end."""
+
+    @property
+    def lines(self) -> Keyboard:
+        """The keyboard itself: it reads the messages."""
+        return self
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[None]:
+        """Let others use the terminal, which is theirs whenever no line is read."""
+        yield
+
+    def show_status(self, status: Callable[[int], Row]) -> None:
+        """Show nothing: lines have no row below them."""
 
     def line(self) -> str | Exit:
         """Return the next line, or an exit code if there is none."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio import from_thread
@@ -12,21 +14,61 @@ from anyio.from_thread import BlockingPortal
 
 from handrail import Call
 from handrail.agent import RunResult, RunState
-from handrail.approvals import RenderedLine
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._chat.commands import ChatCommands
-from handrail.cli._chat.input import Keyboard
-from handrail.cli._chat.screen import ChatScreen
-from handrail.cli._chat.text import StreamedText, safe
+from handrail.cli._chat.commands import run_command
+from handrail.cli._chat.conversation import Conversation, Step
+from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._project.models import join_hints
 from handrail.cli._runs.session import Session
+from handrail.cli._screen.markdown import Markdown
+from handrail.cli._screen.rows import Row, sent_rows
+from handrail.cli._screen.rows import safe_line as safe
+from handrail.cli._screen.terminal import Screen
 from handrail.messages import ModelError, Reply
 from handrail.permissions import Answer, Approver, Explanation, Pending
 
 _POLL_SECONDS = 0.05
 """Seconds between checks for Ctrl-C or a signal."""
-_TICK = 0.25
+_TICK = 1 / 8
+
+
+Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Gives the terminal to an approval request, until the end of a block."""
+
+
+class Person(Protocol):
+    """Where the chat gets its messages from."""
+
+    interrupts: int
+    """Requests to stop the current turn; the chat sets it back."""
+    ended: Exit | None
+    """The exit code to end with, once a person or a signal has asked for an end."""
+
+    def line(self) -> str | Exit:
+        """Return the next message, or an exit code if there is none."""
+        ...
+
+
+class ChatInput(Protocol):
+    """Reads the terminal during a chat."""
+
+    @property
+    def lines(self) -> Person:
+        """The messages."""
+        ...
+
+    def listen(self) -> AbstractContextManager[None]:
+        """Read keys and handle signals until the end of a block."""
+        ...
+
+    def lend(self) -> AbstractAsyncContextManager[None]:
+        """Let others use the terminal until the end of a block."""
+        ...
+
+    def show_status(self, status: Callable[[int], Row]) -> None:
+        """Set what makes the row below the input, for a width."""
+        ...
 
 
 class ChatApprover:
@@ -35,8 +77,15 @@ class ChatApprover:
     session: Session
     """Set by the Talk before any call can need approval."""
 
-    def __init__(self, screen: ChatScreen, watcher: Watcher, asks: Callable[..., Approver]) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        watcher: Watcher | PlainWatcher,
+        asks: Callable[..., Approver],
+        lend: Lend,
+    ) -> None:
         self._screen = screen
+        self._lend = lend
         self._watcher = watcher
         self._asks = asks(explain=self._explain, stop=self._stop)
 
@@ -44,7 +93,8 @@ class ChatApprover:
         """Prompt for approval of one call."""
         self._watcher.pause()
         with self._screen.hold():
-            return await self._asks(pending)
+            async with self._lend():
+                return await self._asks(pending)
 
     def _explain(self, call: Call) -> Explanation:
         return self.session.executor.explain(call)
@@ -61,28 +111,38 @@ class Talk:
         session: Session,
         portal: BlockingPortal,
         *,
-        keyboard: Keyboard,
-        screen: ChatScreen,
-        watcher: Watcher,
+        person: Person,
+        screen: Screen,
+        watcher: Watcher | PlainWatcher,
         approver: ChatApprover,
     ) -> None:
         self._session = session
         self._portal = portal
-        self._keyboard = keyboard
+        self._person = person
         self._screen = screen
         self._watcher = watcher
         self._approver = approver
-        self.commands = ChatCommands(session, screen, session.kit.app.settings["model"])
+        model: str = session.kit.app.settings["model"]
+        self.conversation = Conversation(session, screen, watcher, model)
+        watcher.count = session.state.calls
+        watcher.meter.read(session.state, session.model)
         approver.session = session
+
+    def status(self, width: int) -> Row:
+        """Return what happens and what was used, as a row."""
+        self._watcher.meter.mode = str(self._session.kit.rules.mode)
+        return self._watcher.status(width) or self._watcher.meter.row(
+            self.conversation.model, width
+        )
 
     def until_over(self, first: str) -> Exit:
         """Chat until the user or a signal ends it, and return the exit code."""
         if self._session.state.messages:
             self._greet()
-        line = first or self._keyboard.line()
+        line = first or self._person.line()
         while isinstance(line, str):
             ended = self._take_line(line)
-            line = self._keyboard.line() if ended is None else ended
+            line = self._person.line() if ended is None else ended
         return line
 
     def _greet(self) -> None:
@@ -92,36 +152,58 @@ class Talk:
             for message in reversed(self._session.state.messages)
             if isinstance(message, Reply)
         )
-        text = StreamedText(self._screen.width)
+        text = Markdown(self._screen.width)
         last = next((reply.text for reply in replies), "")
-        self._screen.write(text.feed(last) + text.end())
+        self._screen.show(*text.feed(last), *text.end())
         if _is_open(self._session.state):
             self._screen.say("the last turn is unfinished; press Enter to continue it")
 
     def _take_line(self, line: str) -> Exit | None:
         """Act on a line, and return an exit code if the chat is to end."""
-        if self.commands.run(line):
-            return Exit.DONE if self.commands.over else None
+        self._show_sent(line)
+        if run_command(self.conversation, line):
+            return self._after_command()
         if not line.strip() and not _is_open(self._session.state):
             return None
-        prompts = [*self.commands.take_notes(), line] if line.strip() else []
-        return self._turn(prompts)
+        prompts = [*self.conversation.take_notes(), line] if line.strip() else []
+        return self._work(partial(self._run_turn, prompts))
 
-    def _turn(self, prompts: Sequence[str]) -> Exit | None:
-        keyboard = self._keyboard
-        keyboard.interrupts, interrupting = 0, False
+    def _show_sent(self, line: str) -> None:
+        """Print a message above the input that it was typed in. A terminal shows others itself."""
+        if self._screen.frame is not None and line.strip():
+            after = () if line.startswith("/") else ((),)
+            self._screen.show((), *sent_rows(line, self._screen.width), *after)
+
+    def _after_command(self) -> Exit | None:
+        """Do what a command has begun, and return an exit code if the conversation is to end."""
+        conversation = self.conversation
+        if conversation.over:
+            return Exit.DONE
+        if (step := conversation.take_step()) is not None:
+            return self._work(partial(self._run_step, step))
+        if prompt := conversation.take_prompt():
+            prompts = [*conversation.take_notes(), prompt]
+            return self._work(partial(self._run_turn, prompts))
+        return None
+
+    def _work(self, work: Callable[[], Awaitable[None]]) -> Exit | None:
+        """Wait for some work, and let the person interrupt it."""
+        person = self._person
+        person.interrupts, interrupting = 0, False
         self._session.stopping = False
-        turn = self._portal.start_task_soon(self._run_turn, prompts)
+        turn = self._portal.start_task_soon(work)
         while not wait([turn], _POLL_SECONDS).done:
-            if not interrupting and (keyboard.interrupts or keyboard.ended is not None):
+            if not interrupting and (person.interrupts or person.ended is not None):
                 self._portal.start_task_soon(self._session.interrupt)
                 interrupting = True
         turn.result()
-        if keyboard.ended is None and keyboard.interrupts > 1:
+        if person.ended is None and person.interrupts > 1:
             return Exit.INTERRUPTED
-        return keyboard.ended
+        return person.ended
 
     async def _run_turn(self, prompts: Sequence[str]) -> None:
+        self._watcher.model = self._session.model
+        self._watcher.meter.mode = str(self._session.kit.rules.mode)
         self._watcher.begin()
         async with anyio.create_task_group() as group:
             group.start_soon(self._tick)
@@ -130,14 +212,30 @@ class Talk:
             except Halt:
                 raise
             except Exception as error:  # noqa: BLE001  a model can raise anything
-                hint = error.hint if isinstance(error, ModelError) else ""
-                retry = join_hints(hint, "press Enter to retry")
-                notice = f"{_describe_error(error)}\n{safe(retry)}"
+                notice = _describe_error(error, "press Enter to retry")
             finally:
                 self._watcher.end()
                 group.cancel_scope.cancel()
+            self._show_status()
             for line in notice.split("\n") if notice else ():
-                self._screen.show(RenderedLine(line, "warning"))
+                self._screen.say(line, "warn")
+
+    async def _run_step(self, step: Step) -> None:
+        """Run the work of a command, and print what it says."""
+        try:
+            for row in await step():
+                self._screen.say(safe(row))
+        except Exception as error:  # noqa: BLE001  a model can raise anything
+            for line in _describe_error(error, "nothing has changed").split("\n"):
+                self._screen.say(line, "warn")
+
+    def _show_status(self) -> None:
+        """Print what was used so far, if that is known and not on the screen anyway."""
+        meter = self._watcher.meter
+        if meter.is_known and isinstance(self._watcher, PlainWatcher):
+            self._screen.say(meter.sentence)
+        elif meter.is_known and self._screen.frame is None:
+            self._screen.show((), meter.row(self.conversation.model, self._screen.width))
 
     async def _tick(self) -> None:
         while True:
@@ -154,11 +252,12 @@ class Talk:
         return await self._session.finish(run)
 
 
-def _describe_error(error: Exception) -> str:
-    """Return an error as one row."""
+def _describe_error(error: Exception, then: str) -> str:
+    """Return an error as rows: what happened, and what to do."""
+    hint = join_hints(error.hint if isinstance(error, ModelError) else "", then)
     unexpected = f"unexpected error: {type(error).__name__}: {error}"
     text = f"model error: {error.reason}" if isinstance(error, ModelError) else unexpected
-    return safe(text).replace("\n", " ")
+    return "\n".join([safe(text.replace("\n", " ")), safe(hint)])
 
 
 def _describe_end(done: RunResult[Any] | None) -> str:
@@ -172,7 +271,7 @@ def _describe_end(done: RunResult[Any] | None) -> str:
     if done.stop_reason == "limit":
         return f"reached the limit on {done.limit} for one prompt; press Enter to continue"
     if done.stop_reason != "answer":
-        return safe(f"no answer: {done.stop_detail}").replace("\n", " ")
+        return safe(f"no answer: {done.stop_detail}".replace("\n", " "))
     return ""
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from handrail import Call, Result
 from handrail.agent import RunEvent
-from handrail.approvals import RenderedLine
-from handrail.cli._chat.lines import call_line, live_line, result_lines
-from handrail.cli._chat.screen import ChatScreen
-from handrail.cli._chat.text import StreamedText
+from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
+from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
+from handrail.cli._chat.changes import FileContents, diff_rows
+from handrail.cli._chat.meter import Meter
+from handrail.cli._screen.markdown import Markdown
+from handrail.cli._screen.rows import Row
+from handrail.cli._screen.terminal import Screen
 from handrail.events import (
     Asked,
     AttemptFailed,
@@ -23,94 +25,117 @@ from handrail.events import (
     Progressed,
     Requested,
     Started,
+    Waiting,
     Yielded,
 )
-from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
+from handrail.messages import Delta, Model, Reply, ToolResults, TruncatedCall
 
-Changed: TypeAlias = Callable[[str, int], Iterable[RenderedLine]]
-"""Takes a call's id and a width, and returns the change that the call made as lines, if any."""
+Changed: TypeAlias = Callable[[str], FileContents | None]
+"""Takes a call's id, and returns the file that the call changed, if any."""
 _UNDATED = 0.0
-
-
-@dataclass
-class _CallOnScreen:
-    """A call of this turn that has no result yet."""
-
-    call: Call
-    began: float = _UNDATED
-    progress: str = ""
-    asked: bool = False
+_PAINT_SECONDS = 1 / 30
+"""Seconds between two paintings of text that streams in."""
 
 
 class Watcher:
     """Shows one run at a time. All its methods are called from one thread."""
 
     def __init__(
-        self, screen: ChatScreen, changed: Changed, clock: Callable[[], float] = time.time
+        self, screen: Screen, changed: Changed, clock: Callable[[], float] = time.time
     ) -> None:
         self._screen = screen
         self._changed = changed
         self._clock = clock
-        self._text = StreamedText(screen.width)
+        self.meter = Meter()
+        self.model: Model | None = None
+        """The model whose replies come; set before a run."""
+        self.count = 0
+        """The number of the last call."""
+        self.jobs = JobList()
+        self._plan = Plan()
+        self._text = Markdown(screen.width)
         self._streamed = False
         """Whether text of the current reply has been streamed."""
-        self._calls: dict[str, _CallOnScreen] = {}
+        self._calls: dict[str, RunningCall] = {}
         self._over: set[str] = set()
         """Calls of this turn whose result was shown: some finish before the reply is complete."""
-        self._since = _UNDATED
-        """When the wait for the model began; 0 if the chat is not waiting for it."""
+        self._began = _UNDATED
+        """When the run began; 0 if there is none."""
+        self._waits = False
+        """Whether the chat waits for the model."""
         self._settled = _UNDATED
         """Events before this time belong to an earlier turn."""
+        self._painted = _UNDATED
+        self._fresh: list[Row] = []
+        """Rows of text that are settled and not painted yet."""
+        self._last = ""
+        """What the last row that stays is of: text or a call. An empty row is between them."""
 
     def begin(self) -> None:
         """Prepare for a new run."""
-        self._text = StreamedText(self._screen.width)
+        self._text = Markdown(self._screen.width)
         self._streamed = False
         self._calls, self._over = {}, set()
-        self._since = self._clock()
+        self._began, self._waits, self._last = self._clock(), True, ""
 
     def pause(self) -> None:
-        """Clear the status row and finish the current row, before something else prints."""
-        self._screen.live("")
-        self._screen.write(self._text.end())
+        """Print the text that is not settled, and clear the rows that change."""
+        self._show("text", self._end_text())
+        self._screen.paint((), ())
 
     def end(self) -> None:
         """Clean up after a run."""
         self.pause()
-        self._since = _UNDATED
+        self._began, self._waits = _UNDATED, False
+        if self._plan.changed:
+            self._show("plan", self._plan.rows(self._screen.width))
+        self._plan = Plan()
         self._settle()
 
     def on_run_event(self, event: RunEvent) -> None:
         """Show a reply of the model, a piece of one, or the results that the model gets."""
         if isinstance(event, Delta):
-            self._show_delta(event)
+            if not event.thought:
+                self._show_delta(event.text)
         elif isinstance(event, Reply):
             self._show_reply(event)
         elif isinstance(event, ToolResults):
             for result in event.results:
                 self._show_result(result, self._clock())
             self._settle()
-            self._since = self._clock()
+            self._waits = True
+            self.tick()
 
-    def _show_delta(self, piece: Delta) -> None:
-        if not piece.thought:
-            self._streamed = True
-            self._screen.write(self._text.feed(piece.text))
+    def _show_delta(self, text: str) -> None:
+        self._streamed = True
+        self._fresh += self._text.feed(text)
+        if self._clock() - self._painted >= _PAINT_SECONDS:
+            self.tick()
 
     def _show_reply(self, reply: Reply) -> None:
-        text = "" if self._streamed else self._text.feed(reply.text)
-        self._screen.write(text + self._text.end())
-        self._streamed = False
-        self._since = _UNDATED
+        if not self._streamed:
+            self._fresh += self._text.feed(reply.text)
+        self._show("text", self._end_text())
+        self._streamed = self._waits = False
+        if self.model is not None:
+            self.meter.add(reply, self.model)
         for part in reply.parts:
             if isinstance(part, Call):
                 self._note(part)
             elif isinstance(part, TruncatedCall):  # its result says that it did not run
                 self._note(Call(part.name, {}, part.id))
+        self.tick()
+
+    def _end_text(self) -> list[Row]:
+        """Return all rows of text that are not painted, and start another text."""
+        rows, self._fresh = [*self._fresh, *self._text.end()], []
+        self._text = Markdown(self._screen.width)
+        return rows
 
     def _note(self, call: Call) -> None:
-        if call.id not in self._over:
-            self._calls.setdefault(call.id, _CallOnScreen(call))
+        if call.id not in self._over and call.id not in self._calls:
+            self.count += 1
+            self._calls[call.id] = RunningCall(call, self.count)
 
     def on_event(self, event: Event) -> None:
         """Show an event of the executor: a call starts, makes progress or finishes."""
@@ -135,9 +160,13 @@ class Watcher:
         match event:
             case Decided(call=Call() as call):
                 shown.call = call
+            case Waiting(on=behind, reason=reason, what=what):
+                shown.waits_for, shown.waits_reason, shown.waits_about = behind, reason, what
             case Started(at=at):
                 shown.began = shown.began or at
-            case Progressed(message=progress) | Yielded(text=progress):
+            case Progressed(message=progress, fraction=fraction):
+                shown.progress, shown.fraction = progress, fraction
+            case Yielded(text=progress):
                 shown.progress = progress
             case AttemptFailed(kind=kind, again_in=again_in):
                 shown.progress = f"failed ({kind}); retrying in {again_in:.0f} s"
@@ -149,28 +178,66 @@ class Watcher:
         if shown is None:
             return
         self._over.add(result.call_id)
-        screen, width = self._screen, self._screen.width
-        screen.write(self._text.end())
-        screen.show(call_line(shown.call, width))
-        change = list(self._changed(result.call_id, width))
-        if not shown.asked:  # otherwise the approval request has shown it
-            screen.show(*change)
-        seconds = at - shown.began if shown.began else 0.0
-        screen.show(*result_lines(result, width, seconds))
+        call, width = shown.call, self._screen.width
+        changed = self._changed(result.call_id)
+        change = [] if changed is None else list(diff_rows(changed, width))
+        if result.failure is None:
+            self._plan.read(call)
+            self.jobs.read(call, result, at)
+        ending = ending_of(call, result, at - shown.began if shown.began else 0.0)
+        right = f"{ending.summary}  #{shown.number}"
+        rows = [title_row(ending.glyph, title_of(call), right, width)]
+        if change and not shown.asked:  # otherwise the approval request has shown it
+            rows += change
+        elif not change:
+            rows += output_rows(ending.output, ending.note, width)
+        self._show("text", self._end_text())
+        self._show("call", rows)
+
+    def _show(self, kind: str, rows: Iterable[Row]) -> bool:
+        """Print rows that stay, if there are any, with an empty row before another kind of them."""
+        settled = list(rows)
+        if not settled:
+            return False
+        if self._last and self._last != kind:
+            settled.insert(0, ())
+        self._last = kind
+        self._screen.paint(settled, self._live())
+        return True
 
     def _settle(self) -> None:
         self._calls, self._over = {}, set()
         self._settled = self._clock()
 
     def tick(self) -> None:
-        """Show the current activity and its duration, unless a row of text is unfinished."""
-        if self._text.is_mid_row:
-            return
+        """Paint the rows that change: the end of the text, the activity, and what was used."""
+        if self._began:
+            self._painted = self._clock()
+            fresh, self._fresh = self._fresh, []
+            if not self._show("text", fresh):
+                self._screen.paint((), self._live())
+
+    def _live(self) -> list[Row]:
+        if not self._began or not self._screen.can_change:
+            return []
         now, width = self._clock(), self._screen.width
-        running = [shown for shown in self._calls.values() if shown.began]
-        if running:
-            names = [call_line(shown.call, width // 2).text for shown in running]
-            progress = next((shown.progress for shown in running if shown.progress), "")
-            self._screen.live(live_line(names, progress, now - running[0].began, width))
-        elif self._since and not self._streamed:
-            self._screen.live(live_line(["waiting for the model"], "", now - self._since, width))
+        tail = self._text.tail()
+        if tail and self._last and self._last != "text":
+            tail.insert(0, ())
+        below = [
+            *self._plan.rows(width, max(self._screen.live_rows - 5, 2)),
+            *call_rows(list(self._calls.values()), now, width),
+            *self.jobs.rows(now, width),
+        ]
+        room = max(self._screen.live_rows - len(below) - 2, 1)
+        apart: list[Row] = [()] if self._last or tail else []
+        status = [] if self._screen.frame is not None else [self.status(width)]
+        return [*tail[-room:], *apart, *below, *status]
+
+    def status(self, width: int) -> Row:
+        """Return what happens now, and what was used, as a row; an empty one between turns."""
+        if not self._began:
+            return ()
+        took = format_elapsed(self._clock() - self._began)
+        what = "writing" if self._streamed else "thinking" if self._waits else "working"
+        return self.meter.row(f"{what} {took} · Ctrl+C stops", width)

@@ -96,14 +96,15 @@ _REQUIRED = re.compile(
 
 
 def extras() -> Iterator[DoctorCheck]:
-    """Check the packages of each extra."""
+    """Check the packages of each extra, but not of those for other frameworks."""
     named = [_REQUIRED.fullmatch(requirement) for requirement in _requirements()]
     needs = [
         _Requirement(match["extra"], match["name"], match["limits"].strip())
         for match in named
         if match
     ]
-    for extra in sorted({need.extra for need in needs}):
+    own = {need.name for need in needs if need.extra == "all"}
+    for extra in sorted({need.extra for need in needs if need.name in own}):
         parts = [need for need in needs if need.extra == extra]
         found = ", ".join(f"{part.name} {part.found or 'missing'}" for part in parts)
         wanted = ", ".join(map(str, parts))

@@ -16,7 +16,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, model_of
+from handrail.cli._project.models import BY_PREFIX, KEY, address_of, key_variable, model_of
 from handrail.cli._rules.files import why_unusable
 from handrail.cli._rules.mode import describe_mode
 from handrail.models import find_credentials
@@ -149,7 +149,7 @@ def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     name, base_url = app.settings["model"], app.settings["base_url"]
     yield _model_check(app, name)
     provider = PROVIDERS.get(str(name).partition(":")[0])
-    yield _key(provider, base_url)
+    yield _key(provider, base_url, key_variable(app.settings))
     yield _server(base_url or (provider.server if provider and online else ""), online=online)
 
 
@@ -166,18 +166,19 @@ def _model_check(app: App, name: str | None) -> DoctorCheck:
     return DoctorCheck("model", "ok", str(name), wanted)
 
 
-def _key(provider: providers.Provider | None, base_url: str | None) -> DoctorCheck:
+def _key(provider: providers.Provider | None, base_url: str | None, variable: str) -> DoctorCheck:
     """Check whether the API key is set. Its value is never shown."""
     if provider is None:
         return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
-    keys = (KEY,) if base_url else provider.keys
+    own = variable or (KEY if base_url else "")
+    keys = (own,) if own else provider.keys
     wanted = f"an API key in {' or '.join(keys)}"
-    credentials = os.environ.get(KEY) and KEY if base_url else find_credentials(provider)
+    credentials = os.environ.get(own) and own if own else find_credentials(provider)
     if credentials:
         verb = "exists" if os.sep in credentials else "is set"
         return DoctorCheck("model-key", "ok", f"{credentials} {verb}", wanted)
     found = f"{keys[0]} is not set"
-    if base_url:
+    if base_url and not variable:
         return DoctorCheck("model-key", "ok", f"{found}; many local servers need no key", wanted)
     return DoctorCheck("model-key", "fail", found, wanted, f"export {keys[0]}=...")
 

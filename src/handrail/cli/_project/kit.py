@@ -6,7 +6,7 @@ Slow imports are inside the parts that need them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from handrail import CheckedCall, Decision
     from handrail.agent import Skills
     from handrail.cli._project.own_places import OwnPlaces
+    from handrail.cli._project.settings_hooks import SettingsHooks
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
     from handrail.sandbox import Restriction, Sandbox
     from handrail.tools import ToolSummary, Workspace
@@ -34,6 +35,10 @@ class Kit:
     """The parts that the settings of an App define. Each is created on first use."""
 
     app: App
+    servers: bool = True
+    """Whether the approved tools of MCP servers are included."""
+    more: Toolset = field(default_factory=Toolset)
+    """Tools beside those of the settings."""
 
     @cached_property
     def places(self) -> RulePaths:
@@ -45,10 +50,17 @@ class Kit:
     @cached_property
     def rules(self) -> Rulebook:
         """The rules that apply. Problems with their files are reported."""
+        book = self.load_rules()
+        for problem in book.problems:
+            self.app.say(str(problem))
+        return book
+
+    def load_rules(self) -> Rulebook:
+        """Load the rules that apply, without reporting problems."""
         from handrail.policy import load
 
         try:
-            book = load(
+            return load(
                 self.places,
                 mode=self.app.settings["mode"],
                 sandboxed=self.confined,
@@ -58,9 +70,6 @@ class Kit:
             )
         except HandrailError as error:
             raise Halt(str(error), code="rules", hint="pass another mode: `--mode edits`") from None
-        for problem in book.problems:
-            self.app.say(str(problem))
-        return book
 
     @cached_property
     def memory(self) -> RememberedApprovals:
@@ -158,7 +167,7 @@ class Kit:
     def outlines(self) -> Sequence[Spec | ToolSummary]:
         """Summaries of the tools. The coding tools are not created for this, as that is slow."""
         settings = self.app.settings
-        if settings["tools"] != [CODING]:
+        if settings["tools"] != [CODING] or len(self._of_servers):
             return self.tools.specs
         from handrail.tools import outline
 
@@ -169,6 +178,13 @@ class Kit:
         )
         self._warn_unknown(tool.name for tool in outlines)
         return outlines
+
+    def make_hooks(self, run_id: str) -> SettingsHooks:
+        """Return the hooks of the settings, for one run."""
+        from handrail.cli._project.settings_hooks import SettingsHooks
+
+        app = self.app
+        return SettingsHooks(app.settings["hooks"], app.workspace, run_id, app.say)
 
     def tool(self, name: str) -> Tool[..., Any]:
         """Return a tool by its name or an alias; a Halt if there is none."""
@@ -195,6 +211,15 @@ class Kit:
                 yield self._coding()
             else:
                 yield load_tools(source, self.app.workspace, settings.origins["tools"])
+        yield self._of_servers
+        yield self.more
+
+    @cached_property
+    def _of_servers(self) -> Toolset:
+        """The approved tools of MCP servers."""
+        from handrail.cli._project.servers import approved_tools
+
+        return approved_tools(self.app) if self.servers else Toolset()
 
     def _coding(self) -> Toolset:
         from handrail.tools import coding_tools

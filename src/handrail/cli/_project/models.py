@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -10,7 +12,7 @@ from collections.abc import (
     Callable,
     Generator,
 )
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from handrail import HandrailError, models
-from handrail.cli._base.exits import Halt, unwrap_group
+from handrail.cli._base.exits import Exit, Halt, unwrap_group
+from handrail.cli._base.redact import redact_setting
 from handrail.cli._base.settings import Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem
@@ -29,32 +32,33 @@ BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
 """Providers by the first part of a model's name."""
 KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
+CONNECT_SECONDS = 1.0
+"""Seconds to wait for a server on this machine."""
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
-_FORMS = f"use PROVIDER:NAME with one of {_NAMES}; or FILE.py:NAME, or MODULE:NAME"
+_FORMS = (
+    f"use PROVIDER:NAME with one of {_NAMES}; or FILE.py:NAME, or MODULE:NAME; "
+    "`handrail models list` lists names"
+)
 _Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> Model:
     """Return the model that the settings name; a Halt if it cannot be used.
 
-    Pass ``needs_key=False`` to accept a provider's model without an API key.
+    Pass ``needs_key=False`` to accept a provider's model without an API key and without a server.
     """
     named = settings["model"]
     if not named:
-        hint = (
-            "pass `--model PROVIDER:NAME`, such as `--model openai:NAME`, or set `HANDRAIL_MODEL`"
-        )
+        hint = "choose one with `handrail init`, or pass `--model PROVIDER:NAME`"
         raise Halt("no model is set", code="no_model", hint=hint)
+    check_name(named)
     provider, _, name = named.partition(":")
     if provider in BY_PREFIX:
-        if not name:
-            hint = f"add it: `{provider}:NAME`"
-            raise Halt(f"{named!r} has no model name", code="no_model", hint=hint)
-        if needs_key and not settings["base_url"]:
-            _check_key(BY_PREFIX[provider])
-        return _provider_model(BY_PREFIX[provider], name, settings["base_url"])
-    if not name:
-        raise _unknown_model(named)
+        if needs_key:
+            _check_key(BY_PREFIX[provider], settings)
+            check_server(settings)
+        return _provider_model(BY_PREFIX[provider], name, settings)
     try:
         model: Any = load_source(named, workspace, settings.origins["model"])
     except NoModule:
@@ -63,6 +67,16 @@ def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> 
         hint = f"define `async def {name}(request)`, and return a handrail.messages.Reply from it"
         raise Halt(f"{named} is not a model: it is not callable", code="no_model", hint=hint)
     return _wrap_model(cast("Model", model), partial(_as_model_error, named))
+
+
+def check_name(named: str) -> None:
+    """Raise a Halt if a text cannot be the name of a model."""
+    provider, _, name = named.partition(":")
+    if not name and provider in BY_PREFIX:
+        hint = f"add it: `{provider}:NAME`"
+        raise Halt(f"{named!r} has no model name", code="no_model", hint=hint)
+    if not name:
+        raise _unknown_model(named)
 
 
 def _unknown_model(named: str) -> Halt:
@@ -78,8 +92,10 @@ def _unknown_model(named: str) -> Halt:
     return Halt(f"unknown model {named!r}", code="no_model", hint=hint)
 
 
-def _provider_model(provider: Provider, name: str, base_url: str | None) -> Model:
-    key = os.environ.get(KEY) or None if base_url else None  # not a provider's key
+def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
+    base_url = settings["base_url"]
+    variable = key_variable(settings) or (KEY if base_url else "")  # not a provider's key
+    key = os.environ.get(variable) or None
     make: Callable[..., Model] = getattr(models, provider.api)
     try:
         model = make(name, base_url=base_url, key=key)
@@ -92,11 +108,59 @@ def _provider_model(provider: Provider, name: str, base_url: str | None) -> Mode
     return _wrap_model(model, _in_cli_style)
 
 
-def _check_key(provider: Provider) -> None:
+def _check_key(provider: Provider, settings: Settings) -> None:
     """Raise a Halt if there are no credentials."""
-    if find_credentials(provider) is None:
-        hint = f"set it: `export {provider.keys[0]}=...`"
+    variable = key_variable(settings)
+    if variable:
+        missing = not os.environ.get(variable)
+    else:
+        variable = provider.keys[0]
+        missing = not settings["base_url"] and find_credentials(provider) is None
+    if missing:
+        hint = f"set it: `export {variable}=...`, or choose another model with `handrail init`"
         raise Halt(f"no API key for {provider.name}", code="no_key", hint=hint)
+
+
+def key_variable(settings: Settings) -> str:
+    """Return the variable with the key of the model, if the settings name one.
+
+    A variable in a file is for the model and the address in that file: if one of these is set
+    elsewhere, its server does not get the key.
+    """
+    level = settings.origins["key_variable"].level
+    used = [name for name in ("model", "base_url") if settings[name] is not None]
+    is_for_it = level == "flag" or all(settings.origins[name].level == level for name in used)
+    return settings["key_variable"] or "" if is_for_it else ""
+
+
+def check_server(settings: Settings) -> None:
+    """Raise a Halt if the address is invalid, or is on this machine and nothing listens there.
+
+    This is known at once, before an SDK is loaded, which would retry, and before a run is saved.
+    """
+    url = settings["base_url"]
+    if not url:
+        return
+    where = settings.origins["base_url"].where
+    try:
+        host, port = address_of(url)
+    except ValueError:
+        message = f"base_url is not an HTTP URL: {redact_setting('base_url', url)}"
+        raise Halt(message, code="config", hint=f"use http://HOST:PORT/v1 in {where}") from None
+    if not is_here(host) or any(map(os.environ.get, ("HTTP_PROXY", "http_proxy"))):
+        return
+    with suppress(TimeoutError):  # a busy server is not down
+        try:
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+        except ConnectionRefusedError:
+            message = f"cannot connect to {host}:{port}: connection refused"
+            hint = f"is the server running? The address is from {where}"
+            raise Halt(message, code="model_network", hint=hint, exits=Exit.UNREACHABLE) from None
+
+
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine."""
+    return host in {"localhost", "::1"} or _LOOPBACK.fullmatch(host) is not None
 
 
 def _wrap_model(model: Model, guard: _Guard) -> Model:

@@ -1,7 +1,7 @@
 """The paths of handrail's own files: a model that can change them can do anything.
 
 Settings, rules, trust and saved runs may be inside a workspace, for example if it is the home
-folder. So may the Python files that are run as tools or as a model.
+folder. So may the files that are run as tools, as a model or as hooks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from handrail.cli._base.hook_table import commands_of
 from handrail.cli._base.settings import OWN, Settings, files, runs_folder
 
 _MAX_UNDO_SECONDS = 30 * 24 * 3600.0
@@ -104,7 +105,8 @@ def _both(path: Path) -> Iterable[Path]:
 
 
 def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
-    """Yield the Python files that the settings name as tools or model."""
+    """Yield the files that the settings run: Python files of tools and models, and hooks."""
+    from handrail.cli._project.hook_files import find_files
     from handrail.cli._project.sources import code_files
 
     named = {"tools": settings["tools"], "model": [settings["model"] or ""]}
@@ -113,3 +115,5 @@ def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
         folder = files(workspace)[level].parent if level in OWN else workspace
         for source in sources:
             yield from code_files(source, folder)
+    for command in commands_of(settings["hooks"]):
+        yield from find_files(command, workspace)

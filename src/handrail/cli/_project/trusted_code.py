@@ -84,10 +84,8 @@ class _TrustFinder:
         )
 
     def _workspace_of(self, origin: str | None) -> Path | None:
-        if origin is None:  # a namespace package
-            return None
-        real = Path(origin).resolve()
-        if any(real.is_relative_to(folder) for folder in _package_folders()):
+        real = Path(origin or "/").resolve()  # a namespace package has no file
+        if not origin or any(real.is_relative_to(folder) for folder in _package_folders()):
             return None
         return next(
             (own for folder, own in self.folders.items() if real.is_relative_to(folder)), None

@@ -44,7 +44,7 @@ def read_calls(source: str, workspace: Path) -> list[WrittenCall]:
         return list(_calls_in(_lines(sys.stdin.read(), "standard input")))
     if "/" in source or path.is_file():
         return list(_calls_in(_lines(_text(path), source)))
-    return list(_calls_in(find_run(source).journal()))
+    return list(_calls_in(find_run(source).record.lines()))
 
 
 def _text(path: Path) -> str:
@@ -78,7 +78,7 @@ def _line(text: str, where: str) -> dict[str, Any]:
         raise Halt(
             f"{where}: not a recorded call",
             code="file",
-            hint='write each line as {"name": ..., "args": {...}}, or copy it from a journal.jsonl',
+            hint='write each line as {"name": ..., "args": {...}}, or as `runs watch` prints it',
         )
     return value
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,30 +13,43 @@ import click
 from handrail.approvals import make_printable, render_request
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
-from handrail.cli._runs.saved import SavedRun
+from handrail.cli._runs.port import StoredRun
 from handrail.permissions import Pending
 
 
 def answer(
     app: App,
-    saved: SavedRun,
+    saved: StoredRun,
     wanted: Sequence[str],
     given: dict[str, str],
     *,
     check: Callable[[Pending], None] = lambda _pending: None,
 ) -> None:
     """Answer the named calls, or all if none is named; ``check`` raises a Halt for invalid ones."""
-    with saved.hold():
-        pending = saved.state().pending
-        chosen = _select_pending(saved, pending, wanted)
-        for question in chosen:
-            check(question)
-        saved.keep_answers({**saved.answers, **{question.id: given for question in chosen}})
+    chosen = _select_pending(saved, saved.pending(), wanted)
+    for question in chosen:
+        check(question)
+    outcomes = saved.answer(chosen, {**given, "by": find_user()})
     app.print(
         {"id": saved.id, "answers": [_answer_document(question, given) for question in chosen]},
         [line for question in chosen for line in _answer_lines(question, given["answer"])],
     )
-    app.say(f"resume the run with `handrail runs resume {saved.id}`")
+    counted = [outcome for outcome in outcomes if outcome.status == "counted"]
+    for outcome in counted:
+        app.say(outcome.text)
+    if len(counted) == len(outcomes):
+        return
+    if saved.is_durable:
+        app.say("a worker continues the run")
+    else:
+        app.say(f"resume the run with `handrail runs resume {saved.id}`")
+
+
+def find_user() -> str:
+    """Return the name of the user who answers, or their number if the system has no name."""
+    return next((user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid()), "") or str(
+        os.getuid()
+    )
 
 
 def check_answerable(question: Pending) -> None:
@@ -55,7 +70,7 @@ def check_answerable(question: Pending) -> None:
 
 
 def _select_pending(
-    saved: SavedRun, pending: Iterable[Pending], wanted: Sequence[str]
+    saved: StoredRun, pending: Iterable[Pending], wanted: Sequence[str]
 ) -> list[Pending]:
     """Return the selected approval requests, by the id of the call or of the request."""
     asked = [question for question in pending if question.question]
@@ -83,12 +98,10 @@ def _unclear(asked: Iterable[Pending], name: str, *, several: bool) -> Halt:
     )
 
 
-def check_selection(wanted: Sequence[str], saved: SavedRun, *, every: bool) -> Sequence[str]:
+def check_selection(wanted: Sequence[str], saved: StoredRun, *, every: bool) -> Sequence[str]:
     """Return the calls that the command line names; an error unless it names some or all."""
     if bool(wanted) == every:
-        waiting = ", ".join(
-            question.call.id for question in saved.state().pending if question.question
-        )
+        waiting = ", ".join(question.call.id for question in saved.pending() if question.question)
         raise click.UsageError(
             f"name the calls, or pass `--all`; waiting: {make_printable(waiting).text or 'none'}"
         )

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 from handrail import Deny
 from handrail.approvals import Proposal, make_printable
 from handrail.cli._project.kit import Kit
-from handrail.cli._runs.journal import JournalLine, event_lines
 from handrail.events import Event
 from handrail.permissions import Origin, Pending
+from handrail.runs.lines import LineFields, event_lines
 
 MAX_ARGS_CHARS = 200
 """Characters of a call's arguments to show."""
@@ -87,7 +87,7 @@ class Denial:
 
 
 @dataclass(slots=True)
-class _CallRecord:
+class _CallNotes:
     """The state of a call, as far as the journal has been read."""
 
     place: int
@@ -111,11 +111,11 @@ class Denials:
     """
 
     def __init__(
-        self, kit: Kit, journal: Iterable[JournalLine] = (), *, new_prompt: bool = False
+        self, kit: Kit, journal: Iterable[LineFields] = (), *, new_prompt: bool = False
     ) -> None:
         """Read the journal so far. With a new prompt, earlier denials are dropped."""
         self._kit = kit
-        self._calls: dict[str, _CallRecord] = {}
+        self._calls: dict[str, _CallNotes] = {}
         self._rules: dict[str, Proposal | None] = {}
         """Rules that would allow the calls denied here, by the id of the call."""
         self._all: dict[tuple[str, str, str], tuple[int, Denial]] = {}
@@ -148,7 +148,7 @@ class Denials:
         for line in event_lines(event):
             self._take(line)
 
-    def _take(self, line: JournalLine) -> None:
+    def _take(self, line: LineFields) -> None:
         name = str(line.get("call_id"))
         call = self._calls.get(name)
         match line:
@@ -156,7 +156,7 @@ class Denials:
                 self._all.clear()
             case {"event": "requested", "tool": tool, "args": args}:
                 if call is None or not call.waits:
-                    self._calls[name] = _CallRecord(len(self._calls), str(tool), summary(args))
+                    self._calls[name] = _CallNotes(len(self._calls), str(tool), summary(args))
             case {"event": "finished", "kind": "denied", "text": text} if call is not None:
                 self._note(name, call, str(text))
             case _ if call is not None:
@@ -164,7 +164,7 @@ class Denials:
             case _:
                 return  # not about a call
 
-    def _note(self, name: str, call: _CallRecord, text: str) -> None:
+    def _note(self, name: str, call: _CallNotes, text: str) -> None:
         cause, why = _cause(call, text)
         key = (call.tool, call.args, why)
         denial = Denial(
@@ -183,7 +183,7 @@ class Denials:
         self._all[key] = place, replace(first, times=times)
 
 
-def _follow(call: _CallRecord, line: JournalLine) -> None:
+def _follow(call: _CallNotes, line: LineFields) -> None:
     """Note the next step of a call."""
     match line:
         case {"event": "decided", **fields}:
@@ -202,7 +202,7 @@ def _follow(call: _CallRecord, line: JournalLine) -> None:
             return  # not related to a denial
 
 
-def _args(fields: JournalLine, call: _CallRecord) -> str:
+def _args(fields: LineFields, call: _CallNotes) -> str:
     return summary(fields["args"]) if "args" in fields else call.args
 
 
@@ -214,7 +214,7 @@ def _origin(value: Any) -> Origin | None:
             return None
 
 
-def _cause(call: _CallRecord, text: str) -> tuple[Cause, str]:
+def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
     """Return the cause of a denial, and the text to show for it."""
     origin = call.origin
     if call.denied:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
+import anyio
 import click
 
-from handrail.agent import Limits, RunResult
+from handrail.agent import Limits, RunEvent, RunResult, RunState
 from handrail.approvals import defer, terminal
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt, report_error
@@ -17,11 +19,13 @@ from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import join_hints
 from handrail.cli._runs.denials import Denials, on_one_line
-from handrail.cli._runs.saved import SavedRun
+from handrail.cli._runs.saved import SavedRun, open_journal, open_run
 from handrail.cli._runs.session import open_session
 from handrail.cli._runs.stream import RunPrinter, end_document
+from handrail.events import Event
 from handrail.messages import Model, ModelError
 from handrail.permissions import Approver
+from handrail.runs import JournalError
 
 OnDenied: TypeAlias = Literal["fail", "continue", "suspend"]
 _STOPS: Mapping[str, Exit] = {
@@ -42,6 +46,36 @@ _LIMIT_OPTIONS: Mapping[str, str] = {
     "seconds": "--max-seconds",
 }
 """The option that raises each limit."""
+_HANDLER_SECONDS = 0.2
+"""Seconds that a signal handler waits for the journal."""
+
+
+class Face(Protocol):
+    """Draws a run at a terminal."""
+
+    def begin(self, run_id: str) -> None:
+        """Start."""
+        ...
+
+    def know(self, state: RunState) -> None:
+        """Take the state to continue from."""
+        ...
+
+    def watch(self, event: RunEvent) -> None:
+        """Show an event of the agent."""
+        ...
+
+    def on_event(self, event: Event) -> None:
+        """Show an event of the executor."""
+        ...
+
+    def end(self, document: dict[str, Any]) -> None:
+        """Show the end."""
+        ...
+
+    async def tick(self) -> None:
+        """Draw the time that passes, until it is cancelled."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +90,8 @@ class Task:
     on_denied: OnDenied = "fail"
     asks: bool = False
     """Whether to prompt for approval at the terminal."""
+    face: Face | None = None
+    """Draws the run at a terminal, in place of the output for pipes."""
 
 
 def on_denied(default: OnDenied) -> Callable[[Any], Any]:
@@ -84,15 +120,17 @@ class _HeadlessRun:
         self._app = task.kit.app
         self._task = task
         self._saved = task.saved
-        self._denials = Denials(task.kit, task.saved.journal(), new_prompt=bool(task.prompt))
-        self._stream = RunPrinter(self._app, task.data)
+        self._denials = Denials(task.kit, task.saved.record.lines(), new_prompt=bool(task.prompt))
+        self._stream = task.face or RunPrinter(self._app, task.data)
+        self._outcome: RunResult[Any] | Exception | None = None
         self._done: RunResult[Any] | None = None
         """The outcome, as soon as it is known; tools may still be running."""
 
     def run(self) -> Exit:
         self._stream.begin(self._saved.id)
         try:
-            done = run_alone(self._run)
+            run_alone(self._run)
+            done = self._take_outcome()
         except ModelError as error:
             self.signals.rest()
             return self._report_failure(error)
@@ -102,7 +140,27 @@ class _HeadlessRun:
         self.signals.rest()
         return self._report_end(done)
 
-    async def _run(self) -> RunResult[Any]:
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as group:
+            if self._task.face is not None:
+                group.start_soon(self._task.face.tick)
+            try:
+                self._outcome = await self._run_session()
+            except Exception as error:  # noqa: BLE001  raised outside the task group
+                self._outcome = error
+            group.cancel_scope.cancel()
+
+    def _take_outcome(self) -> RunResult[Any]:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return cast("RunResult[Any]", self._outcome)
+
+    def _on_event(self, event: Event) -> None:
+        self._denials.on_event(event)
+        if self._task.face is not None:
+            self._task.face.on_event(event)
+
+    async def _run_session(self) -> RunResult[Any]:
         approver = self._approver()
         seconds = self._app.settings["max_seconds"]
         async with open_session(
@@ -110,7 +168,7 @@ class _HeadlessRun:
             self._saved,
             self._task.model,
             approver=approver,
-            on_event=self._denials.on_event,
+            on_event=self._on_event,
             signals=self.signals,
         ) as session:
             self._stream.know(session.state)
@@ -136,9 +194,14 @@ class _HeadlessRun:
         return Exit(report_error(halt, as_json=self._app.output != "text"))
 
     def note_interruption(self) -> None:
-        """Save that the run was interrupted; everything else is saved already."""
-        if self._saved.about["stop"] == "running":
-            self._saved.ends("interrupted")
+        """Save that the run was interrupted; everything else is saved already.
+
+        This may run in a signal handler, while this thread uses the journal: open another one.
+        """
+        saved = open_run(self._saved.id, open_journal(_HANDLER_SECONDS))
+        with suppress(JournalError):  # without it, a run that no process holds was interrupted
+            if saved.about["stop"] == "running":
+                saved.ends("interrupted")
 
     def report_late(self) -> Exit:
         """Report a run that does not end in time."""

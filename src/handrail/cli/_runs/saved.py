@@ -1,41 +1,43 @@
-"""Saved runs: one folder each, which any process can read, answer and resume.
-
-The folder is valid even if a process is killed: files are replaced atomically, and the journal
-loses at most its last line.
-"""
+"""Saved runs: runs of the journal in the state folder, which any process can read and resume."""
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import re
 import secrets
-import stat
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import click
 
 from handrail._support import is_list, is_table
-from handrail._support.private_files import make_private_folder, replace_file
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import KNOWN, runs_folder
+from handrail.runs import JournalError, RunBusy, SqliteJournal
+from handrail.runs.record import RunRecord
+from handrail.runs.sqlite import BUSY_SECONDS
 
 if TYPE_CHECKING:  # listing runs and completing their ids does not need the agent
     from handrail.agent import RunState
+    from handrail.permissions import Pending
+    from handrail.runs import AnswerOutcome, JournalReader, RunHead
+    from handrail.runs.lines import LineFields
 
-VERSION = 1
+VERSION = 2
 MAX_PROMPT_CHARS = 200
 """Characters of a prompt to keep for a list of runs."""
+CANCEL = "cancel"
+"""The kind of lines that ask the process that works on a run to stop."""
+CANCELLED = "cancelled by the user"
+CANCEL_SECONDS = 10.0
+"""Seconds that a process has to stop."""
+_POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_TEXTS = ("id", "workspace", "prompt", "began", "why")
+_TEXTS = ("workspace", "prompt", "began", "why")
 
 Ending: TypeAlias = Literal[
     "running",
@@ -53,43 +55,47 @@ Ending: TypeAlias = Literal[
 """The state of a run: the stop reason of an agent's run, running, or failed."""
 
 
+class Readable(Protocol):
+    """A run with a summary and a state, which raise a Halt if they cannot be read."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The summary."""
+        ...
+
+    @property
+    def stop(self) -> Ending:
+        """The state of the run."""
+        ...
+
+
+R = TypeVar("R", bound=Readable)
+
+
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """The folder of one run. Its files are read on each access."""
+    """A run of the journal, for commands: its errors are Halts."""
 
-    folder: Path
+    record: RunRecord
+    journal: SqliteJournal
 
     @property
     def id(self) -> str:
         """The id of the run: when it began, and a few random characters."""
-        return self.folder.name
+        return self.record.id
 
     @property
     def about(self) -> dict[str, Any]:
         """The summary of a run: the workspace, the first prompt, the settings, how it ended.
 
-        If the file cannot be read, default values; if it was changed and is invalid, a Halt.
+        If it is invalid, a Halt.
         """
-        fields = _object(self._read("about.json"))
-        bare: dict[str, Any] = {
-            "handrail": VERSION,
-            "id": self.id,
-            "workspace": "",
-            "prompt": "",
-            "began": "",
-            "command": "run",
-            "settings": {},
-            "given": [],
-            "stop": "failed",
-            "why": "" if fields else "cannot read about.json",
-            "ended": None,
-        }
-        about = {**bare, **fields}
-        try:
-            _check(about)
-        except TypeError as wanted:
-            raise self._unreadable("about.json", str(wanted)) from None
-        return about
+        return check_about(self.id, self.head)
+
+    @property
+    def head(self) -> RunHead:
+        """The end of its chain, and its summary."""
+        return self.record.head
 
     @property
     def stop(self) -> Ending:
@@ -97,143 +103,166 @@ class SavedRun:
         stop = cast("Ending", self.about["stop"])
         return "interrupted" if stop == "running" and not self.busy else stop
 
-    def update(self, **changes: Any) -> None:
-        """Change the summary of the run."""
-        self._write("about.json", json.dumps({**self.about, **changes}))
-
     def ends(self, stop: Ending, why: str = "") -> None:
         """Record how the run ended, or that it is running again."""
-        self.update(stop=stop, why=why, ended=None if stop == "running" else now())
+        ended = None if stop == "running" else now()
+        self.record.set_status(status=stop, why=why, ended=ended)
 
     def state(self) -> RunState:
         """Return the messages and the pending calls; a Halt if they cannot be read."""
-        from handrail.agent import InvalidState, load_state
+        from handrail.agent import InvalidState
 
         try:
-            return load_state(self._read("state.json"))
-        except InvalidState as error:
+            return self.record.state()
+        except (InvalidState, JournalError) as error:
             message = f"cannot resume run {self.id}: {error}"
-            hint = f"start a new run; what is left of this one is in {self.folder}"
+            hint = f"find the damage with `handrail runs verify {self.id}`, or start a new run"
             raise Halt(message, code="unreadable", hint=hint) from None
 
-    def _unreadable(self, name: str, why: str) -> Halt:
-        message = f"cannot read run {self.id}: {name}: {why}"
-        hint = f"correct that file, or delete the run: `rm -r {self.folder}`"
-        return Halt(message, code="unreadable", hint=hint)
+    def lines(self) -> list[LineFields]:
+        """Return what happened, as fields."""
+        return self.record.lines()
 
-    async def save(self, state: RunState) -> None:
-        """Save the state; an agent's ``save``."""
-        from anyio import to_thread
+    def pending(self) -> Sequence[Pending]:
+        """Return the calls that wait."""
+        return self.state().pending
 
-        await to_thread.run_sync(self.keep, state)
+    @property
+    def is_durable(self) -> bool:
+        """Whether workers run it: a command does."""
+        return False
 
-    def keep(self, state: RunState) -> None:
-        """Save the state."""
-        from handrail.agent import dump_state
+    def answer(
+        self, pending: Sequence[Pending], given: Mapping[str, str]
+    ) -> Sequence[AnswerOutcome]:
+        """Give the same answer to some of the pending calls. They run when the run is resumed."""
+        from handrail.cli._runs.claims import claim_all
 
-        self._write("state.json", dump_state(state))
+        return claim_all(self, pending, given)
 
-    def journal(self) -> list[dict[str, Any]]:
-        """Return the lines of the journal, without incomplete ones."""
-        lines = (_object(line) for line in self._read("journal.jsonl").split("\n"))
-        return [line for line in lines if line]
-
-    def note(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append lines to the journal."""
-        text = "".join(f"{json.dumps(line, default=repr)}\n" for line in lines)
-        flags = _OPEN | os.O_CREAT | os.O_RDWR | os.O_APPEND
-        handle = os.open(self.folder / "journal.jsonl", flags, 0o600)
+    def cancel(self) -> None:
+        """Cancel the run. A process that works on it stops its tools and ends."""
         try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):  # a pipe would block
-                raise self._unreadable("journal.jsonl", "it is not a regular file")
-            size = about.st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":  # the last line is incomplete
-                text = f"\n{text}"
-            rest = memoryview(text.encode())
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-        finally:
-            os.close(handle)
+            with self.hold():
+                self.ends("stopped", CANCELLED)
+        except Halt:
+            self.record.note([{"event": CANCEL, "at": time.time()}])
+            if not self._is_released(CANCEL_SECONDS):
+                raise
 
-    @property
-    def answers(self) -> dict[str, dict[str, str]]:
-        """Unused answers, by the id of the pending call."""
-        answers = _object(self._read("answers.json"))
-        if not all(is_table(answer) and _are_texts(answer.values()) for answer in answers.values()):
-            raise self._unreadable(
-                "answers.json", "it must have an object of strings for each answer"
-            )
-        return answers
+    def _is_released(self, seconds: float) -> bool:
+        """Wait until no process holds the run. Returns whether that happened."""
+        until = time.monotonic() + seconds
+        while self.busy and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        return not self.busy
 
-    def keep_answers(self, given: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the saved answers."""
-        self._write("answers.json", json.dumps(given))
+    def fork(self, turn: int | None, text: str | None) -> tuple[str, int]:
+        """Start another run from a turn. Return its id and the number of the turn."""
+        from handrail.runs.forking import CannotFork, fork_state
 
-    @property
-    def ledger(self) -> Path:
-        """The path of the ledger, which records used answers."""
-        return self.folder / "ledger"
+        about = self.about
+        self.state()  # a Halt if a state cannot be read
+        try:
+            state = fork_state(self.record.states(), turn, text)
+        except CannotFork as error:
+            hint = f"run `handrail runs show {self.id}` to see its turns"
+            raise Halt(str(error), code="no_turn", hint=hint) from None
+        new = new_run(
+            Path(about["workspace"]),
+            about["prompt"],
+            command=about["command"],
+            settings=about["settings"],
+            given=about["given"],
+            state=state,
+        )
+        new.record.set_status(forked_from=self.id, forked_at=state.turns)
+        new.ends("interrupted", f"forked from {self.id} after turn {state.turns}")
+        return new.id, state.turns
+
+    def requeue(self) -> None:
+        """Raise a Halt: no worker continues it, but a command."""
+        hint = f"use `handrail runs resume {self.id}`"
+        raise Halt(f"no worker runs {self.id}", code="usage", hint=hint)
 
     @property
     def busy(self) -> bool:
         """Whether a process is working on the run."""
-        try:
-            with self.hold():
-                return False
-        except Halt as halt:
-            if halt.code != "busy":
-                raise
-            return True
+        return self.journal.is_held(self.id)
 
     @contextmanager
     def hold(self) -> Generator[None]:
         """Lock the run for this process; a Halt if another process has locked it."""
+        held = self.journal.hold(self.id)
         try:
-            handle = os.open(self.folder / "lock", _OPEN | os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise self._unreadable("lock", str(error.strerror)) from None
+            held.__enter__()
+        except RunBusy:
+            raise Halt(
+                f"another process is working on run {self.id}",
+                code="busy",
+                hint="wait until it ends, or stop it with Ctrl-C",
+            ) from None
+        except JournalError as error:
+            raise _unreadable(self.id, str(error)) from None
         try:
-            if not _try_lock(handle):
-                raise Halt(
-                    f"another process is working on run {self.id}",
-                    code="busy",
-                    hint="wait until it ends, or stop it with Ctrl-C",
-                )
             yield
         finally:
-            os.close(handle)
+            held.__exit__(None, None, None)
 
-    def _read(self, name: str) -> str:
-        """Return the content of a file; empty if it does not exist or is not a regular file."""
-        try:
-            handle = os.open(self.folder / name, _OPEN | os.O_RDONLY)
-        except OSError:
-            return ""
-        if not stat.S_ISREG(os.fstat(handle).st_mode):  # a pipe would block
-            os.close(handle)
-            return ""
-        with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
-            return file.read()
+    def remove(self) -> None:
+        """Delete the run."""
+        self.journal.remove(self.id)
 
-    def _write(self, name: str, text: str) -> None:
-        """Replace a file atomically; only the user can read it."""
-        replace_file(self.folder / name, text.encode())
+
+def check_about(run: str, head: RunHead) -> dict[str, Any]:
+    """Return the summary of a run; a Halt if it is invalid."""
+    bare: dict[str, Any] = {
+        "handrail": VERSION,
+        "workspace": "",
+        "prompt": "",
+        "began": "",
+        "command": "run",
+        "settings": {},
+        "given": [],
+        "status": "failed",
+        "why": "",
+        "ended": None,
+        "turns": 0,
+        "calls": 0,
+    }
+    about = {"id": run, **bare, **head.summary}
+    about["stop"] = about.pop("status")
+    about.pop("at", None)
+    try:
+        _check(about)
+    except TypeError as wanted:
+        raise _unreadable(run, str(wanted)) from None
+    return about
+
+
+def _unreadable(run: str, why: str) -> Halt:
+    hint = (
+        f"find the damage with `handrail runs verify {run}`, or delete the run with "
+        f"`handrail runs prune {run}`"
+    )
+    return Halt(f"cannot read run {run}: {why}", code="unreadable", hint=hint)
 
 
 def _check(about: Mapping[str, Any]) -> None:
-    """Raise a TypeError if a field of about.json is invalid."""
+    """Raise a TypeError if a field of a summary is invalid."""
     for name in _TEXTS:
         if not isinstance(about[name], str):
             raise TypeError(f"{name} must be a string")
-    if about["command"] not in ("run", "chat"):
-        raise TypeError("command must be run or chat")
+    if about["command"] not in ("run", "chat", "serve", "worker"):
+        raise TypeError("command must be run, chat, serve or worker")
     if about["stop"] not in get_args(Ending):
-        raise TypeError(f"stop must be one of {', '.join(get_args(Ending))}")
+        raise TypeError(f"status must be one of {', '.join(get_args(Ending))}")
     if not isinstance(about["ended"], str | None):
         raise TypeError("ended must be a string or null")
     if not is_list(about["given"]) or not _are_texts(about["given"]):
         raise TypeError("given must be a list of strings")
+    if not {type(about["turns"]), type(about["calls"])} <= {int}:
+        raise TypeError("turns and calls must be integers")
     _check_settings(about["settings"])
 
 
@@ -254,29 +283,37 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def now() -> str:
     """Return the current time as text."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def open_journal(busy_seconds: float = BUSY_SECONDS) -> SqliteJournal:
+    """Return the journal of this user's runs."""
+    return SqliteJournal(runs_folder() / "journal.db", busy_seconds=busy_seconds)
+
+
+def open_run(run: str, journal: SqliteJournal) -> SavedRun:
+    """Return a run of a journal."""
+    return SavedRun(RunRecord(journal, run), journal)
+
+
+def make_id() -> str:
+    """Return the id of a new run. Ids sort by time."""
+    moment = datetime.now(UTC)  # with microseconds
+    return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond:05x}{secrets.token_hex(1)[0]}"
 
 
 def new_run(
     workspace: Path,
     prompt: str,
     *,
-    command: Literal["run", "chat"],
+    command: Literal["run", "chat", "serve"],
     settings: Mapping[str, Any],
     given: Iterable[str] = (),
     state: RunState | None = None,
 ) -> SavedRun:
-    """Create the folder of a new run. It appears complete, in one step.
+    """Begin a run in the journal.
 
     Args:
         workspace: The folder that the run works in.
@@ -287,47 +324,38 @@ def new_run(
             others are then read from the files.
         state: The state to start from; empty by default.
     """
-    from handrail.agent import RunState
-
-    moment = datetime.now(UTC)  # with microseconds, so that ids sort by time
-    stamp = f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond:05x}{secrets.token_hex(1)[0]}"
-    saved = SavedRun(runs_folder() / stamp)
-    make_private_folder(saved.folder.parent)
-    draft = SavedRun(Path(tempfile.mkdtemp(dir=saved.folder.parent, prefix=".new-")))
-    draft.update(
-        id=saved.id,
-        workspace=str(workspace),
-        prompt=prompt[:MAX_PROMPT_CHARS],
-        began=now(),
-        command=command,
-        settings=dict(settings),
-        given=sorted(given),
-        stop="running",
-        why="",
-    )
-    draft.keep(state or RunState())
-    draft.folder.rename(saved.folder)
+    saved = open_run(make_id(), open_journal())
+    about = {
+        "at": time.time(),
+        "handrail": VERSION,
+        "workspace": str(workspace),
+        "prompt": prompt[:MAX_PROMPT_CHARS],
+        "began": now(),
+        "command": command,
+        "settings": dict(settings),
+        "given": sorted(given),
+        "status": "running",
+    }
+    saved.record.put([{"event": "status", **about}])
+    if state is None:
+        saved.record.flush()
+    else:
+        saved.record.keep(state)
     return saved
 
 
-def list_runs() -> list[SavedRun]:
-    """Return all runs, the newest first."""
-    try:
-        entries = [entry for entry in os.scandir(runs_folder()) if _ID.fullmatch(entry.name)]
-    except OSError:
-        return []
-    names = sorted(
-        (entry.name for entry in entries if entry.is_dir(follow_symlinks=False)), reverse=True
-    )
-    return [SavedRun(runs_folder() / name) for name in names]
+def list_runs(*, status: str = "", limit: int | None = None) -> list[SavedRun]:
+    """Return runs, the newest first."""
+    journal = open_journal()
+    return [open_run(head.run, journal) for head in journal.runs(status=status, limit=limit)]
 
 
-def readable_runs(runs: Iterable[SavedRun], say: Callable[[str], None]) -> list[SavedRun]:
+def readable_runs(runs: Iterable[R], say: Callable[[str], None]) -> list[R]:
     """Return the runs that can be read, and report why the others cannot."""
-    readable: list[SavedRun] = []
+    readable: list[R] = []
     for run in runs:
         try:
-            _ = run.stop
+            _ = run.about, run.stop
         except Halt as halt:
             say(str(halt))
         else:
@@ -337,8 +365,17 @@ def readable_runs(runs: Iterable[SavedRun], say: Callable[[str], None]) -> list[
 
 def find_run(wanted: str) -> SavedRun:
     """Return a run by its id, by the unique start of its id, or as ``last``."""
-    runs = list_runs() if wanted else []
-    matches = runs[:1] if wanted == "last" else [run for run in runs if run.id.startswith(wanted)]
+    journal = open_journal()
+    return open_run(find_head(journal, wanted).run, journal)
+
+
+def find_head(journal: JournalReader, wanted: str) -> RunHead:
+    """Return the run of a journal with this id or unique start of its id, or the last one."""
+    if wanted == "last":
+        matches = journal.runs(limit=1)
+    else:
+        matches = journal.runs(prefix=wanted) if wanted else []
+        matches = [head for head in matches if head.run == wanted] or matches
     if len(matches) == 1:
         return matches[0]
     hint = "run `handrail runs list` to see the IDs"
@@ -351,19 +388,9 @@ def find_run(wanted: str) -> SavedRun:
     raise Halt(message, code="no_run", hint=hint)
 
 
-def _object(text: str) -> dict[str, Any]:
-    """Parse a JSON object; return an empty one for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def run_ids(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
     """Return the ids of saved runs that start with a text, the newest first; for completion."""
     try:
-        names = [folder.name for folder in runs_folder().iterdir()]
-    except OSError:
+        return [head.run for head in open_journal().runs(prefix=start)]
+    except JournalError:
         return []
-    return sorted((name for name in names if name.startswith(start)), reverse=True)

@@ -10,18 +10,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import anyio
+from anyio import to_thread
 
 from handrail import Allow, Approvals, Deny, Executor, HandrailError, Toolset
 from handrail.agent import (
     Agent,
+    Compaction,
     Limits,
     Notice,
     OnEvent,
@@ -31,30 +34,42 @@ from handrail.agent import (
     RunState,
     read_instructions,
 )
-from handrail.approvals import FileLedger
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.settings import Settings
+from handrail.cli._base.settings import Settings, runs_folder
 from handrail.cli._base.signals import Signals
 from handrail.cli._project.kit import Kit
+from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._project.trusted import make_trust_check
-from handrail.cli._runs.journal import event_lines, prompt_line, reply_line
-from handrail.cli._runs.saved import SavedRun
+from handrail.cli._runs.port import StoredRun
+from handrail.cli._runs.saved import CANCEL, CANCELLED, MAX_PROMPT_CHARS, SavedRun
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
-from handrail.permissions import Answer, Approver, Pending
+from handrail.permissions import Answer, Approver, Approvers, Pending
+from handrail.runs import JournalError, SqliteLedger
+from handrail.runs.lines import prompt_line, reply_line
+from handrail.runs.record import read_saved_answer
+from handrail.runs.recorder import record_events
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
 
 APPROVAL_SECONDS = 7 * 24 * 3600.0
 """Seconds until an approval request expires: one week."""
+CANCEL_POLL_SECONDS = 0.5
+"""Seconds between two checks whether the run was cancelled."""
 SYSTEM = (
     "You work in the user's folder with tools. Paths are relative to that folder. Read a file "
     "before you change it. If a call is denied, do not work around it: continue without it, and "
     "say so. At the end, summarize in a few sentences what you did and what you found."
 )
 """The default system prompt."""
+MAX_CONTINUED = 5
+"""How often Stop hooks can continue a run after an answer."""
+CONTEXT_WINDOW = 200_000
+"""Tokens that a model is taken to hold."""
+_COMPACTION = Compaction(window=CONTEXT_WINDOW)
+"""The usual window. A model with a smaller one says that a request is too long."""
 _NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
 
 
@@ -68,6 +83,7 @@ class Session:
         model: Model,
         executor: Executor,
         *,
+        hooks: SettingsHooks,
         signals: Signals | None = None,
     ) -> None:
         self.kit = kit
@@ -76,6 +92,11 @@ class Session:
         """The model. It can be replaced between turns."""
         self.executor = executor
         self.system = ""
+        self.hooks = hooks
+        """The hooks of the settings."""
+        self._continued = 0
+        """How often a hook has continued the run."""
+        self._watch: OnEvent | None = None
         state = saved.state()
         self.state: RunState = state._replace(run_id=state.run_id or saved.id)
         """The state as it was last saved."""
@@ -83,6 +104,8 @@ class Session:
         """The run in progress."""
         self._stopping = False
         self._signals = signals
+        self._began_at = saved.head.entries
+        self._cancelled = False
         self._asking = anyio.CancelScope()
 
     def run(
@@ -96,22 +119,39 @@ class Session:
 
         Limits apply to the whole saved run. With ``per_prompt``, they apply from here.
         """
+        self._watch = watch
         if prompt:
             message = Prompt.of(*prompt)
+            if not self.saved.head.summary.get("prompt"):  # a chat that began without one
+                self.saved.record.set_status(prompt=prompt[-1][:MAX_PROMPT_CHARS])
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
-            self.saved.keep(self.state)
-            self.saved.note([prompt_line(time.time(), message)])
+            self.saved.record.put([prompt_line(time.time(), message)])
+            self.saved.record.keep(self.state)
         if per_prompt:
             self.state = self.state.count_anew()
-        agent: Agent[Any] = Agent(
+        return self._agent().resume(self.state, answers=answers, on_event=self._watching(watch))
+
+    def _agent(self) -> Agent[Any]:
+        return Agent(
             self.model,
             self.executor,
             system=self.system,
             limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
+            compaction=_COMPACTION,
         )
-        return agent.resume(self.state, answers=answers, on_event=self._watching(watch))
+
+    async def compact(self) -> int:
+        """Let the model summarize the conversation. Return how many messages that replaces."""
+        before = self.state.shortened.start
+        self.current = run = self._agent().resume(self.state)
+        try:
+            self.state = await run.compact()
+        finally:
+            self.current = None
+        self.saved.record.keep(self.state)
+        return self.state.shortened.start - before
 
     async def finish(self, run: Run[Any]) -> RunResult[Any]:
         """Wait for a run to end, and save how it ended."""
@@ -127,23 +167,32 @@ class Session:
         finally:
             self.current = None
         self.state = done.state
-        self.saved.keep(done.state)
-        self.saved.ends(done.stop_reason, done.stop_detail)
-        self._forget_answers(done.state)
-        return done
+        self.saved.record.keep(done.state)
+        if self._cancelled:
+            self.saved.ends("stopped", CANCELLED)
+        else:
+            self.saved.ends(done.stop_reason, done.stop_detail)
+        why = await self._reason_to_continue(done)
+        return await self.finish(self.run(why, watch=self._watch)) if why else done
 
-    def _forget_answers(self, state: RunState) -> None:
-        """Delete answers to calls that are no longer pending."""
-        waiting = {pending.id for pending in state.pending}
-        given = self.saved.answers
-        if not given.keys() <= waiting:
-            self.saved.keep_answers({name: given[name] for name in given.keys() & waiting})
+    async def _reason_to_continue(self, done: RunResult[Any]) -> str:
+        """Return why a hook lets the run continue after its answer; empty if it ends."""
+        if done.stop_reason != "answer" or self.stopping or self._cancelled:
+            return ""
+        why = await self.hooks.end(is_again=self._continued > 0)
+        if why and self._continued == MAX_CONTINUED:
+            self.hooks.say(f"a Stop hook continued the run {MAX_CONTINUED} times; it ends now")
+            why = ""
+        self._continued = self._continued + 1 if why else 0
+        return why
 
     async def answers(self, approver: Approver) -> dict[str, Answer]:
         """Return answers to the pending calls: saved ones, then those of an approver."""
-        given = {name: _answer(answer) for name, answer in self.saved.answers.items()}
+        waiting = {pending.id for pending in self.state.pending}
+        stored = self.saved.record.answers
+        given = {name: _answer(stored[name]) for name in stored.keys() & waiting}
         for pending in self.state.pending:
-            if pending.question and pending.id not in given:
+            if pending.question and pending.id not in given and pending.approvers == Approvers():
                 answer = await self._ask(approver, pending)
                 if not isinstance(answer, Pending):
                     given[pending.id] = answer
@@ -175,23 +224,25 @@ class Session:
 
     def _note_failure(self, run: Run[Any], error: BaseException) -> None:
         """Save the state of a run that an exception ended."""
-        with suppress(OSError, ValueError):  # then the last saved state stays
-            self.saved.keep(run.state)
+        with suppress(JournalError, ValueError):  # then the last saved state stays
+            self.saved.record.keep(run.state)
             self.state = run.state
         broke = isinstance(error, Exception) and not isinstance(error, BrokenPipeError)
-        if broke and not self.stopping:
-            self.saved.ends("failed", str(error))
-        else:
-            self.saved.ends("interrupted")
+        failed = broke and not self.stopping
+        with suppress(JournalError):  # the error itself is reported
+            if failed:
+                self.saved.ends("failed", str(error))
+            else:
+                self.saved.ends("interrupted")
 
     async def _save(self, state: RunState) -> None:
         try:
-            await self.saved.save(state)
-        except (OSError, ValueError) as error:
+            await self.saved.record.save(state)
+        except (JournalError, ValueError) as error:
             raise Halt(
                 f"stopped, because the run cannot be saved: {error}",
                 code="unsaved",
-                hint=f"check free space and permissions: `ls -ld {self.saved.folder}`",
+                hint=f"check free space and permissions: `ls -l {runs_folder()}`",
                 exits=Exit.FAILED,
             ) from None
         self.state = state
@@ -199,19 +250,21 @@ class Session:
     def _watching(self, watch: OnEvent | None) -> OnEvent:
         def watching(event: RunEvent) -> None:
             if isinstance(event, Reply):
-                self.saved.note([reply_line(time.time(), event)])
+                self.saved.record.put([reply_line(time.time(), event)])
             if watch is not None:
                 watch(event)
 
         return watching
 
-    async def listen(self, events: AsyncIterator[Event], on_event: OnExecutorEvent | None) -> None:
-        """Write every event to the journal, even while the session is cancelled."""
-        with anyio.CancelScope(shield=True):
-            async for event in events:
-                self.saved.note(event_lines(event))
-                if on_event is not None:
-                    on_event(event)
+    async def obey_cancel(self) -> None:
+        """Interrupt the run when `handrail runs cancel` asks for it."""
+        read = partial(self.saved.journal.read, self.saved.id, kinds=[CANCEL])
+        while not self._cancelled:
+            await anyio.sleep(CANCEL_POLL_SECONDS)
+            with suppress(JournalError):
+                asked = partial(next, read(after=self._began_at), None)
+                self._cancelled = await to_thread.run_sync(asked) is not None
+        self.interrupt()
 
     async def obey(self, signals: Signals) -> None:
         """Interrupt the run when a signal comes."""
@@ -240,21 +293,26 @@ async def open_session(
         signals: Signals that interrupt the run.
     """
     system, tools = _system_and_tools(kit)
+    hooks = kit.make_hooks(saved.id)
     executor = Executor(
         tools,
-        policy=kit.rules,
+        policy=hooks.limit(kit.rules),
+        hooks=hooks.hooks,
+        limits=hooks.limits,
         approvals=Approvals(
             approver=approver,
             timeout=APPROVAL_SECONDS,
-            ledger=FileLedger(saved.ledger),
+            ledger=SqliteLedger(saved.journal),
             context=lambda _call: str(kit.app.workspace),
         ),
     )
-    session = Session(kit, saved, model, executor, signals=signals)
-    session.system = system
+    session = Session(kit, saved, model, executor, hooks=hooks, signals=signals)
+    said = await hooks.start(is_resumed=bool(session.state.messages))
+    session.system = "\n\n".join(filter(None, (system, said)))
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(session.listen, executor.events(), on_event)
+        group.start_soon(record_events, saved.record, executor.events(), on_event)
+        group.start_soon(session.obey_cancel)
         if signals is not None:
             group.start_soon(session.obey, signals)
         try:
@@ -269,18 +327,23 @@ async def open_session(
 
 def _answer(stored: Mapping[str, str]) -> Answer:
     """Return a saved answer; anything but an approval is a denial."""
+    if "saved" in stored:
+        return read_saved_answer(stored["saved"])
+    given: dict[str, Any] = {name: stored[name] for name in ("by", "via", "seen") if name in stored}
     if stored.get("answer") == "allow":
-        return Allow()
-    return Deny.by_user(stored.get("reason", ""))
+        return Allow(**given)
+    return replace(Deny.by_user(stored.get("reason", "")), **given)
 
 
-def app_to_resume(app: App, saved: SavedRun) -> App:
+def app_to_resume(app: App, saved: StoredRun) -> App:
     """Return the App to resume a saved run: its workspace, and the options of its first command.
+
+    A durable run has neither.
 
     Options of the current command line win. Other settings are read from the files again.
     """
     about = saved.about
-    workspace = Path(about["workspace"])
+    workspace = app.workspace if saved.is_durable else Path(about["workspace"])
     if not workspace.is_dir():
         raise Halt(
             f"the workspace of run {saved.id} no longer exists: {workspace}",
@@ -314,8 +377,13 @@ def _system_and_tools(kit: Kit) -> tuple[str, Toolset]:
         kit.app.say(_format_notice(notice))
     own = kit.app.settings["system"] or SYSTEM
     system = "\n\n".join(filter(None, (own, instructions.text, skills.catalog)))
+    return system, all_tools(kit)
+
+
+def all_tools(kit: Kit) -> Toolset:
+    """Return all tools of a run: those of the settings, and those of skills."""
     try:
-        return system, Toolset(*kit.tools, *skills.tools)
+        return Toolset(*kit.tools, *kit.skills.tools)
     except HandrailError as error:
         hint = "rename the skill, or exclude the tool with `--without NAME`"
         raise Halt(str(error), code="tools", hint=hint) from None

@@ -13,8 +13,8 @@ from handrail.cli._base.app import App
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import as_data
 from handrail.cli._runs.denials import clip, on_one_line, summary
-from handrail.cli._runs.journal import usage
 from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
+from handrail.runs.lines import usage
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and characters that change the text direction; not newlines and tabs."""

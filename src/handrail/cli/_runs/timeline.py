@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells
 from handrail.cli._base.columns import pieces as broken
-from handrail.cli._runs.history import (
+from handrail.runs.history import (
     CallHistory,
     CallMoment,
     Phase,
@@ -37,6 +37,8 @@ _ANSWERS = {
     "edit": "edited and approved",
     "result": "answered with a result",
 }
+_WHOLE = {"file:": "the workspace", "*": "everything"}
+"""Resources that contain all others."""
 _TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
 
@@ -314,5 +316,9 @@ def _wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
     calls = [names[call_id] for call_id in span.why if call_id in names]
     waited_for = [f"#{call.number} {call.tool}" for call in calls]
     waited_for += ["a call that is not in the journal"] * (len(calls) < len(span.why))
-    on = ", ".join(waited_for) or "a free slot, as the limit of running calls was reached"
-    return f"{'waited' if span.closed else 'waiting'} {seconds(span.seconds)} for {on}"
+    what = _WHOLE.get(span.what, span.what)
+    on, used = ", ".join(waited_for), f", which used {what}" if what else ""
+    if span.reason == "slot" or not on:
+        of = f" of {span.what}" if span.what else ""
+        on, used = f"a free slot{of}, as the limit of running calls was reached", ""
+    return f"{'waited' if span.closed else 'waiting'} {seconds(span.seconds)} for {on}{used}"

@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from handrail import HandrailError
 from handrail._support import is_list
 from handrail._support.private_files import read_file
 from handrail.agent import Notice, find_skills, read_instructions
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.hook_table import check_hooks, commands_of
 from handrail.cli._base.printable import one_line
-from handrail.cli._base.settings import files
+from handrail.cli._base.settings import OWN, files
+from handrail.cli._project.hook_files import find_files
 from handrail.cli._project.kit import CODING
+from handrail.cli._project.own_commands import workspace_files
 from handrail.cli._project.sources import code_files
 from handrail.cli._project.trusted import trust_of
+from handrail.mcp import WORKSPACE_FILES, parse_servers
 from handrail.policy import RulePaths, digest
 
-Kind: TypeAlias = Literal["settings", "rules", "tools", "instructions", "skill"]
+Kind: TypeAlias = Literal[
+    "settings", "rules", "tools", "hook", "command", "instructions", "skill", "servers"
+]
 SKILL = "SKILL.md"
 
 
@@ -79,6 +88,18 @@ class _TrustScan:
         self.add(self.name(path), kind, content)
         return content
 
+    def read_all(self, paths: Iterable[Path], kind: Kind) -> None:
+        """Read files of one kind, and add them."""
+        for path in paths:
+            self.read(path, kind)
+
+    def read_servers(self, path: Path) -> None:
+        """Add a file that names MCP servers. Others of the same name need no trust."""
+        with suppress(OSError, HandrailError):
+            content = _read(path, "servers")
+            if parse_servers(content, toml=path.suffix == ".toml"):
+                self.add(self.name(path), "servers", content)
+
     def add(self, name: str, kind: Kind, content: bytes) -> None:
         trusted = self._trust.has(self._workspace / name, digest(content))
         self._files.setdefault(name, TrustItem(name, kind, content, trusted))
@@ -107,12 +128,19 @@ def needing_trust(workspace: Path) -> TrustReport:
     """Return every file of a workspace that needs trust, trusted or not."""
     search, places = _TrustScan(workspace), files(workspace)
     named: list[Path] = []
+    hooks: list[Path] = []
     for level in ("local", "project"):
-        content = search.read(places[level], "settings")
-        named += [path for source in _sources(content) for path in code_files(source, workspace)]
+        table = _table(search.read(places[level], "settings"))
+        named += [path for source in _sources(table) for path in code_files(source, workspace)]
+        hooks += _hook_files(table, workspace)
+    for level in OWN:
+        hooks += _hook_files(_table(_read_own(places[level])), workspace)
     search.read(cast("Path", RulePaths.of(workspace).project), "rules")  # always set here
-    for path in named:
-        search.read(path, "tools")
+    for name in WORKSPACE_FILES:
+        search.read_servers(workspace / name)
+    search.read_all(named, "tools")
+    search.read_all(hooks, "hook")
+    search.read_all(workspace_files(workspace), "command")
     instructions, skills = read_instructions(workspace), find_skills(workspace)  # without trust
     for file in instructions.untrusted:
         search.add(file.path, "instructions", file.content)
@@ -122,12 +150,32 @@ def needing_trust(workspace: Path) -> TrustReport:
     return search.report()
 
 
-def _sources(content: bytes) -> list[str]:
-    """Return the sources that a settings file names, trusted or not."""
+def _read_own(path: Path) -> bytes:
     try:
-        table: dict[str, Any] = tomllib.loads(content.decode())
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _table(content: bytes) -> dict[str, Any]:
+    """Return the settings in a file, trusted or not; none if it is invalid."""
+    try:
+        return tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _hook_files(table: dict[str, Any], workspace: Path) -> list[Path]:
+    """Return the files of the workspace that the hooks of a settings file name."""
+    try:
+        commands = commands_of(check_hooks(table.get("hooks", {})))
+    except TypeError:
         return []
+    return [path for command in commands for path in find_files(command, workspace)]
+
+
+def _sources(table: dict[str, Any]) -> list[str]:
+    """Return the sources that a settings file names."""
     tools = table.get("tools")
     named = [*(tools if is_list(tools) else []), table.get("model")]
     return [source for source in named if isinstance(source, str) and source != CODING]

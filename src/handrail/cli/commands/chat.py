@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from handrail import HandrailError
+from handrail._version import __version__
 from handrail.agent import RunState
-from handrail.approvals import RenderedLine, make_printable, terminal
+from handrail.approvals import terminal
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
+from handrail.cli._base.options import MODEL_OPTIONS, PLAIN, TOOL_OPTIONS
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.stdout import Outlet
-from handrail.cli._chat.commands import mode_lines
+from handrail.cli._chat.changes import CallChanges
+from handrail.cli._chat.commands import name_commands
+from handrail.cli._chat.conversation import Conversation
+from handrail.cli._chat.face import open_screen, open_watcher
 from handrail.cli._chat.input import Keyboard
-from handrail.cli._chat.lines import diff_lines
-from handrail.cli._chat.screen import ChatScreen, Printed
-from handrail.cli._chat.talk import ChatApprover, Talk
-from handrail.cli._chat.watch import Watcher
-from handrail.cli._project.kit import MAX_COMPARED_BYTES, Kit
+from handrail.cli._chat.setting_commands import mode_lines
+from handrail.cli._chat.talk import ChatApprover, ChatInput, Talk
+from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
-from handrail.cli._runs.journal import usage
 from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids
 from handrail.cli._runs.session import app_to_resume, flag_settings, open_session
+from handrail.cli._screen.rows import Row, Span, safe_line
+from handrail.cli._screen.terminal import Printed, Screen
+from handrail.cli._screen.theme import choose_theme
 from handrail.messages import Model
 from handrail.permissions import Approver
+from handrail.policy import Mode
+from handrail.runs.lines import usage
 
 
 @as_command("chat", "Chat with a model that can use tools.", *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -44,7 +50,8 @@ from handrail.permissions import Approver
     shell_complete=run_ids,
     help="Resume a saved run: its ID, a prefix of the ID, or last.",
 )
-def command(app: App, prompt: str, resume: str | None) -> Exit:
+@PLAIN
+def command(app: App, prompt: str, resume: str | None, *, plain: bool) -> Exit:
     """Chat with a model that can use tools.
 
     Approval requests appear in the terminal. Ctrl-C stops the current step and keeps the
@@ -61,12 +68,16 @@ def command(app: App, prompt: str, resume: str | None) -> Exit:
         app = app_to_resume(app, saved)
     kit, model = Kit(app), model_of(app.settings, app.workspace)
     _ = kit.tools  # report missing tools before a run is saved
-    saved = saved or _start_run(app, prompt)
-    with saved.hold():
-        try:
-            return _talk(kit, model, saved, prompt, data=data)
-        finally:
-            _drop_if_empty(saved)
+    now = _Opened(kit, model, saved or _start_run(app, prompt))
+    return _chat(now, prompt, data, plain=plain)
+
+
+class _Opened(NamedTuple):
+    """A saved run, with what it needs to continue."""
+
+    kit: Kit
+    model: Model
+    saved: SavedRun
 
 
 def _start_run(app: App, prompt: str) -> SavedRun:
@@ -80,36 +91,117 @@ def _start_run(app: App, prompt: str) -> SavedRun:
     )
 
 
-def _talk(kit: Kit, model: Model, saved: SavedRun, prompt: str, *, data: Outlet) -> Exit:
-    app = kit.app
-    screen = ChatScreen(sys.stderr, color=app.tints, live=os.environ.get("TERM") != "dumb")
+def _chat(now: _Opened, prompt: str, data: Outlet, *, plain: bool) -> Exit:
+    """Hold one conversation after the other: /clear and /resume start another one."""
+    app = now.kit.app
+    screen = open_screen(app, plain=plain)
     sys.stdout = Printed(screen)
-    keyboard = Keyboard(runs_folder().with_name("chat_history"))
-    watcher = Watcher(screen, _FileChanges(kit))
-    approver = ChatApprover(screen, watcher, partial(_approver, kit))
-    session = open_session(kit, saved, model, approver=approver.ask, on_event=watcher.on_event)
-    with keyboard.listen(), start_blocking_portal() as portal:
-        with portal.wrap_async_context_manager(session) as open_:
-            talk = Talk(
-                open_, portal, keyboard=keyboard, screen=screen, watcher=watcher, approver=approver
-            )
-            screen.say(_headline(kit, len(open_.executor.tools)))
-            for row in mode_lines(kit.rules, screen.width):
-                screen.say(row)
-            exits = talk.until_over(prompt)
-        _print_how_to_resume(saved, screen)
+    terminal_input = _open_input(now.kit, screen, plain=plain)
+    with terminal_input.listen(), start_blocking_portal() as portal:
+        while True:
+            with now.saved.hold():
+                try:
+                    exits, last = _converse(
+                        now, portal, terminal_input, screen, prompt=prompt, plain=plain
+                    )
+                    document = _document(now.saved)
+                finally:
+                    _drop_if_empty(now.saved)
+            if last.following is None:
+                break
+            now, prompt = _open_next(now, last), ""
+    screen.frame = None
     if app.output != "text":
-        data.document(_document(saved))
+        data.document(document)
     return exits
 
 
-def _headline(kit: Kit, tools: int) -> str:
-    model = make_printable(kit.app.settings["model"]).text
+def _converse(
+    now: _Opened,
+    portal: BlockingPortal,
+    terminal_input: ChatInput,
+    screen: Screen,
+    *,
+    prompt: str,
+    plain: bool,
+) -> tuple[Exit, Conversation]:
+    """Hold one conversation. Return the exit code, and what it left."""
+    kit, model, saved = now
+    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    asks = partial(_approver, kit, plain=plain)
+    approver = ChatApprover(screen, watcher, asks, terminal_input.lend)
+    session = open_session(kit, saved, model, approver=approver.ask, on_event=watcher.on_event)
+    with portal.wrap_async_context_manager(session) as open_:
+        open_.hooks.say = screen.say
+        talk = Talk(
+            open_,
+            portal,
+            person=terminal_input.lines,
+            screen=screen,
+            watcher=watcher,
+            approver=approver,
+        )
+        terminal_input.show_status(talk.status)
+        screen.show(_headline(kit, len(open_.executor.tools)), ())
+        for row in mode_lines(kit.rules, screen.width):
+            screen.say(row)
+        if screen.frame is None:
+            screen.show(())
+        exits = talk.until_over(prompt)
+    _print_how_to_resume(saved, screen)
+    return exits, talk.conversation
+
+
+def _open_next(before: _Opened, last: Conversation) -> _Opened:
+    """Return the run that a command chose, or a new one with the same model and mode."""
+    app = before.kit.app
+    if last.following:
+        saved = find_run(last.following)
+        app = app_to_resume(app, saved)
+        return _Opened(Kit(app), model_of(app.settings, app.workspace), saved)
+    chosen = {"model": last.model} if last.model != app.settings["model"] else {}
+    app = replace(app, flags={**app.flags, **chosen})
+    kit = Kit(app)
+    kit.rules.set_mode(str(before.kit.rules.mode))
+    return _Opened(kit, last.session.model, _start_run(app, ""))
+
+
+def _open_input(kit: Kit, screen: Screen, *, plain: bool) -> ChatInput:
+    """Return what reads messages: an input of several rows, or lines without any drawing."""
+    if plain or os.environ.get("TERM") == "dumb" or os.environ.get("HANDRAIL_PLAIN"):
+        return Keyboard(runs_folder().with_name("chat_history"))
+    from handrail.cli._input.area import InputArea  # loads prompt_toolkit
+    from handrail.cli._input.completion import ChatCompleter
+
+    area = InputArea(
+        screen.size,
+        choose_theme(kit.app.settings["theme"], os.environ, color=kit.app.tints),
+        history=runs_folder().with_name("chat_history.jsonl"),
+        completer=ChatCompleter(
+            partial(name_commands, kit.app.workspace), partial(_list_files, kit)
+        ),
+    )
+    screen.frame = area
+    return area
+
+
+def _list_files(kit: Kit, folder: str) -> Iterable[tuple[str, bool]]:
+    """Yield the names in a folder of the workspace that the rules let a model see."""
+    above = f"{folder}/" if folder else ""
+    with suppress(HandrailError):  # it is outside of the workspace
+        for entry in kit.workspace.list_folder(kit.workspace.inside(folder or ".")):
+            if not kit.workspace.is_hidden(f"{above}{entry.name}"):
+                yield entry.name, entry.is_folder
+
+
+def _headline(kit: Kit, tools: int) -> Row:
+    model = safe_line(kit.app.settings["model"])
     count = "1 tool" if tools == 1 else f"{tools} tools"
-    return f"{model} · mode {kit.rules.mode} · {count} · /help"
+    about = f" {__version__}  {model}  mode {kit.rules.mode}  {count}  /help"
+    return (Span("handrail", "title"), Span(about, "muted"))
 
 
-def _print_how_to_resume(saved: SavedRun, screen: ChatScreen) -> None:
+def _print_how_to_resume(saved: SavedRun, screen: Screen) -> None:
     if not _is_empty(saved.state()):
         screen.say(f"resume this chat with `handrail chat --resume {saved.id}`")
 
@@ -130,40 +222,29 @@ def _drop_if_empty(saved: SavedRun) -> None:
     """Delete the saved run of a chat without messages."""
     with suppress(Halt):  # keep a run that cannot be read
         if _is_empty(saved.state()):
-            shutil.rmtree(saved.folder, ignore_errors=True)
+            saved.remove()
 
 
-def _approver(kit: Kit, **options: Any) -> Approver:
+def _may_allow_edits(kit: Kit) -> bool:
+    return kit.rules.mode is Mode.ASK and kit.rules.ceiling >= Mode.EDITS
+
+
+def _approver(kit: Kit, *, plain: bool, **options: Any) -> Approver:
     """Return an approver that prompts at the terminal, with color if wanted."""
     from rich.console import Console  # an optional package
+    from rich.theme import Theme
 
+    theme = choose_theme(kit.app.settings["theme"], os.environ, color=kit.app.tints)
     return terminal(
         workspace=kit.app.workspace,
-        console=Console(stderr=True, no_color=not kit.app.tints),
+        console=Console(
+            stderr=True,
+            no_color=plain or not kit.app.tints,
+            theme=Theme(theme.question_styles()),
+        ),
+        plain=plain,
         remember=kit.memory,
+        allow_edits=partial(kit.rules.set_mode, "edits") if _may_allow_edits(kit) else None,
+        undo="/undo",
         **options,
     )
-
-
-class _FileChanges:
-    """The file changes of calls, each shown once."""
-
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
-        self._shown = {entry.number for entry in kit.workspace.changes.entries()}
-        """Changes that are not shown again. Models of earlier chats may have used the same ID."""
-
-    def __call__(self, call_id: str, width: int) -> Iterable[RenderedLine]:
-        """Return the diff of the file that a call changed, as lines."""
-        workspace = self._kit.workspace
-        entry = workspace.changes.find(call_id)
-        if entry is None or entry.command or entry.number in self._shown:
-            return []
-        self._shown.add(entry.number)
-        path, before, _ = entry.changes[0]
-        after: bytes | None = None
-        with suppress(OSError, HandrailError), workspace.file(path) as file:
-            after = os.pread(file.fd, MAX_COMPARED_BYTES, 0)
-        gone = after is None  # the file was deleted since
-        old = workspace.changes.content(before.content) if before is not None else None
-        return [] if gone else diff_lines(path, old, after or b"", width)

@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
@@ -18,6 +19,7 @@ from handrail.cli._base.settings import runs_folder
 from handrail.cli._doctor import machine as checks
 from handrail.cli._doctor import settings as of_settings
 from handrail.cli._doctor.machine import DoctorCheck, Status
+from handrail.cli._doctor.servers import check_servers
 from handrail.policy import RulePaths
 
 _COLORS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -32,15 +34,23 @@ _MIN_COLUMNS = _MARGIN + 20
     *TOOL_OPTIONS,
     *MODEL_OPTIONS,
 )
-@click.option("--online", is_flag=True, help="Also connect to the model's provider.")
+@click.option("--online", is_flag=True, help="Also connect to the provider and MCP servers.")
+@click.option(
+    "--mcp",
+    "configs",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Check the MCP servers of this file, as for `serve`. Repeatable.",
+)
 @click.option("--full", is_flag=True, help="Show the requirement and all details of every check.")
-def command(app: App, *, online: bool, full: bool) -> Exit:
+def command(app: App, *, online: bool, configs: tuple[Path, ...], full: bool) -> Exit:
     """Check your installation and suggest fixes.
 
-    Checks Python, extras, programs, the sandbox, settings, rules, the model and the terminal. The
-    exit code is 1 if a check fails; warnings do not change it. API keys are never shown.
+    Checks Python, extras, programs, the sandbox, settings, rules, the model, MCP servers and the
+    terminal. The exit code is 1 if a check fails; warnings do not change it. API keys are never
+    shown.
     """
-    results = [_clean(check) for check in _all(app, online=online)]
+    results = [_clean(check) for check in _all(app, configs, online=online)]
     counts = Counter(check.status for check in results)
     worst: Status = "fail" if counts["fail"] else "warn" if counts["warn"] else "ok"
     if app.output == "jsonl":
@@ -55,7 +65,7 @@ def command(app: App, *, online: bool, full: bool) -> Exit:
     return Exit.FAILED if worst == "fail" else Exit.DONE
 
 
-def _all(app: App, *, online: bool) -> Iterator[DoctorCheck]:
+def _all(app: App, configs: tuple[Path, ...], *, online: bool) -> Iterator[DoctorCheck]:
     yield checks.python()
     yield checks.package()
     yield from checks.extras()
@@ -65,6 +75,7 @@ def _all(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     yield checks.state(runs_folder())
     yield from of_settings.rules(RulePaths.of(app.workspace))
     yield from of_settings.settings(app, online=online)
+    yield from check_servers(app, configs, online=online)
     yield checks.terminal(colors=app.color)
 
 

@@ -54,13 +54,12 @@ def _row(app: App, rule: dict[str, Any]) -> tuple[str, ...]:
     until = ""
     if rule["expires"] is not None:
         word = "expired on" if rule["expired"] else "until"
-        until = f"{word} {rule['expires'][:10]}"
+        until = f" {word} {rule['expires'][:10]}"
     level = "remembered" if rule["remembered"] else rule["level"]
     return (
         rule["decides"],
         one_line(rule["id"]),
-        one_line(in_words(rule["names"])),
         level,
-        place(rule["file"], rule["line"], app.workspace),
-        until,
+        f"{place(rule['file'], rule['line'], app.workspace)}{until}",
+        one_line(in_words(rule["names"])),
     )

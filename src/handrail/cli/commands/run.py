@@ -12,15 +12,15 @@ import click
 from handrail.agent import RunState
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.options import MODEL_OPTIONS, TOOL_OPTIONS
+from handrail.cli._base.options import MODEL_OPTIONS, PLAIN, TOOL_OPTIONS
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
-from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
-from handrail.cli._runs.journal import prompt_line
+from handrail.cli._runs.headless import Face, OnDenied, Task, on_denied, run_task
 from handrail.cli._runs.saved import SavedRun, new_run
 from handrail.cli._runs.session import flag_settings
-from handrail.messages import Prompt
+from handrail.messages import Model, Prompt
+from handrail.runs.lines import prompt_line
 
 _MAX_STDIN_BYTES = 1 << 24
 """Size limit of a prompt from stdin."""
@@ -35,10 +35,12 @@ _NOTICE_SECONDS = 0.5
     help='The task (default: read stdin). A - adds stdin: git diff | handrail run "Review." -',
 )
 @on_denied("fail")
-def command(app: App, prompt: tuple[str, ...], on_denied: OnDenied) -> Exit:
+@PLAIN
+def command(app: App, *, prompt: tuple[str, ...], on_denied: OnDenied, plain: bool) -> Exit:
     """Run a task non-interactively.
 
-    The answer is streamed to stdout, everything else goes to stderr.
+    The answer is streamed to stdout, everything else goes to stderr. If both are a terminal, the
+    run is drawn as in a chat.
 
     You are never prompted. A call that needs approval is denied, and the run continues without
     it. At the end these calls are listed, each with a rule that would allow it, and the exit code
@@ -51,7 +53,25 @@ def command(app: App, prompt: tuple[str, ...], on_denied: OnDenied) -> Exit:
     _ = kit.tools, kit.rules  # report errors in them before a run is saved
     saved = _start_run(app, task)
     with saved.hold():
-        return run_task(Task(kit=kit, saved=saved, model=model, data=data, on_denied=on_denied))
+        face = _open_face(kit, model, plain=plain) if _is_drawn(app, data) else None
+        return run_task(
+            Task(kit=kit, saved=saved, model=model, data=data, on_denied=on_denied, face=face)
+        )
+
+
+def _is_drawn(app: App, data: Outlet) -> bool:
+    """Return whether a person reads both the answer and the rest at a terminal."""
+    return data.at_terminal and sys.stderr.isatty() and app.output == "text" and not app.quiet
+
+
+def _open_face(kit: Kit, model: Model, *, plain: bool) -> Face:
+    from handrail.cli._chat.changes import CallChanges  # runs in pipes do not need the screen
+    from handrail.cli._chat.face import open_screen, open_watcher
+    from handrail.cli._chat.run_face import RunFace
+
+    screen = open_screen(kit.app, plain=plain)
+    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    return RunFace(screen, watcher, model, str(kit.rules.mode))
 
 
 def _start_run(app: App, task: str) -> SavedRun:
@@ -65,7 +85,7 @@ def _start_run(app: App, task: str) -> SavedRun:
         given=flag_settings(settings),
         state=RunState(inbox=(message,)),
     )
-    saved.note([prompt_line(time.time(), message)])
+    saved.record.note([prompt_line(time.time(), message)])
     return saved
 
 

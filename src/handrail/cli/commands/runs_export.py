@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +11,17 @@ import click
 
 from handrail.agent import dump_state
 from handrail.cli._base.app import App, as_command, as_json
-from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.options import RUN
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.new_file import write_new_file
+from handrail.cli._base.options import DATABASE, RUN
 from handrail.cli._base.printable import safe
 from handrail.cli._base.redact import redact_setting
-from handrail.cli._runs.saved import SavedRun, find_run, run_ids
+from handrail.cli._runs.port import StoredRun
+from handrail.cli._runs.saved import run_ids
+from handrail.cli._runs.stores import open_store
+from handrail.runs import verify
+from handrail.runs.history import read_history
+from handrail.runs.page import render_page
 
 _KEPT = frozenset(
     """
@@ -29,41 +34,67 @@ _KEPT_WHOLE = frozenset({"calls", "given", "on", "origin"})
 """Values that a redacted run keeps whole: call IDs, setting names, and rule origins."""
 
 
-@as_command("export", "Export a run as JSON.")
+@as_command("export", "Export a run as JSON, or as a page to read.", DATABASE)
 @click.argument("run", metavar="RUN", shell_complete=run_ids, help=RUN)
 @click.option("--to", metavar="FILE", help="Write to FILE, which must not exist.")
 @click.option(
     "--redact", is_flag=True, help="Replace every text and argument with a digest and a length."
 )
-def command(app: App, *, run: str, to: str | None, redact: bool) -> None:
-    """Export a run as one JSON document: metadata, state and journal.
+@click.option(
+    "--html",
+    is_flag=True,
+    help="Export a page to read: timeline, calls, decisions and diffs. It needs no network.",
+)
+def command(app: App, *, run: str, to: str | None, redact: bool, html: bool) -> None:
+    """Export a run as one JSON document: metadata, state and journal. Or as one HTML page.
 
     Without --to, the document goes to stdout, whatever --output is. Load its state with
     handrail.agent.load_state.
     """
-    saved = find_run(run)
-    whole = {"handrail": 1, "redacted": redact, **_parts(saved)}
-    document = _redact(whole) if redact else whole
-    indent = None if app.output == "jsonl" else 2
+    if html and redact:
+        raise click.UsageError("`--redact` is for JSON; a page has the text")
+    saved = open_store(app).find(run)
+    text = _page(saved) if html else _document(app, saved, redact=redact)
     if to is None:
-        click.echo(as_json(document, indent=indent))
+        click.echo(text, nl=False)
         return
     path = app.workspace / Path(to).expanduser()
-    size = _write(path, f"{as_json(document, indent=indent)}\n")
+    size = write_new_file(path, text, "choose another file with `--to`")
     app.print({"id": saved.id, "to": str(path), "bytes": size}, [safe(str(path))])
 
 
-def _parts(saved: SavedRun) -> dict[str, Any]:
+def _document(app: App, saved: StoredRun, *, redact: bool) -> str:
+    whole = {"handrail": 1, "redacted": redact, **_parts(saved)}
+    document = _redact(whole) if redact else whole
+    return f"{as_json(document, indent=None if app.output == 'jsonl' else 2)}\n"
+
+
+def _page(saved: StoredRun) -> str:
+    about, head = saved.about, saved.head
+    broken = verify(saved.journal, saved.id)
+    chain = f"broken at entry {broken.number}: {broken.reason}" if broken else "whole"
+    facts = {
+        "id": saved.id,
+        "status": f"{saved.stop} {about['why']}".strip(),
+        **{name: about[name] for name in ("prompt", "workspace", "command", "began", "ended")},
+        "turns": about["turns"],
+        "calls": about["calls"],
+        "journal": f"{head.entries} entries, {chain}, {head.digest}",
+    }
+    return render_page(facts, read_history(saved.lines()))
+
+
+def _parts(saved: StoredRun) -> dict[str, Any]:
     about = saved.about
     settings = {name: redact_setting(name, value) for name, value in about["settings"].items()}
     return {
         "about": {**about, "settings": settings, "stop": saved.stop},
         "state": _state(saved),
-        "journal": saved.journal(),
+        "journal": [line for line in saved.lines() if line["event"] != "status"],
     }
 
 
-def _state(saved: SavedRun) -> Any:
+def _state(saved: StoredRun) -> Any:
     """Return the state of a run; None if it cannot be read."""
     try:
         return json.loads(dump_state(saved.state()))
@@ -85,23 +116,3 @@ def _redact(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_redact(part) for part in cast("list[object]", value)]
     return value
-
-
-def _write(path: Path, text: str) -> int:
-    """Write a new file that only its owner can read, and return its size in bytes."""
-    content = text.encode()
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        hint = "choose another file with `--to`, or delete this one"
-        raise Halt(f"{path} already exists", code="exists", hint=hint) from None
-    except OSError as error:
-        raise Halt(
-            f"cannot write {path}: {error.strerror}",
-            code="unwritable",
-            hint="choose another file with `--to`",
-            exits=Exit.FAILED,
-        ) from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    return len(content)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import click
 
+from handrail.agent import RunState
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.options import MODEL_OPTIONS, RUN, TOOL_OPTIONS
+from handrail.cli._base.options import DATABASE, MODEL_OPTIONS, RUN, TOOL_OPTIONS
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import find_run, run_ids
 from handrail.cli._runs.session import app_to_resume
+from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.stream import end_document
 
 
-@as_command("resume", "Resume a saved run.", *TOOL_OPTIONS, *MODEL_OPTIONS)
+@as_command("resume", "Resume a saved run.", DATABASE, *TOOL_OPTIONS, *MODEL_OPTIONS)
 @click.argument("run", metavar="RUN", shell_complete=run_ids, help=RUN)
 @click.argument("prompt", nargs=-1, help="Next message to the model.")
 @on_denied("suspend")
@@ -27,8 +31,13 @@ def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) ->
 
     Options of the first command line apply again, unless you pass them again: for example another
     --model, or a higher limit. Settings files and rules are read again.
+
+    A durable run (--database) that failed continues in a worker, from its last complete turn.
     """
-    saved, data = find_run(run), Outlet(app)
+    found = open_store(app).find(run)
+    if found.is_durable:
+        return _requeue(app, found, prompt)
+    saved, data = find_run(found.id), Outlet(app)
     with saved.hold():
         state = saved.state()
         if not (prompt or state.messages or state.inbox):
@@ -51,3 +60,12 @@ def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) ->
                 asks=app.asks,
             )
         )
+
+
+def _requeue(app: App, found: StoredRun, prompt: tuple[str, ...]) -> Exit:
+    if prompt:
+        raise click.UsageError("a durable run takes no prompt here: start another run")
+    found.requeue()
+    document = end_document(found.id, RunState(), stop="running", why="", denials=[])
+    app.print(document, [f"{found.id}  continues in a worker"])
+    return Exit.DONE

@@ -15,9 +15,12 @@ import click
 
 from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import is_utf8
-from handrail.cli._runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
-from handrail.cli._runs.saved import SavedRun, find_run, run_ids
+from handrail.cli._base.options import DATABASE
+from handrail.cli._runs.port import StoredRun
+from handrail.cli._runs.saved import run_ids
+from handrail.cli._runs.stores import open_store
 from handrail.cli._runs.timeline import Style, StyledText, one_line, pieces
+from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
 
 _LOOKS: MappingProxyType[Style, dict[str, Any]] = MappingProxyType(
     {
@@ -33,7 +36,7 @@ _LOOKS: MappingProxyType[Style, dict[str, Any]] = MappingProxyType(
 )
 
 
-@as_command("show", "Show what happened in a run, as a timeline of its calls.")
+@as_command("show", "Show what happened in a run, as a timeline of its calls.", DATABASE)
 @click.argument(
     "run",
     metavar="[RUN]",
@@ -49,8 +52,8 @@ def command(app: App, *, run: str, full: bool) -> None:
     Each call has a row with a bar, scaled to its turn. Below it are the decision and its rule,
     what the call waited for, and how it failed.
     """
-    saved = find_run(run)
-    journal = saved.journal()
+    saved = open_store(app).find(run)
+    journal = saved.lines()
     if app.output == "text":
         app.print({}, _lines(saved, journal, full=full))
     else:
@@ -58,7 +61,7 @@ def command(app: App, *, run: str, full: bool) -> None:
     _print_next_step(app, saved)
 
 
-def _lines(saved: SavedRun, journal: list[dict[str, Any]], *, full: bool) -> Iterator[str]:
+def _lines(saved: StoredRun, journal: list[dict[str, Any]], *, full: bool) -> Iterator[str]:
     width, about = shutil.get_terminal_size().columns, saved.about
     ascii_only = not is_utf8(sys.stdout.encoding or "")
     yield click.style(one_line(f"run {saved.id}", width, ascii_only=ascii_only), bold=True)
@@ -84,7 +87,7 @@ def _style(line: list[StyledText]) -> str:
     return "".join(click.style(text, **_LOOKS[style]) for style, text in parts).rstrip()
 
 
-def _print(app: App, saved: SavedRun, turns: list[dict[str, Any]]) -> None:
+def _print(app: App, saved: StoredRun, turns: list[dict[str, Any]]) -> None:
     if app.output == "jsonl":
         for turn in turns:
             click.echo(as_json(turn))
@@ -112,12 +115,15 @@ def _plain(value: RunTurn | CallHistory | CallMoment | PhaseSpan) -> dict[str, A
     return {item.name: getattr(value, item.name) for item in fields(value)}
 
 
-def _print_next_step(app: App, saved: SavedRun) -> None:
+def _print_next_step(app: App, saved: StoredRun) -> None:
     """Print the command that continues the run."""
     if saved.stop == "pending":
+        then = "" if saved.is_durable else f", then `handrail runs resume {saved.id}`"
         app.say(
             f"calls are waiting for approval: `handrail runs approve {saved.id}` or "
-            f"`handrail runs deny {saved.id}`, then `handrail runs resume {saved.id}`"
+            f"`handrail runs deny {saved.id}`{then}"
         )
+    elif saved.is_durable:
+        return
     elif saved.stop in {"interrupted", "limit", "stopped"}:
         app.say(f"resume it with `handrail runs resume {saved.id}`")

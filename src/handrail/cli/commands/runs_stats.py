@@ -12,14 +12,16 @@ import click
 from handrail.approvals import make_printable
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns, quantity
-from handrail.cli._runs.history import CallHistory, RunTurn, all_calls, read_history
-from handrail.cli._runs.saved import find_run, list_runs, readable_runs, run_ids
+from handrail.cli._base.options import DATABASE
+from handrail.cli._runs.saved import readable_runs, run_ids
+from handrail.cli._runs.stores import open_store
 from handrail.cli._runs.timeline import seconds
+from handrail.runs.history import CallHistory, RunTurn, all_calls, read_history
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
 
 
-@as_command("stats", "Summarize calls, failures, durations and tokens.")
+@as_command("stats", "Summarize calls, failures, durations and tokens.", DATABASE)
 @click.argument(
     "runs",
     nargs=-1,
@@ -34,11 +36,12 @@ def command(app: App, *, runs: Sequence[str], here: bool) -> None:
     For each tool: calls, failed and denied calls; run time as median and 95th percentile; time
     spent waiting for other calls or a free slot, and for approval.
     """
-    saved = [find_run(name) for name in runs] or list_runs()
+    store = open_store(app)
+    saved = [store.find(name) for name in runs] or store.list()
     if here:
         readable = readable_runs(saved, app.say)
         saved = [run for run in readable if run.about["workspace"] == str(app.workspace)]
-    turns = [turn for run in saved for turn in read_history(run.journal())]
+    turns = [turn for run in saved for turn in read_history(run.lines())]
     document = {"runs": len(saved), **_of_models(turns), "tools": list(_of_tools(turns))}
     app.print(document, _lines(document, app.width))
 

@@ -16,6 +16,7 @@ from handrail.approvals import make_printable, terminal
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt, report_error
 from handrail.cli._base.options import ARGS, TOOL_OPTIONS, tool_names
+from handrail.cli._base.settings import closest_name
 from handrail.cli._base.signals import Signals, leave, listen_for_signals, run_alone
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import (
@@ -42,14 +43,21 @@ _EXITS = {
 @click.option(
     "--dry-run", is_flag=True, help="Show whether the call would be allowed, without running it."
 )
-def command(app: App, name: str, args: tuple[str, ...], *, dry_run: bool) -> Exit:
+@click.option(
+    "--server",
+    metavar="SERVER",
+    help="Call a tool of this MCP server, by its own name. It need not be reviewed.",
+)
+def command(
+    app: App, name: str, args: tuple[str, ...], *, dry_run: bool, server: str | None
+) -> Exit:
     """Call a tool as a model would: validated, checked against the rules, within its limits.
 
     If the call needs approval, you are prompted at the terminal. Without a terminal the call is
     denied, and a rule that would allow it is shown.
     """
     data = None if dry_run else Outlet(app)
-    kit = Kit(app)
+    kit, name = (Kit(app), name) if server is None else _kit_of(app, server, name)
     call = call_of(kit.tool(name).spec, args)
     explanation = explain_call(kit, call)
     if data is None:
@@ -57,6 +65,19 @@ def command(app: App, name: str, args: tuple[str, ...], *, dry_run: bool) -> Exi
     running = _ToolCall(kit, call, explanation, data)
     with listen_for_signals(_nothing, running.report_late) as running.signals:
         return running.run()
+
+
+def _kit_of(app: App, server: str, name: str) -> tuple[Kit, str]:
+    """Return a kit with the tools of a server, and the full name of one of them."""
+    from handrail.cli._project.servers import live_tools
+
+    tools = live_tools(app, server)
+    known = {str(spec.metadata["mcp_tool"]): spec.name for spec in tools.specs}
+    if name not in known:
+        near = closest_name(name, known)
+        hint = f"did you mean {near!r}?" if near else f"it has {', '.join(known) or 'none'}"
+        raise Halt(f"the MCP server {server!r} has no tool {name!r}", code="no_tool", hint=hint)
+    return Kit(app, servers=False, more=tools), known[name]
 
 
 class _ToolCall:
@@ -82,8 +103,14 @@ class _ToolCall:
         return self._report_result()
 
     async def _run(self) -> None:
-        kit, approver = self._kit, self._approver()
-        async with Executor(kit.tools, policy=kit.rules, approvals=approver) as executor:
+        kit, hooks = self._kit, self._kit.make_hooks(self._call.id)
+        async with Executor(
+            kit.tools,
+            policy=hooks.limit(kit.rules),
+            approvals=self._approver(),
+            hooks=hooks.hooks,
+            limits=hooks.limits,
+        ) as executor:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._obey, executor)
                 self._result = await executor.run(self._call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -49,11 +50,14 @@ def command(app: App, api: str) -> Exit:
 
 
 def _check_api(tools: Toolset, api: str) -> Iterator[dict[str, Any]]:
-    """Yield what an API format cannot express. Hidden tools are not sent, and are skipped."""
+    """Yield what an API format cannot express. Hidden tools are not sent, and are skipped.
+
+    An executor adds the tool that finds deferred ones, so each format can express them.
+    """
     for tool in tools:
         if tool.spec.exposure is Exposure.HIDDEN:
             continue
-        compiled = compile_tool(tool.spec, api)
+        compiled = compile_tool(replace(tool.spec, exposure=Exposure.DIRECT), api)
         common = {"tool": tool.spec.name, "api": api}
         if isinstance(compiled, UnsupportedTool):
             yield {**common, "rule": "unsupported", "message": compiled.reason}

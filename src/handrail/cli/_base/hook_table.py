@@ -1,0 +1,70 @@
+"""The `hooks` table of a settings file: programs by event, in the format of coding agents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from handrail._support import is_list, is_table
+
+EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "Stop")
+MAX_SECONDS = 600
+_WANTED = (
+    f"a table with lists of hooks for {', '.join(EVENTS)}; "
+    f"each hook has a command and at most {MAX_SECONDS} seconds as its timeout"
+)
+EXAMPLE = {
+    "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]
+}
+
+
+def check_hooks(value: Any) -> dict[str, list[Any]]:
+    """Return a table of hooks; raises a TypeError that says what it must be."""
+    if not is_table(value) or not all(_is_event(*item) for item in value.items()):
+        raise TypeError(_WANTED)
+    return value
+
+
+def _is_event(name: str, groups: Any) -> bool:
+    return name in EVENTS and is_list(groups) and all(map(_is_group, groups))
+
+
+def _is_group(group: Any) -> bool:
+    """Return whether this is a matcher with its hooks."""
+    if not is_table(group) or not group.keys() <= {"matcher", "hooks"}:
+        return False
+    hooks = group.get("hooks")
+    return _is_pattern(group.get("matcher", "")) and is_list(hooks) and all(map(_is_hook, hooks))
+
+
+def _is_pattern(matcher: Any) -> bool:
+    try:
+        re.compile(matcher)
+    except (TypeError, re.error):
+        return bool(matcher == "*")
+    return True
+
+
+def _is_hook(hook: Any) -> bool:
+    if not is_table(hook) or not hook.keys() <= {"type", "command", "timeout"}:
+        return False
+    command, seconds = hook.get("command"), hook.get("timeout", MAX_SECONDS)
+    has_command = isinstance(command, str) and bool(command.strip())
+    has_time = type(seconds) in (int, float) and 0 < seconds <= MAX_SECONDS
+    return has_command and has_time and hook.get("type") == "command"
+
+
+def commands_of(table: dict[str, list[Any]]) -> list[str]:
+    """Return the commands of all hooks."""
+    return [
+        hook["command"] for groups in table.values() for group in groups for hook in group["hooks"]
+    ]
+
+
+def merge_hooks(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Return the hooks of all tables, in order: no file can remove the hooks of another."""
+    return {
+        event: [group for table in tables for group in table.get(event, ())]
+        for event in EVENTS
+        if any(event in table for table in tables)
+    }

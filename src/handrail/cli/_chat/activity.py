@@ -1,0 +1,194 @@
+"""Rows that change during a turn: running calls, the plan, and jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from handrail import Call, Result
+from handrail._support import is_list
+from handrail.cli._chat.calls import (
+    FRAMES,
+    bar_row,
+    format_elapsed,
+    output_rows,
+    read_args,
+    shorten,
+    title_of,
+    title_row,
+)
+from handrail.cli._screen.rows import GUTTER, Row, Span, safe_line
+from handrail.events import WaitReason
+
+_FRAMES_A_SECOND = 8
+_MAX_RUNNING = 6
+_MAX_PLAN_ROWS = 8
+_MAX_OUTPUT_ROWS = 3
+_MAX_SHOWN_CHARS = 1_000
+_MIN_SHOWN_SECONDS = 1.0
+_MAX_AWAITED = 3
+"""Calls to name that another one waits for."""
+_MAX_RESOURCE_CHARS = 30
+_MARKS = {
+    "completed": Span("✓", "ok"),
+    "in_progress": Span("▸", "accent"),
+    "pending": Span("▫", "muted"),
+}
+_JOB = re.compile(r"\[job (\d+), ([^\]]*)\]\s*\Z")
+"""The last line of what the tools say about a job."""
+
+
+@dataclass
+class RunningCall:
+    """A call of this turn that has no result yet."""
+
+    call: Call
+    number: int
+    began: float = 0.0
+    """When it started; 0 if it waits."""
+    progress: str = ""
+    fraction: float | None = None
+    waits_for: tuple[str, ...] = ()
+    """The calls that must end first."""
+    waits_reason: WaitReason = "resource"
+    waits_about: str = ""
+    """The resource, or the tool without a free slot."""
+    asked: bool = False
+
+
+def call_rows(calls: Sequence[RunningCall], now: float, width: int) -> Iterator[Row]:
+    """Yield the running calls: what each does, for how long, and the last it said."""
+    running = [call for call in calls if call.began]
+    shown = running if len(running) <= _MAX_RUNNING else running[: _MAX_RUNNING - 1]
+    sign = Span(FRAMES[int(now * _FRAMES_A_SECOND) % len(FRAMES)], "accent")
+    for one in shown:
+        seconds = now - one.began
+        took = f"{format_elapsed(seconds)}  " if seconds >= _MIN_SHOWN_SECONDS else ""
+        yield title_row(sign, title_of(one.call), f"{took}#{one.number}", width)
+        if one.fraction is not None:
+            yield bar_row(one.fraction, one.progress, width)
+        elif len(shown) == 1 or one is shown[0]:
+            lines = one.progress[-_MAX_SHOWN_CHARS:].rstrip().splitlines()
+            yield from output_rows(
+                [line for line in lines if line.strip()][-_MAX_OUTPUT_ROWS:], "", width
+            )
+    if len(running) > len(shown):
+        yield (Span(f"{GUTTER}and {len(running) - len(shown)} more", "muted"),)
+    numbers = {call.call.id: call.number for call in calls}
+    for one in calls:
+        if not one.began and (one.waits_for or one.waits_reason == "slot"):
+            yield _waiting_row(one, numbers, width)
+
+
+def _waiting_row(one: RunningCall, numbers: Mapping[str, int], width: int) -> Row:
+    right = f"{describe_wait(one, numbers)}  #{one.number}"
+    return title_row(Span("⋯", "muted"), title_of(one.call), right, width)
+
+
+def describe_wait(one: RunningCall, numbers: Mapping[str, int]) -> str:
+    """Return why a call waits: for others that use the same, or for a free slot."""
+    about = safe_line(" ".join(one.waits_about.split()))
+    if one.waits_reason == "slot":
+        return f"waits for a free slot of {about}" if about else "waits for a free slot"
+    awaited = [f"#{numbers[name]}" for name in one.waits_for if name in numbers]
+    if not awaited:
+        return "waits"
+    shown = awaited[:_MAX_AWAITED]
+    if len(awaited) > len(shown):
+        shown.append(f"{len(awaited) - len(shown)} more")
+    names = " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+    uses = f": {about}" if about and len(about) <= _MAX_RESOURCE_CHARS else ""
+    return f"waits for {names}{uses}"
+
+
+@dataclass
+class Plan:
+    """The steps of the model's plan: the last arguments of ``todo``."""
+
+    steps: tuple[tuple[str, str], ...] = ()
+    """Each step with its status."""
+    changed: bool = False
+
+    def read(self, call: Call) -> None:
+        """Take the steps of a call, if it is one of ``todo`` that was understood."""
+        args = read_args(call)
+        if call.name != "todo" or not isinstance(args, Mapping):
+            return
+        given = args.get("todos")
+        steps = given if is_list(given) else []
+        read = [_read_step(step) for step in steps]
+        self.steps = tuple([step for step in read if step is not None])
+        self.changed = True
+
+    def rows(self, width: int, most: int = _MAX_PLAN_ROWS) -> Iterator[Row]:
+        """Yield the steps; those that are done are one row if there are many."""
+        if not self.steps:
+            return
+        done = sum(status == "completed" for _, status in self.steps)
+        yield title_row(
+            Span(" "), (Span("Plan", "title"),), f"{done} of {len(self.steps)} done", width
+        )
+        steps = self.steps
+        if len(steps) >= most and done:
+            steps = tuple([step for step in steps if step[1] != "completed"])
+            yield (Span(GUTTER), _MARKS["completed"], Span(f" {done} done", "muted"))
+        for text, status in steps[:most]:
+            role = "title" if status == "in_progress" else "text"
+            words = safe_line(" ".join(text[:_MAX_SHOWN_CHARS].split()))
+            row = (Span(GUTTER), _MARKS[status], Span(" "), Span(words, role))
+            yield shorten(row, width)
+        if len(steps) > most:
+            yield (Span(f"{GUTTER}… {len(steps) - most} more", "muted"),)
+
+
+def _read_step(step: Any) -> tuple[str, str] | None:
+    if not isinstance(step, Mapping):
+        return None
+    given = cast("Mapping[str, Any]", step)
+    text, status = given.get("content"), given.get("status")
+    return (str(text), str(status)) if status in _MARKS and isinstance(text, str) else None
+
+
+@dataclass
+class _Job:
+    command: str
+    began: float
+    last_line: str
+
+
+@dataclass
+class JobList:
+    """The commands in the background, by what the tools said about them last."""
+
+    jobs: dict[int, _Job] = field(default_factory=dict[int, _Job])
+
+    def read(self, call: Call, result: Result, at: float) -> None:
+        """Take what the result of a call says about a job."""
+        found = _JOB.search(result.text)
+        if call.name not in {"bash", "read_job", "stop_job"} or found is None:
+            return
+        number = int(found[1])
+        if not found[2].startswith("running"):
+            self.jobs.pop(number, None)
+            return
+        args = read_args(call)
+        command = str(args.get("command", "")) if isinstance(args, Mapping) else ""
+        job = self.jobs.setdefault(number, _Job(command, at, ""))
+        lines = [line for line in result.text[: found.start()].splitlines() if line.strip()]
+        job.last_line = lines[-1] if lines else ""
+
+    def rows(self, now: float, width: int) -> Iterator[Row]:
+        """Yield a row for each job, with the last line that was read of it."""
+        for number, job in self.jobs.items():
+            command = safe_line(" ".join(job.command[:_MAX_SHOWN_CHARS].split()))
+            words = " ".join(job.last_line[:_MAX_SHOWN_CHARS].split())
+            said = f"   “{safe_line(words)}”" if words else ""
+            took = format_elapsed(now - job.began)
+            row = (
+                Span(f"{GUTTER}Job {number}  "),
+                Span(command, "path"),
+                Span(f"   {took}{said}", "muted"),
+            )
+            yield shorten(row, width)

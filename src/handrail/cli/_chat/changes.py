@@ -1,0 +1,139 @@
+"""Changes of files as rows: numbered lines, with the signs and colors of a diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from handrail import HandrailError
+from handrail.cli._chat.calls import OUTSIDE, shorten
+from handrail.cli._project.kit import MAX_COMPARED_BYTES
+from handrail.cli._screen.rows import Row, Span, safe_line, strip_end
+from handrail.tools import UndoEntry, Workspace
+
+MAX_DIFF_ROWS = 12
+"""Rows of a diff after a call."""
+_MAX_COMPARED_CHARS = 100_000
+"""Longest text to compare: the time for a diff grows with the square of its length."""
+_ROLES = {"+": "added", "-": "removed"}
+
+
+class FileContents(NamedTuple):
+    """A file that has changed: its content before and after; None if there is none."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class _Line(NamedTuple):
+    sign: str
+    number: int
+    text: str
+
+
+def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> Iterator[Row]:
+    """Yield a diff of a changed file, or its sizes if it is too long to compare."""
+    name, *contents = change
+    old, new = ((one or b"").decode(errors="replace") for one in contents)
+    if len(old) + len(new) > _MAX_COMPARED_CHARS:
+        sizes = f"{len(old):,} to {len(new):,} characters"
+        yield (OUTSIDE, Span(f"{safe_line(name)} changed: {sizes}"))
+        return
+    lines = list(_compare(old, new))
+    size = max((len(str(line.number)) for line in lines), default=0)
+    for line in lines[:most]:
+        yield strip_end((OUTSIDE, *shorten(_row(line, size), width - 4)))
+    if len(lines) > most:
+        yield (Span(f"    … {len(lines) - most:,} more rows", "muted"),)
+
+
+def word_rows(change: FileContents) -> Iterator[str]:
+    """Yield the changed lines of a file with words for signs."""
+    name, *contents = change
+    old, new = ((one or b"").decode(errors="replace") for one in contents)
+    if len(old) + len(new) > _MAX_COMPARED_CHARS:
+        yield f"{safe_line(name)} changed: {len(old):,} to {len(new):,} characters"
+        return
+    for line in _compare(old, new):
+        if line.sign in _ROLES:
+            yield f"{_ROLES[line.sign]} {line.number}: {safe_line(line.text)}"
+
+
+def _row(line: _Line, size: int) -> Row:
+    if not line.number:
+        return (Span("⋯".rjust(size), "muted"),)
+    number, text = f"{line.number:>{size}} ", f" {safe_line(line.text)}"
+    if role := _ROLES.get(line.sign):
+        return (Span(number, "muted"), Span(line.sign, f"{role}.sign"), Span(text, role))
+    return (Span(number, "muted"), Span(f" {text}"))
+
+
+def _compare(old: str, new: str) -> Iterator[_Line]:
+    before, after = _lines(old), _lines(new)
+    if before == after and old != new:  # the line break at the end is the difference
+        before, after = old.split("\n"), new.split("\n")
+    groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1)
+    for position, group in enumerate(groups):
+        if position:
+            yield _Line("", 0, "")
+        for kind, first, last, start, end in group:
+            if kind == "equal":
+                yield from (_Line(" ", at + 1, after[at]) for at in range(start, end))
+                continue
+            yield from (_Line("-", at + 1, before[at]) for at in range(first, last))
+            yield from (_Line("+", at + 1, after[at]) for at in range(start, end))
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if not lines[-1] else lines
+
+
+def run_changes(
+    workspace: Workspace, entries: Iterable[UndoEntry]
+) -> tuple[list[FileContents], list[str]]:
+    """Return the files that calls have changed, and the paths that cannot be compared."""
+    first: dict[str, bytes | None] = {}
+    unknown: dict[str, None] = {}
+    for entry in entries:
+        for path, before, _ in entry.changes:
+            if path in first or path in unknown:
+                continue
+            old = workspace.changes.content(before.content) if before is not None else None
+            if before is not None and (before.kind != "file" or old is None):
+                unknown[path] = None
+            else:
+                first[path] = old
+    found = [FileContents(path, old, read_now(workspace, path)) for path, old in first.items()]
+    return [one for one in found if one.before != one.after], list(unknown)
+
+
+def read_now(workspace: Workspace, path: str) -> bytes | None:
+    """Return the content of a file; None if there is none, or if it cannot be read."""
+    with suppress(OSError, HandrailError), workspace.file(path) as file:
+        return os.pread(file.fd, MAX_COMPARED_BYTES, 0)
+    return None
+
+
+class CallChanges:
+    """The file changes of calls, each returned once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._shown = {entry.number for entry in workspace.changes.entries()}
+        """Changes that are not shown again. Models of earlier runs may have used the same ID."""
+
+    def __call__(self, call_id: str) -> FileContents | None:
+        """Return the file that a call changed, if it changed one."""
+        entry = self._workspace.changes.find(call_id)
+        if entry is None or entry.command or entry.number in self._shown:
+            return None
+        self._shown.add(entry.number)
+        path, before, _ = entry.changes[0]
+        after = read_now(self._workspace, path)  # None if the file was deleted since
+        old = self._workspace.changes.content(before.content) if before is not None else None
+        return None if after is None else FileContents(path, old, after)

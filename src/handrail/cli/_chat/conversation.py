@@ -1,0 +1,61 @@
+"""The state of a conversation at the terminal, which slash commands read and change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from handrail.cli._base.exits import Halt
+from handrail.cli._chat.plain import PlainWatcher
+from handrail.cli._chat.watch import Watcher
+from handrail.cli._runs.session import Session
+from handrail.cli._screen.rows import Row, safe_line
+from handrail.cli._screen.terminal import Screen
+
+Rows: TypeAlias = Iterator[str | Row]
+Step: TypeAlias = Callable[[], Awaitable[Iterable[str]]]
+"""Work that takes a while and can be interrupted. It returns rows to print."""
+
+
+@dataclass
+class Conversation:
+    """One conversation of a chat."""
+
+    session: Session
+    screen: Screen
+    watcher: Watcher | PlainWatcher
+    model: str
+    """The model's name, as the user gave it."""
+    began: float = field(default_factory=time.monotonic)
+    undone: list[str] = field(default_factory=list[str])
+    """Messages for the model about changes that were undone since its last turn."""
+    over: bool = False
+    """Whether the conversation is to end."""
+    following: str | None = None
+    """The run that follows in the same chat: its id, or empty for a new one."""
+    prompt: str = ""
+    """A message that one of the user's own commands has for the model."""
+    step: Step | None = None
+    """Work that a command has begun."""
+
+    def take_notes(self) -> list[str]:
+        """Return messages to send to the model before the user's next prompt, each once."""
+        notes, self.undone = self.undone, []
+        return notes
+
+    def take_prompt(self) -> str:
+        """Return the message of a command for the model, once."""
+        prompt, self.prompt = self.prompt, ""
+        return prompt
+
+    def take_step(self) -> Step | None:
+        """Return the work of a command, once."""
+        step, self.step = self.step, None
+        return step
+
+
+def halt_rows(halt: Halt) -> Rows:
+    """Yield a problem and its hint."""
+    yield from (safe_line(row) for row in (str(halt), f"  {halt.hint}") if row.strip())

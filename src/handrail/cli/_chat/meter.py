@@ -1,0 +1,94 @@
+"""Counts the context, the tokens and the money that a chat uses, by the prices of limits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from handrail.agent import RunState
+from handrail.cli._base.columns import cells
+from handrail.cli._runs.session import CONTEXT_WINDOW
+from handrail.cli._screen.rows import MAX_PROSE_COLUMNS, Row, Span, plain, safe_line, width_of
+from handrail.messages import Model, Reply, model_names
+from handrail.models import cost
+
+_CENT = Decimal("0.01")
+_GAP = 2
+_NEARLY_FULL = 80
+"""The percentage of the context from which on it is a warning."""
+
+
+class Meter:
+    """Counts what the replies of a chat cost."""
+
+    def __init__(self) -> None:
+        self.mode = ""
+        self._money: Decimal | None = Decimal(0)
+        """None once a reply had no known price."""
+        self._tokens = 0
+        self._context = 0
+        """Tokens of the last request and its reply."""
+
+    def read(self, state: RunState, model: Model) -> None:
+        """Count the replies of a run that is resumed."""
+        for message in state.messages:
+            if isinstance(message, Reply):
+                self.add(message, model)
+
+    def add(self, reply: Reply, model: Model) -> None:
+        """Count a reply."""
+        used = reply.usage
+        if not used.total:
+            return
+        self._tokens += used.total
+        self._context = used.total
+        names = (reply.model, *model_names(model))
+        found = next((price for name in names if (price := cost(used, name)) is not None), None)
+        if found is None or self._money is None:
+            self._money = None
+        else:
+            self._money += found
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a model has said what it used."""
+        return self._tokens > 0
+
+    @property
+    def money(self) -> str:
+        """The cost in US dollars, if prices are known."""
+        if self._money is None:
+            return "not known: the model has no known price"
+        return f"${self._money:.2f}" if self._money >= _CENT or not self._money else "under $0.01"
+
+    @property
+    def _spent(self) -> str:
+        """The cost, or tokens if a price is not known."""
+        if not self._tokens:
+            return ""
+        return f"{self._tokens:,} tokens" if self._money is None else self.money
+
+    @property
+    def sentence(self) -> str:
+        """The tokens, the money and the context, as a sentence."""
+        share = 100 * self._context // CONTEXT_WINDOW
+        money = "" if self._money is None else f"{self._money:.2f} dollars, "
+        return f"Used: {self._tokens:,} tokens, {money}{share} percent of the context."
+
+    def row(self, activity: str, width: int) -> Row:
+        """Return a row with the mode, the activity, and what was used."""
+        share = 100 * self._context // CONTEXT_WINDOW
+        window = f"{CONTEXT_WINDOW // 1000}k context"
+        full = share >= _NEARLY_FULL
+        context = Span(f"{'! ' * full}{share}% of {window}", "warn" if full else "muted")
+        mode = Span(("! open" if self.mode == "open" else self.mode), "key")
+        what = (Span(f" · {safe_line(activity)}", "muted"),) if activity else ()
+        used = (Span(" · ", "muted"), context) if self._context else ()
+        spent = (Span(self._spent, "muted"),) if self._spent else ()
+        first, edge = (Span("  "), mode), min(width, MAX_PROSE_COLUMNS)
+        for left in ((*first, *what, *used), (*first, *used)):
+            if spent and edge - width_of(left) - width_of(spent) >= _GAP:
+                gap = edge - cells(plain(left)) - cells(plain(spent))
+                return (*left, Span(" " * gap), *spent)
+            if width_of(left) <= edge:
+                return left
+        return first

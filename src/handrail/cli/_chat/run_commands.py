@@ -1,0 +1,152 @@
+"""Slash commands about the run of a conversation: its changes, its jobs, its history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from handrail import HandrailError
+from handrail.cli._base.columns import columns
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.new_file import write_new_file
+from handrail.cli._chat.changes import diff_rows, run_changes
+from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
+from handrail.cli._runs.saved import SavedRun, find_run, list_runs, readable_runs
+from handrail.cli._runs.timeline import one_line
+from handrail.cli._runs.transcript import write_transcript
+from handrail.cli._runs.undone import note_for_model, undo_lines
+from handrail.cli._screen.rows import Span
+from handrail.cli._screen.rows import safe_line as safe
+from handrail.messages import Reply
+from handrail.tools import UndoEntry, list_changes
+from handrail.tools import undo as undo_change
+
+_MAX_LISTED = 10
+_MAX_PROMPT_CELLS = 50
+_MAX_DIFF_ROWS = 200
+"""Rows of one file."""
+
+
+def undo(chat: Conversation, _rest: str) -> Rows:
+    """Undo the last change."""
+    workspace = chat.session.kit.workspace
+    try:
+        if not list_changes(workspace):
+            yield "nothing to undo"
+            return
+        report = undo_change(workspace)
+    except (HandrailError, OSError) as error:
+        yield safe(str(error))
+        return
+    chat.undone.append(note_for_model(report))
+    yield from map(safe, undo_lines(report))
+
+
+def diff(chat: Conversation, _rest: str) -> Rows:
+    """Show what the calls of this conversation changed, against how it was before them."""
+    workspace = chat.session.kit.workspace
+    changes, unknown = run_changes(workspace, _own_entries(chat))
+    if not changes and not unknown:
+        yield "nothing has changed"
+    for change in changes:
+        what = "Created" if change.before is None else "Changed"
+        what = "Deleted" if change.after is None else what
+        yield (Span(f"{what} "), Span(safe(change.path), "path"))
+        yield from diff_rows(change, chat.screen.width, _MAX_DIFF_ROWS)
+    yield from (f"Changed {safe(path)}: cannot be shown" for path in unknown)
+
+
+def _own_entries(chat: Conversation) -> Sequence[UndoEntry]:
+    """Return the changes of this run. Models of other runs may have used the same call ids."""
+    session = chat.session
+    replies = [message for message in session.state.messages if isinstance(message, Reply)]
+    ids = {call.id for reply in replies for call in reply.calls}
+    began = datetime.fromisoformat(session.saved.about["began"]).timestamp()
+    entries = list_changes(session.kit.workspace)
+    return [entry for entry in entries if entry.call_id in ids and entry.when >= began]
+
+
+def jobs(chat: Conversation, _rest: str) -> Rows:
+    """List the commands that run in the background."""
+    rows = list(chat.watcher.jobs.rows(time.time(), chat.screen.width))
+    if not rows:
+        yield "no jobs: no command runs in the background"
+    yield from rows
+
+
+def save(chat: Conversation, rest: str) -> Rows:
+    """Write the transcript to a new file."""
+    session = chat.session
+    saved, folder = session.saved, session.kit.app.workspace
+    path = folder / Path(rest or f"{saved.id}.md").expanduser()
+    text = write_transcript(saved.id, saved.about, session.state)
+    try:
+        write_new_file(path, text, "name another file: `/save FILE`")
+    except Halt as halt:
+        yield from halt_rows(halt)
+        return
+    inside = path.is_relative_to(folder)
+    yield f"saved to {safe(str(path.relative_to(folder) if inside else path))}"
+
+
+def resume(chat: Conversation, rest: str) -> Rows:
+    """List the runs of this folder, or resume one of them."""
+    if not rest:
+        yield from _list(chat)
+        return
+    try:
+        found = find_run(rest)
+        if found.id == chat.session.saved.id:
+            yield "this is the run that you are in"
+            return
+        with found.hold():  # no other process works on it
+            found.state()
+        _check_folder(chat, found)
+    except Halt as halt:
+        yield from halt_rows(halt)
+        return
+    chat.over, chat.following = True, found.id
+
+
+def _check_folder(chat: Conversation, found: SavedRun) -> None:
+    folder = Path(found.about["workspace"])
+    if folder != chat.session.kit.app.workspace:
+        hint = f"leave this chat, and use `handrail chat --resume {found.id}`"
+        raise Halt(f"run {found.id} is in another folder: {folder}", code="folder", hint=hint)
+
+
+def _list(chat: Conversation) -> Rows:
+    own, folder = chat.session.saved.id, str(chat.session.kit.app.workspace)
+    readable = readable_runs(list_runs(), chat.screen.say)
+    others = [run for run in readable if run.id != own and run.about["workspace"] == folder]
+    if not others:
+        yield "no other runs in this folder"
+        return
+    rows = [
+        (run.id, str(run.stop), one_line(run.about["prompt"], _MAX_PROMPT_CELLS))
+        for run in others[:_MAX_LISTED]
+    ]
+    yield from map(safe, columns(rows))
+    yield "  resume one with /resume RUN; the start of its ID is enough"
+
+
+def clear(chat: Conversation, _rest: str) -> Rows:
+    """Start a new conversation."""
+    chat.over, chat.following = True, ""
+    yield from ()
+
+
+def compact(chat: Conversation, _rest: str) -> Rows:
+    """Let the model summarize the conversation."""
+
+    async def compact() -> list[str]:
+        count = await chat.session.compact()
+        if not count:
+            return ["nothing to compact"]
+        noun = "message is" if count == 1 else "messages are"
+        return [f"{count:,} earlier {noun} now sent as a summary; the saved run keeps them"]
+
+    chat.step = compact
+    yield "compacting: the model writes a summary"

@@ -1,0 +1,63 @@
+"""`handrail run` at a terminal: the face of a chat, without questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from handrail.agent import RunEvent, RunState
+from handrail.cli._chat.plain import PlainWatcher
+from handrail.cli._chat.watch import Watcher
+from handrail.cli._screen.rows import Span
+from handrail.cli._screen.terminal import Screen
+from handrail.events import Event
+from handrail.messages import Model
+
+_TICK = 1 / 8
+
+
+class RunFace:
+    """Draws a run: its text as Markdown, its calls with their time, its plan and its cost."""
+
+    def __init__(
+        self, screen: Screen, watcher: Watcher | PlainWatcher, model: Model, mode: str
+    ) -> None:
+        self._screen = screen
+        self._watcher = watcher
+        watcher.model = model
+        watcher.meter.mode = mode
+
+    def begin(self, run_id: str) -> None:
+        """Print the id of the run."""
+        self._screen.show((Span(f"run {run_id}", "muted"),), ())
+        self._watcher.begin()
+
+    def know(self, state: RunState) -> None:
+        """Count from where an earlier process ended."""
+        self._watcher.count = state.calls
+
+    def watch(self, event: RunEvent) -> None:
+        """Show an event of the agent."""
+        self._watcher.on_run_event(event)
+
+    def on_event(self, event: Event) -> None:
+        """Show an event of the executor."""
+        self._watcher.on_event(event)
+
+    def end(self, document: dict[str, Any]) -> None:  # noqa: ARG002  the protocol has it
+        """Remove the rows that change, and print what was used."""
+        self._watcher.end()
+        meter = self._watcher.meter
+        if isinstance(self._watcher, PlainWatcher):
+            for sentence in [meter.sentence] if meter.is_known else []:
+                self._screen.say(sentence)
+            return
+        used = [meter.row("", self._screen.width)] if meter.is_known else []
+        self._screen.show((), *used)
+
+    async def tick(self) -> None:
+        """Draw the time that passes."""
+        while True:
+            self._watcher.tick()
+            await anyio.sleep(_TICK)

@@ -1,0 +1,79 @@
+"""Slash commands that show or set how a conversation works: mode, model, tools and cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from handrail import HandrailError
+from handrail.cli._base.columns import columns
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import SettingOrigin
+from handrail.cli._chat.calls import format_elapsed
+from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
+from handrail.cli._project.models import model_of
+from handrail.cli._rules.mode import describe_mode
+from handrail.cli._screen.rows import safe_line as safe
+from handrail.messages import Model
+from handrail.policy import Rulebook
+
+
+def mode(chat: Conversation, rest: str) -> Rows:
+    """Show or set the mode."""
+    rules = chat.session.kit.rules
+    try:
+        if rest:
+            rules.set_mode(rest)
+    except HandrailError as error:
+        yield safe(str(error))
+        return
+    yield f"mode {rules.mode}"
+    yield from mode_lines(rules, chat.screen.width)
+
+
+def mode_lines(rules: Rulebook, width: int) -> list[str]:
+    """Return what runs without approval in the current mode, as rows."""
+    return list(columns([("", describe_mode(rules))], width=width))
+
+
+def tools(chat: Conversation, _rest: str) -> Rows:
+    """List the tools."""
+    specs = chat.session.executor.tools.specs
+    rows = [
+        (spec.name, spec.effect.name.lower(), safe(spec.description.partition("\n")[0]))
+        for spec in specs
+    ]
+    yield from columns(rows, width=chat.screen.width) if rows else ["no tools"]
+
+
+def model(chat: Conversation, rest: str) -> Rows:
+    """Show the model, or switch to another one."""
+    if rest:
+        try:
+            chat.session.model = _load_model(chat, rest)
+        except Halt as halt:
+            yield from halt_rows(halt)
+            return
+        chat.model = rest
+    yield f"model {safe(chat.model)}"
+
+
+def _load_model(chat: Conversation, named: str) -> Model:
+    """Load a model by name, and save the name for when this chat is resumed."""
+    app, saved = chat.session.kit.app, chat.session.saved
+    values = {**app.settings.values, "model": named}
+    origins = {**app.settings.origins, "model": SettingOrigin("flag", "/model")}
+    model = model_of(replace(app.settings, values=values, origins=origins), app.workspace)
+    saved.record.set_status(settings=values, given=sorted({*saved.about["given"], "model"}))
+    return model
+
+
+def cost(chat: Conversation, _rest: str) -> Rows:
+    """Show what was used."""
+    state, used = chat.session.state, chat.session.state.usage
+    cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
+    yield f"tokens  {used.input_tokens:,} in{cached}; {used.output_tokens:,} out"
+    yield f"cost    {chat.watcher.meter.money}"
+    yield f"turns   {state.turns}"
+    yield f"calls   {state.calls}"
+    yield f"time    {format_elapsed(time.monotonic() - chat.began)} in this process"

@@ -1,0 +1,343 @@
+"""The input as an application of prompt_toolkit, in a separate thread.
+
+Its rows are at the bottom of the terminal, and what is settled is printed above them. Keys are read
+and shown whatever the chat or a tool does. Nothing is printed in the middle of a frame:
+all that is new and the rows below it are one write.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO, cast
+
+import anyio
+import anyio.to_thread
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from handrail.cli._base.exits import Exit
+from handrail.cli._input.completion import ChatCompleter
+from handrail.cli._input.history import SavedHistory
+from handrail.cli._input.keys import bind_keys
+from handrail.cli._input.layout import Parts, color_depth, make_layout
+from handrail.cli._input.lines import Lines
+from handrail.cli._input.output import DrawnFile
+from handrail.cli._input.pastes import Pastes, clean_typed
+from handrail.cli._screen.rows import Row
+from handrail.cli._screen.theme import Theme
+
+_ESCAPE_SECONDS = 0.05
+"""Seconds after which Esc is a key by itself, and not the start of another."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_MAX_INTERRUPTS = 2
+_LEAVE_SECONDS = 5.0
+_POLL_SECONDS = 0.01
+_USUAL_MODES = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
+"""No frame has begun, pastes have no marks, the cursor is shown, and there is no color."""
+
+
+class InputArea:
+    """Reads messages below what is printed."""
+
+    def __init__(
+        self,
+        size: Callable[[], tuple[int, int]],
+        theme: Theme,
+        *,
+        history: Path,
+        completer: ChatCompleter,
+    ) -> None:
+        self.lines = Lines()
+        self._size = size
+        self._pastes = Pastes()
+        self._buffer = Buffer(
+            multiline=True,
+            history=SavedHistory(history),
+            completer=ThreadedCompleter(completer),
+            complete_while_typing=True,
+        )
+        self._parts = Parts(self._buffer, self.lines, theme, size, lambda _width: ())
+        self._file = DrawnFile(sys.stderr.fileno())
+        self._keys = sys.stdin.fileno()
+        self._usual = termios.tcgetattr(self._keys)
+        self._app = self._make_app(theme)
+        self._thread = threading.Thread(target=self._run, name="input", daemon=True)
+        self._started = threading.Event()
+        self._settled: deque[str] = deque()
+        """Text that is not printed yet."""
+        self._columns = 0
+        """The width that the last frame was drawn for."""
+        self._loan: _Loan | None = None
+
+    def _make_app(self, theme: Theme) -> Application[None]:
+        app: Application[None] = Application(
+            make_layout(self._parts),
+            key_bindings=bind_keys(self._buffer, self.lines, self._pastes, self),
+            input=Vt100Input(sys.stdin),
+            output=Vt100_Output(
+                cast("TextIO", self._file),
+                self._pt_size,
+                term=os.environ.get("TERM"),
+                enable_cpr=False,
+            ),
+            color_depth=color_depth(theme),
+            erase_when_done=True,
+            include_default_pygments_style=False,
+            terminal_size_polling_interval=None,
+            before_render=lambda _app: self._begin_frame(),
+            after_render=lambda _app: self._file.end(),
+        )
+        app.ttimeoutlen = app.timeoutlen = _ESCAPE_SECONDS
+        return app
+
+    def _pt_size(self) -> Size:
+        columns, rows = self._size()
+        return Size(rows=rows, columns=columns)
+
+    def show_status(self, status: Callable[[int], Row]) -> None:
+        """Set what makes the last row, for a width. It is called from another thread."""
+        self._parts.status = status
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def draw(self, settled: str, live: Sequence[Row]) -> None:
+        """Print text above the input, and show these rows between them."""
+        if settled:
+            self._settled.append(settled)
+        self._parts.live = live
+        self._app.invalidate()
+
+    def draw_again(self) -> None:
+        """Draw all of the input again."""
+        self._app.renderer.erase(leave_alternate_screen=False)
+        self._app.invalidate()
+
+    def _begin_frame(self) -> None:
+        """Print what is new, in one write with the rows that follow it."""
+        self._file.begin()
+        renderer, output = self._app.renderer, self._app.output
+        size = output.get_size()
+        screen = renderer.last_rendered_screen
+        wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
+        shrinks = screen is not None and wanted < screen.height
+        moved = self._count_moved(size.columns)
+        self._columns = size.columns
+        text = self._take_settled()
+        if text or shrinks or moved is not None:
+            output.cursor_up(moved or 0)
+            renderer.erase(leave_alternate_screen=False)
+            output.write_raw(text)
+
+    def _take_settled(self) -> str:
+        taken = [self._settled.popleft() for _ in range(len(self._settled))]
+        return "".join(taken).replace("\n", "\r\n")
+
+    def _count_moved(self, columns: int) -> int | None:
+        """Return by how many rows a narrower terminal broke the frame above the cursor.
+
+        None if it has the width that the frame was drawn for.
+        """
+        screen = self._app.renderer.last_rendered_screen
+        if screen is None or columns == self._columns:
+            return None
+        cursor = screen.get_cursor_position(self._app.layout.current_window)
+        used = [
+            max((x + cell.width for x, cell in screen.data_buffer[y].items()), default=0)
+            for y in range(cursor.y)
+        ]
+        return cursor.x // columns + sum(max(cells - 1, 0) // columns for cells in used)
+
+    # -- what keys ask for ------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Send the message, or queue it during a turn. An empty one continues a turn."""
+        text = clean_typed(self._pastes.unfold(self._buffer.text))
+        if not text.strip() and not self.lines.reading:
+            return
+        self._pastes.clear()
+        self._buffer.reset()
+        if text.strip():
+            self._buffer.history.append_string(text)
+        self.lines.send(text)
+
+    def interrupt(self) -> None:
+        """Stop the turn. Without one, drop the text, or end the chat if there is none."""
+        if not self.lines.reading:
+            self._unqueue()
+            self._count_interrupt()
+        elif self._buffer.text:
+            self._buffer.reset()
+            self._app.invalidate()  # no key was pressed if a signal came
+        else:
+            self.lines.end(Exit.INTERRUPTED)
+
+    def stop(self) -> None:
+        """Stop the turn."""
+        self._unqueue()
+        self.lines.interrupts = max(self.lines.interrupts, 1)
+
+    def _unqueue(self) -> None:
+        """Put queued messages back into the input: the person may want others now."""
+        texts = [self._buffer.text] if self._buffer.text else []
+        while not self.lines.reading and (text := self.lines.take_back()) is not None:
+            texts.insert(0, text)
+        self._set_text("\n".join(texts))
+
+    def _set_text(self, text: str) -> None:
+        self._buffer.text = text
+        self._buffer.cursor_position = len(text)
+
+    def _count_interrupt(self) -> None:
+        self.lines.interrupts += 1
+        if self.lines.interrupts > _MAX_INTERRUPTS:
+            self._restore()
+            os._exit(Exit.INTERRUPTED)
+
+    def edit(self) -> None:
+        """Write the message in an editor."""
+        self._app.create_background_task(self._edit())
+
+    async def _edit(self) -> None:
+        editor = _find_editor()
+        if not editor:
+            return
+        before = self._pastes.unfold(self._buffer.text)
+        async with in_terminal():
+            after = await anyio.to_thread.run_sync(_edit_text, editor, before)
+        if after is not None:
+            self._set_text(clean_typed(after))
+
+    # -- the terminal, for others -----------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[None]:
+        """Let others use the terminal as it was, until the end of the block."""
+        loan = self._loan or _Loan()
+        loan.borrowers += 1
+        if self._loan is None:
+            self._loan = loan
+            self._post(lambda: self._app.create_background_task(self._lend(loan)))
+        try:
+            # the other event loop is in another thread
+            while not loan.taken.is_set() and self._thread.is_alive():  # noqa: ASYNC110
+                await anyio.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            loan.borrowers -= 1
+            if not loan.borrowers:
+                self._loan = None
+                loan.over.set()
+
+    async def _lend(self, loan: _Loan) -> None:
+        async with in_terminal():
+            self._file.write_now(self._take_settled())
+            loan.taken.set()
+            while not loan.over.is_set():  # noqa: ASYNC110
+                await anyio.sleep(_POLL_SECONDS)
+
+    # -- beginning and end ------------------------------------------------------------------------
+
+    def _post(self, action: Callable[[], object]) -> None:
+        """Do something in the thread of the input."""
+        app: Any = self._app
+        with suppress(AttributeError, RuntimeError):  # it has ended
+            app.loop.call_soon_threadsafe(action, context=app.context.copy())
+
+    def _run(self) -> None:
+        code = Exit.FAILED
+        try:
+            with suppress(EOFError):  # the terminal has gone away
+                self._app.run(self._started.set, set_exception_handler=False, handle_sigint=False)
+            code = Exit.DONE
+        finally:
+            self._started.set()
+            self.lines.end(code)
+
+    @contextmanager
+    def listen(self) -> Generator[None]:
+        """Show the input and handle signals. At the end the terminal is as it was.
+
+        On exit, ignore all further signals, because the program is about to end.
+        """
+        for number in _SIGNALS:
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGWINCH, lambda _number, _frame: self._app.invalidate())
+        try:
+            self._thread.start()
+            self._started.wait()
+            yield
+        finally:
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+            self._post(self._leave)
+            self._thread.join(_LEAVE_SECONDS)
+            self._restore()
+
+    def _leave(self) -> None:
+        with suppress(Exception):  # it has ended
+            self._app.exit()
+
+    def _restore(self) -> None:
+        """Set the terminal as it was, whatever the input did or did not do."""
+        with suppress(termios.error):  # the terminal has gone away
+            termios.tcsetattr(self._keys, termios.TCSANOW, self._usual)
+        if self._thread.is_alive():
+            self._file.write_now(_USUAL_MODES)
+        self._file.write_now(self._take_settled())
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            self.lines.end(Exit.TERMINATED)
+        elif self.lines.reading:
+            self._post(self.interrupt)
+        else:
+            self._post(self._unqueue)
+            self._count_interrupt()
+
+
+class _Loan:
+    """A time in which others have the terminal."""
+
+    def __init__(self) -> None:
+        self.borrowers = 0
+        self.taken = threading.Event()
+        self.over = threading.Event()
+
+
+def _find_editor() -> list[str]:
+    """Return the command of the person's editor; empty if there is none."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(named)
+    except ValueError:  # a quotation mark is missing
+        return []
+
+
+def _edit_text(editor: list[str], text: str) -> str | None:
+    """Return a text as the person left it in the editor; None if the editor failed."""
+    with tempfile.TemporaryDirectory(prefix="handrail-") as folder:
+        file = Path(folder, "message.md")
+        file.write_text(text, encoding="utf-8")
+        try:
+            done = subprocess.run([*editor, str(file)], check=False)  # noqa: S603  the person's own
+            after = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+    return after.rstrip("\n") if done.returncode == 0 else None

@@ -1,0 +1,66 @@
+"""Messages on their way from the person to the chat, and what else the person or a signal wants.
+
+The terminal's thread writes, the chat's thread reads, and a signal handler may do both at any line.
+So there is no lock: each step is one operation that Python does not divide.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from handrail.cli._base.exits import Exit
+
+_POLL_SECONDS = 0.05
+"""Seconds between checks for a signal, which another thread of the process may receive."""
+
+
+class Lines:
+    """The messages that the person has sent, in order. During a turn they are queued."""
+
+    def __init__(self) -> None:
+        self._sent: deque[str] = deque()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self.reading = False
+        """Whether the chat waits for a message; false during a turn."""
+        self.interrupts = 0
+        """Requests to stop the current turn; the chat sets it back."""
+        self.ended: Exit | None = None
+        """The exit code to end with, once a person or a signal has asked for an end."""
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The messages that wait for the end of the turn."""
+        return () if self.reading else tuple(self._sent)
+
+    def send(self, text: str) -> None:
+        """Hand over a message."""
+        self._sent.append(text)
+        self._wakes.put(None)
+
+    def take_back(self) -> str | None:
+        """Remove the message that was queued last, and return it."""
+        try:
+            return self._sent.pop()
+        except IndexError:  # there is none, or the chat has taken it
+            return None
+
+    def end(self, code: Exit) -> None:
+        """Ask for the end of the chat. The first reason counts."""
+        self.ended = code if self.ended is None else self.ended
+        self._wakes.put(None)
+
+    def line(self) -> str | Exit:
+        """Wait for the next message, or the exit code of a chat that is to end."""
+        self.reading = True
+        try:
+            while True:
+                if self.ended is not None:
+                    return self.ended
+                if self._sent:
+                    return self._sent.popleft()
+                with suppress(Empty):
+                    self._wakes.get(timeout=_POLL_SECONDS)
+        finally:
+            self.reading = False

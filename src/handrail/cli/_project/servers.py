@@ -1,0 +1,164 @@
+"""The MCP servers of a command: those that files name, and their approved tools.
+
+A server starts only for a call, a test or a review. Its tools are known from the last review.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handrail import HandrailError, Toolset
+from handrail.cli._base.app import App
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import closest_name, files, is_trusted
+from handrail.cli._base.signals import run_alone
+from handrail.cli._project.visit import visit
+
+if TYPE_CHECKING:
+    from handrail.mcp import Configured, McpSource, Pins, ServerConfig
+
+
+def catalogue(app: App) -> Path:
+    """Return the file of the user's own servers, the only one that commands write."""
+    return files(app.workspace)["user"].parent / "mcp.json"
+
+
+def pins_of(app: App, *, first_use: bool = False) -> Pins:
+    """Return the approved definitions of the user."""
+    from handrail.mcp import Pins
+
+    return Pins(catalogue(app).parent / "mcp", first_use=first_use)
+
+
+def find_configured(app: App) -> Configured:
+    """Return the servers that files name. Problems with the files are reported."""
+    from handrail.mcp import Configured, find_servers
+
+    own = catalogue(app)
+    paths = [own, *_workspace_files(app)]
+    if not any(map(os.path.lexists, paths)):
+        return Configured({})
+    checks = [(path, None if path == own else _check_of(app)) for path in paths]
+    found = find_servers(checks, workspace=str(app.workspace))
+    for problem in found.problems:
+        untrusted = ": not trusted" in problem
+        app.say(f"{problem}; review it with `handrail trust`" if untrusted else problem)
+    return found
+
+
+def _workspace_files(app: App) -> Iterator[Path]:
+    from handrail.mcp import WORKSPACE_FILES
+
+    return (app.workspace / name for name in WORKSPACE_FILES)
+
+
+def _check_of(app: App) -> Callable[[Path, bytes], bool]:
+    return partial(is_trusted, app.workspace)
+
+
+def has_servers(app: App) -> bool:
+    """Return whether there is a file that may name servers. Most workspaces have none."""
+    names = (".mcp.json", ".vscode", ".cursor", ".gemini", ".codex")
+    paths = [catalogue(app), *(app.workspace / name for name in names)]
+    return any(map(os.path.lexists, paths))
+
+
+def get_server(app: App, name: str, file: Path | None = None) -> ServerConfig:
+    """Return a server by its name, of a file or of all that apply; a Halt if there is none."""
+    known = (find_configured(app) if file is None else read_config(app, [file])).servers
+    if name in known:
+        return known[name]
+    near = closest_name(name, known)
+    hint = f"did you mean {near!r}?" if near else "list them with `handrail mcp list`"
+    raise Halt(f"there is no MCP server {name!r}", code="no_server", hint=hint)
+
+
+def read_config(app: App, paths: Sequence[Path]) -> Configured:
+    """Return the servers of files that the user has named. Problems with them are reported."""
+    from handrail.mcp import find_servers
+
+    for path in paths:
+        if not path.is_file():
+            hint = "name a file with MCP servers, such as .mcp.json"
+            raise Halt(f"{path} does not exist", code="config", hint=hint)
+    found = find_servers([(path, None) for path in paths], workspace=str(app.workspace))
+    for problem in found.problems:
+        app.say(problem)
+    return found
+
+
+def live_tools(app: App, name: str) -> Toolset:
+    """Return the tools of a server, as it lists them now if they are not reviewed.
+
+    Only for a person, who chooses the call: a model gets reviewed tools.
+    """
+    from handrail.mcp import McpSource
+
+    config = get_server(app, name)
+    if pins_of(app).is_reviewed(config.server):
+        return source_of(app, config).offline()
+    source = McpSource(config.server, offer=config.offer, start_seconds=config.start_seconds)
+    run_alone(partial(visit, source))
+    return source.offline()
+
+
+def source_of(app: App, config: ServerConfig) -> McpSource:
+    """Return the source of a server's tools. Nothing starts."""
+    from handrail.mcp import McpSource
+
+    return McpSource(
+        config.server,
+        offer=config.offer,
+        pins=pins_of(app),
+        start_seconds=config.start_seconds,
+    )
+
+
+def approved_tools(app: App) -> Toolset:
+    """Return the approved tools of all servers. A call of one starts its server."""
+    if not has_servers(app):
+        return Toolset()
+    pins, found = pins_of(app), Toolset()
+    for config in find_configured(app).servers.values():
+        try:
+            if pins.is_reviewed(config.server):
+                found |= source_of(app, config).offline()
+                continue
+        except HandrailError as error:
+            raise Halt(str(error), code="config", hint="then review the server again") from None
+        app.say(
+            f"the tools of the MCP server {config.name} are not offered: "
+            f"review them with `handrail mcp review {config.name}`"
+        )
+    return found.deferred()
+
+
+def describe(config: ServerConfig) -> tuple[str, str]:
+    """Return the kind of a server, and how it is started or reached, in full."""
+    import shlex  # few commands describe servers
+
+    from handrail.mcp import HttpServer
+
+    server = config.server
+    if isinstance(server, HttpServer):
+        return "http", server.url
+    return "stdio", shlex.join(server.words)
+
+
+def document(app: App, config: ServerConfig) -> dict[str, Any]:
+    """Return a server for programs."""
+    kind, target = describe(config)
+    pins = pins_of(app)
+    return {
+        "name": config.name,
+        "kind": kind,
+        "target": target,
+        "origin": config.origin,
+        "sandbox": getattr(config.server, "sandbox", None),
+        "reviewed": pins.is_reviewed(config.server),
+        "tools": len(pins.get(config.server)),
+    }

@@ -1,0 +1,213 @@
+"""Hooks of the settings: programs before and after calls, and when a run starts and ends.
+
+They can only refuse, never allow what the rules do not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from handrail import (
+    Allow,
+    Ask,
+    Call,
+    CallLimits,
+    CheckedCall,
+    Decision,
+    Hook,
+    Result,
+    StopRun,
+    Text,
+)
+from handrail._support import is_table
+from handrail._support.private_files import read_file
+from handrail.cli._base.printable import one_line
+from handrail.cli._base.settings import is_trusted
+from handrail.cli._project.hook_files import find_files
+from handrail.cli._project.hook_program import HookAnswer, HookFailed, run_program
+from handrail.permissions import Origin, Policy
+
+USUAL_NAMES = {
+    "ask_user": "AskUserQuestion",
+    "bash": "Bash",
+    "edit": "Edit",
+    "glob": "Glob",
+    "grep": "Grep",
+    "read": "Read",
+    "task": "Task",
+    "todo": "TodoWrite",
+    "web_fetch": "WebFetch",
+    "write": "Write",
+}
+"""The names of our tools in hooks that people have."""
+DEFAULT_SECONDS = 60
+_FAILED = "Not run: a hook of the settings failed. Tell the user."
+_ORIGIN = Origin("PreToolUse hook", kind="built-in")
+
+
+@dataclass
+class SettingsHooks:
+    """The hooks of the settings, for one run."""
+
+    table: Mapping[str, Sequence[Any]]
+    workspace: Path
+    run_id: str
+    say: Callable[[str], None]
+    """Shows a line to the person."""
+    _questions: dict[str, str] = field(default_factory=dict[str, str])
+    """What hooks ask, by the ids of the calls."""
+
+    @property
+    def hooks(self) -> list[Hook]:
+        """The hooks for an executor."""
+        before = self._before if "PreToolUse" in self.table else None
+        after = self._after if "PostToolUse" in self.table else None
+        return [Hook(before=before, after=after)] if before or after else []
+
+    def limit(self, rules: Policy) -> Policy:
+        """Return a policy that asks wherever a hook asks, and else decides by the rules."""
+        return HookPolicy(rules, self._questions) if "PreToolUse" in self.table else rules
+
+    @property
+    def limits(self) -> CallLimits:
+        """The limits of an executor that gives all programs of a call their time."""
+        calls, usual = ("PreToolUse", "PostToolUse"), CallLimits()
+        longest = max(sum(seconds for _, seconds in self._programs(event)) for event in calls)
+        return replace(usual, hook_timeout=max(usual.hook_timeout, longest + 10.0))
+
+    async def start(self, *, is_resumed: bool) -> str:
+        """Run the hooks for the start of a run. Returns text for the model."""
+        said = list[str]()
+        source = "resume" if is_resumed else "startup"
+        async for answer in self._run("SessionStart", source=source):
+            said.append(answer.context or ("" if answer.data else answer.out.strip()))
+        return "\n\n".join(filter(None, said))
+
+    async def end(self, *, is_again: bool) -> str:
+        """Run the hooks for the end of a run. Returns why it must continue; empty if not."""
+        said = [answer.objection async for answer in self._run("Stop", stop_hook_active=is_again)]
+        return "\n\n".join(filter(None, said))
+
+    async def _before(self, call: CheckedCall) -> CheckedCall | Call | Result:
+        """Run the hooks before a call. Each gets the arguments that the one before it returned."""
+        self._questions.pop(call.id, None)
+        given = args = json.loads(call.parsed.text)
+        for command, seconds in self._programs("PreToolUse", call.name):
+            about = {"tool_name": _usual_name(call.name), "tool_input": args}
+            try:
+                answer = await self._ask("PreToolUse", command, seconds, about)
+            except HookFailed as error:
+                self._say_failed("PreToolUse", error)
+                return call.refuse(_FAILED)
+            _stop_if_asked(answer)
+            if answer.objection:
+                return call.refuse(f"Not run: {answer.objection}")
+            if answer.question:
+                self._questions[call.id] = answer.question
+            changed = answer.specific.get("updatedInput")
+            args = changed if is_table(changed) else args
+        return call if args is given else replace(call.call, args=json.dumps(args))
+
+    async def _after(self, call: CheckedCall | Call, result: Result) -> Result:
+        """Run the hooks after a call that succeeded, and add their text to its result."""
+        if not isinstance(call, CheckedCall) or result.failure is not None:
+            return result
+        about = {"tool_input": json.loads(call.parsed.text), "tool_response": result.text}
+        said = list[str]()
+        async for answer in self._run("PostToolUse", call.name, **about):
+            _stop_if_asked(answer)
+            said += filter(None, (answer.objection, answer.context))
+        return _add_text(result, said)
+
+    async def _run(self, event: str, tool: str = "", **about: Any) -> AsyncGenerator[HookAnswer]:
+        """Run the programs of an event, one after the other. A failing one is reported."""
+        named = {"tool_name": _usual_name(tool)} if tool else {}
+        for command, seconds in self._programs(event, tool):
+            try:
+                yield await self._ask(event, command, seconds, {**named, **about})
+            except HookFailed as error:
+                self._say_failed(event, error)
+
+    async def _ask(
+        self, event: str, command: str, seconds: float, about: Mapping[str, Any]
+    ) -> HookAnswer:
+        """Run one program."""
+        for path in find_files(command, self.workspace):
+            if not is_trusted(self.workspace, path, _content(path)):
+                raise HookFailed(
+                    f"{path} is not trusted, or changed since you trusted it; "
+                    "review it with `handrail trust`"
+                )
+        request = {
+            "session_id": self.run_id,
+            "cwd": str(self.workspace),
+            "hook_event_name": event,
+            **about,
+        }
+        answer = await run_program(command, request, workspace=self.workspace, seconds=seconds)
+        for line in filter(None, (answer.complaint, answer.data.get("systemMessage"))):
+            self.say(one_line(f"{event} hook `{command}`: {line}"))
+        return answer
+
+    def _programs(self, event: str, tool: str | None = None) -> Iterator[tuple[str, float]]:
+        """Yield the commands of an event and their time limits, in order."""
+        for group in self.table.get(event, ()):
+            if not tool or _matches(group.get("matcher", ""), tool):
+                for hook in group["hooks"]:
+                    yield hook["command"], hook.get("timeout", DEFAULT_SECONDS)
+
+    def _say_failed(self, event: str, error: HookFailed) -> None:
+        self.say(one_line(f"{event} hook failed: {error}"))
+
+
+class HookPolicy:
+    """The rules, and the questions of hooks."""
+
+    def __init__(self, rules: Policy, questions: Mapping[str, str]) -> None:
+        self._rules, self._questions = rules, questions
+
+    def __call__(self, checked: CheckedCall) -> Decision:
+        """Decide by the rules. If they allow a call that a hook asks about, ask."""
+        decision, question = self._rules(checked), self._questions.get(checked.id)
+        if question is None or not isinstance(decision, Allow):
+            return decision
+        return Ask(question, _ORIGIN, once=True)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is as in the rules."""
+        return getattr(self._rules, name)
+
+
+def _stop_if_asked(answer: HookAnswer) -> None:
+    if answer.stop_reason:
+        raise StopRun(answer.stop_reason)
+
+
+def _usual_name(tool: str) -> str:
+    return USUAL_NAMES.get(tool, tool)
+
+
+def _matches(matcher: str, tool: str) -> bool:
+    if matcher in {"", "*"}:
+        return True
+    return any(re.fullmatch(matcher, name) for name in (tool, _usual_name(tool)))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise HookFailed(f"cannot read {path}: {error.strerror}") from None
+
+
+def _add_text(result: Result, said: Sequence[str]) -> Result:
+    if not said:
+        return result
+    note = "\n\n".join(["", *(f"[Hook: {text}]" for text in said)])
+    parts = (*result.parts, Text(note.strip())) if result.parts else ()
+    return result._replace(text=f"{result.text}{note}", parts=parts)

@@ -1,0 +1,61 @@
+"""Answers from the command line, handed to the claim that every caller uses."""
+
+from __future__ import annotations
+
+import grp
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from handrail import Allow, Deny
+from handrail.cli._base.exits import Halt
+from handrail.permissions import Answer, Pending
+from handrail.runs import AnswerOutcome, Claimant, SqliteJournal
+
+
+class Claimable(Protocol):
+    """A run of a local journal."""
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        ...
+
+    @property
+    def journal(self) -> SqliteJournal:
+        """The journal that has the run."""
+        ...
+
+
+def read_given(given: Mapping[str, str]) -> tuple[Answer, Claimant]:
+    """Return an answer of the command line, and who gives it."""
+    allow = given["answer"] == "allow"
+    answer = Allow() if allow else Deny.by_user(given.get("reason", ""))
+    return answer, Claimant(given.get("by", ""), find_groups(), "command line")
+
+
+def find_groups() -> tuple[str, ...]:
+    """Return the names of the groups of the user who answers."""
+    names: list[str] = []
+    for number in os.getgroups():
+        with suppress(KeyError):
+            names.append(grp.getgrgid(number).gr_name)
+    return tuple(sorted(names))
+
+
+def claim_all(
+    run: Claimable, pending: Sequence[Pending], given: Mapping[str, str]
+) -> list[AnswerOutcome]:
+    """Give the same answer to several requests of a local run; a Halt if one is not used."""
+    answer, claimant = read_given(given)
+    outcomes = [run.journal.claim_now(one.id, answer, claimant) for one in pending]
+    return [check_outcome(outcome, run.id) for outcome in outcomes]
+
+
+def check_outcome(outcome: AnswerOutcome, run: str) -> AnswerOutcome:
+    """Return the outcome of an answer; a Halt if it was not used."""
+    if not outcome.used:
+        code = "busy" if outcome.status == "busy" else "refused"
+        raise Halt(outcome.text, code=code, hint=f"see `handrail runs show {run}`")
+    return outcome

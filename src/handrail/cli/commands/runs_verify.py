@@ -1,0 +1,85 @@
+"""`handrail runs verify`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import columns
+from handrail.cli._base.exits import Exit
+from handrail.cli._base.options import DATABASE
+from handrail.cli._base.printable import one_line
+from handrail.cli._runs.saved import run_ids
+from handrail.cli._runs.stores import open_store
+from handrail.runs import ChainBreak, JournalReader, RunHead, verify
+
+_DIGEST = re.compile(r"(\d+):([0-9a-f]{64})")
+
+
+@as_command("verify", "Check that the journal of runs was not changed.", DATABASE)
+@click.argument(
+    "runs",
+    nargs=-1,
+    metavar="[RUN]...",
+    shell_complete=run_ids,
+    help="IDs of saved runs, prefixes of IDs, or last (default: all saved runs).",
+)
+@click.option(
+    "--expect",
+    metavar="N:DIGEST",
+    help="An entry and its digest, as an earlier check of this one run printed them.",
+)
+def command(app: App, *, runs: Sequence[str], expect: str | None) -> Exit:
+    """Check that the journal of runs was not changed.
+
+    Each entry has a digest of its content and of the entry before it. A changed, added or missing
+    entry is reported with its number, and the exit code is 1.
+
+    Someone who can write the file can compute all digests again. Keep what this command prints in
+    another place, and compare it later with --expect.
+    """
+    store = open_store(app)
+    journal = store.journal
+    names = [store.find(name).id for name in runs] or sorted(journal.names(), reverse=True)
+    known = _read_digest(expect, len(names))
+    items = [_check(journal, name, known) for name in names]
+    app.print_all("runs", items, _lines(items, app.width) if items else ["no runs"])
+    return Exit.FAILED if any(item["broken"] for item in items) else Exit.DONE
+
+
+def _read_digest(text: str | None, runs: int) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    match = _DIGEST.fullmatch(text)
+    if match is None or runs != 1:
+        raise click.UsageError("`--expect` needs one run, and a number and a digest: `12:4e0d…`")
+    return int(match[1]), match[2]
+
+
+def _check(journal: JournalReader, run: str, known: tuple[int, str] | None) -> dict[str, Any]:
+    head, broken = journal.head(run) or RunHead(run), verify(journal, run, known=known)
+    return {
+        "id": run,
+        "entries": head.entries,
+        "digest": head.digest,
+        "broken": broken and _describe(broken),
+    }
+
+
+def _describe(broken: ChainBreak) -> dict[str, Any]:
+    return {"entry": broken.number, "reason": broken.reason}
+
+
+def _lines(items: Sequence[dict[str, Any]], width: int | None) -> Iterator[str]:
+    return columns([_row(item) for item in items], width=width)
+
+
+def _row(item: dict[str, Any]) -> tuple[str, str, str]:
+    name, broken = one_line(item["id"]), item["broken"]
+    if broken:
+        return name, "BROKEN", f"entry {broken['entry']}: {one_line(broken['reason'])}"
+    return name, "ok", f"{item['entries']}:{one_line(item['digest'])}"
