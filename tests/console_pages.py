@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import forked
 import tiny_server
 from cli_harness import Handrail, made
 from cli_screens import Screen
@@ -36,10 +37,13 @@ _TITLED = re.compile(r'(?:text|python) title="(?P<name>[^"]+)"')
 _NAMED = re.compile(r"# (?P<name>[\w./-]+\.(?:py|toml|md|jsonl?))\n")
 _RUNS = re.compile(r"\$ (?:\w+=\S+ )*(?:handrail|python (?!tiny\.py))")
 _COMMAND = re.compile(r"^\$ (?P<line>.*)\n(?P<shown>(?:(?!\$ ).*\n)*)", re.MULTILINE)
-_PROMPTS = [re.compile(prompt) for prompt in (">", "your answer:", r"\w+ for the model \(.*?\):")]
+_PROMPTS = [re.compile(prompt) for prompt in (">", "┃ your answer:", r"┃ What should .*? \(.*?\)")]
 _TYPED = re.compile(
     rf"^(?P<prompt>{'|'.join(prompt.pattern for prompt in _PROMPTS)}) (?P<text>.+)$", re.MULTILINE
 )
+_SECONDS = r"(?:\d+ min )?[\d.]+ s"
+_TOOK = re.compile(rf" {{2,}}(\S(?:(?! {{2}}).)*?)(?: · {_SECONDS})?  (#\d+)$", re.MULTILINE)
+"""The end of a call's row: how it ended, how long it took, and its number."""
 
 
 class File(NamedTuple):
@@ -78,12 +82,15 @@ def steps(text: str, *, tutorial: bool = False) -> Iterator[File | Command]:
 
 
 def fits(shown: str, printed: str) -> bool:
-    """Tell whether this was printed; … is anything on its line, or any lines."""
+    """Tell whether this was printed; … is anything on its line, or any lines.
+
+    How long something took is no part of it: a page has no such time, and a busy machine shows one.
+    """
     lines = [
         r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
-        for line in shown.splitlines(keepends=True)
+        for line in _TOOK.sub(r"  \1  \2", shown).splitlines(keepends=True)
     ]
-    return re.fullmatch("".join(lines), printed) is not None
+    return re.fullmatch("".join(lines), _TOOK.sub(r"  \1  \2", printed)) is not None
 
 
 def run(handrail: Handrail, line: str, before: int, env: Mapping[str, str]) -> tuple[int, str]:
@@ -113,11 +120,21 @@ def play(handrail: Handrail, command: Command, env: Mapping[str, str]) -> str:
 
 
 def outcomes(
-    text: str, handrail: Handrail, *, env: Mapping[str, str] = {}, tutorial: bool = False
+    text: str,
+    handrail: Handrail,
+    *,
+    env: Mapping[str, str] = {},
+    tutorial: bool = False,
+    real: bool = False,
 ) -> Iterator[tuple[Command, str]]:
-    """Run the commands of a page; return each with its output, in a home that has a fixed name."""
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    """Run the commands of a page; return each with its output, in a home that has a fixed name.
+
+    A `real` command is the installed one, and so is one in a terminal. The others need no imports:
+    see `forked`.
+    """
+    path = os.pathsep.join([str(BIN), os.environ["PATH"]])
     env, code = {"PATH": path, **tiny_server.untraced(), **env}, 0
+    quick = {} if real else {"PATH": os.pathsep.join([str(forked.path()), path])}
     for step in steps(text, tutorial=tutorial):
         if isinstance(step, File):
             handrail.write(step.name, step.text)
@@ -125,7 +142,7 @@ def outcomes(
         if step.interactive:
             printed = play(handrail, step, env)
         else:
-            code, printed = run(handrail, step.line, code, env)
+            code, printed = run(handrail, step.line, code, {**env, **quick})
         printed = printed.replace(str(handrail.workspace), "/home/ana/project")
         yield step, printed.replace(str(handrail.folder), "/home/ana")
 
@@ -150,7 +167,7 @@ def play_tutorial(text: str, tiny: tiny_server.Tiny) -> list[tuple[Command, str]
     """Run a tutorial with a model server; return each command with its output."""
     with short_home() as handrail:
         handrail.write(tiny_server.NAME, tiny_server.source())
-        return [*outcomes(text, handrail, env=tiny.env, tutorial=True)]
+        return [*outcomes(text, handrail, env=tiny.env, tutorial=True, real=True)]
 
 
 def update(page: Path) -> None:

@@ -1,0 +1,102 @@
+"""A form becomes an answer, tied to what the page showed; and every way to refuse it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from handrail import Allow, Deny, Result
+from handrail.console.guard import Visit
+from handrail.console.identity import sign
+from handrail.console.request import RequestView, read_args
+from handrail.console.shown import Clear
+from handrail.permissions import Answer, Edit, Pending
+
+MAX_REASON_CHARS = 2_000
+MAX_RESULT_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerNotice:
+    """A sentence about an answer: first whether it was used."""
+
+    look: Clear
+    first: Clear
+    rest: Clear
+
+
+class Unused(Exception):
+    """An answer that is not used, and why."""
+
+    def __init__(self, notice: AnswerNotice) -> None:
+        super().__init__(notice.first)
+        self.notice = notice
+
+
+def not_used(rest: str, first: str = "Your answer was not used.") -> AnswerNotice:
+    """Return the notice of an answer that was not used."""
+    return AnswerNotice(Clear("warn"), Clear(first), Clear(rest))
+
+
+CHANGED = not_used(
+    "Your answer was not used. Read it again.", "The request changed while you read it."
+)
+SHORT = not_used("Part of the request was not on your page. Open all of it, and answer there.")
+TOO_LONG = not_used("The call is too long to show, so it cannot be approved.")
+NOT_TYPED = not_used("It cannot be undone, so type yes before you approve it.")
+NOT_JSON = not_used("The arguments are not a JSON object.")
+NO_RESULT = not_used("The result is empty.")
+NO_ANSWER = not_used("The form did not say which answer.")
+
+
+def digest_of(text: str) -> str:
+    """Return the digest of a request as a page showed it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def seen_of(key: bytes, visit: Visit, pending: Pending, digest: str, *, full: bool) -> str:
+    """Return the signature of what a person saw. Forms carry it, and no one else can make it."""
+    view = "full" if full else "short"
+    return sign(key, "seen", visit.person.session, pending.id, pending.fingerprint, digest, view)
+
+
+def read_answer(visit: Visit, pending: Pending, request: RequestView, *, seen: str) -> Answer:
+    """Return the answer of a form. Raises Unused if it does not cover what is shown."""
+    if not hmac.compare_digest(visit.field("seen").encode(), seen.encode()):
+        raise Unused(CHANGED)
+    word = visit.field("answer")
+    if word == "deny":
+        return make_denial(visit)
+    if request.too_long:
+        raise Unused(TOO_LONG)
+    if not request.complete:
+        raise Unused(SHORT)
+    if word == "result":
+        return _read_result(visit, pending)
+    if request.grave and visit.field("typed").strip() != "yes":
+        raise Unused(NOT_TYPED)
+    return _read_approval(visit, word)
+
+
+def _read_approval(visit: Visit, word: str) -> Allow | Edit:
+    if word == "approve":
+        return Allow()
+    if word != "edit":
+        raise Unused(NO_ANSWER)
+    args = read_args(visit.field("args"))
+    if args is None:
+        raise Unused(NOT_JSON)
+    return Edit(args)
+
+
+def _read_result(visit: Visit, pending: Pending) -> Result:
+    text = visit.field("result")[:MAX_RESULT_CHARS].replace("\r\n", "\n")
+    if not text:
+        raise Unused(NO_RESULT)
+    return Result(pending.call.id, text)
+
+
+def make_denial(visit: Visit) -> Deny:
+    """Return the denial of a form, with its reason for the model."""
+    return Deny.by_user(visit.field("reason")[:MAX_REASON_CHARS])

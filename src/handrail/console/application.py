@@ -1,0 +1,134 @@
+"""The console as an ASGI application: its routes, inside the guard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from handrail.console.audit import Audit
+from handrail.console.config import ConsoleConfig, ConsoleError, HeaderIdentity
+from handrail.console.guard import Refusal, RequestGuard
+from handrail.console.identity import LinkIdentity, make_identity
+from handrail.console.inbox import Inbox
+from handrail.console.rendering import Renderer
+from handrail.console.runs import Runs
+from handrail.console.shown import Clear
+from handrail.console.site import Site, visit_of
+from handrail.console.store import Store
+
+
+class Console:
+    """The console. It decides nothing: it reads runs and records answers."""
+
+    def __init__(
+        self,
+        config: ConsoleConfig,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if config.identity is not None and not config.hosts:
+            raise ConsoleError("Behind a proxy, `hosts` must name the console's own host names.")
+        identity = make_identity(config, clock)
+        self._link = identity if isinstance(identity, LinkIdentity) else None
+        self._store = store
+        self.config = config
+        base = config.base + (self._link.path if self._link else "")
+        self._renderer = Renderer(config.base, base, is_local=self._link is not None)
+        self._base = base
+        site = Site(config, self._renderer, store, base, clock)
+        routes = Router(
+            self._routes(site),
+            redirect_slashes=False,
+            default=self._not_found,
+            lifespan=self._lifespan,
+        )
+        self._guard = RequestGuard(routes, config, identity, self._renderer.refuse)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._guard(scope, receive, send)
+
+    @property
+    def needs_socket(self) -> bool:
+        """Whether it must listen on a Unix socket, so that only the proxy can reach it."""
+        identity = self.config.identity
+        return isinstance(identity, HeaderIdentity) and not identity.secret
+
+    def make_link(self) -> str:
+        """Return the path of a link that signs in once, within 60 seconds. Local consoles only."""
+        if self._link is None:
+            raise ConsoleError("Only a local console has links; a proxy says who a person is.")
+        return f"{self.config.base}/link?code={quote(self._link.make_code())}"
+
+    def _routes(self, site: Site) -> list[Route]:
+        inbox, runs, audit = Inbox(site), Runs(site), Audit(site)
+        return [
+            Route("/", self._home),
+            Route("/healthz", self._healthy),
+            Route("/readyz", self._ready),
+            Route("/static/{name}", self._static),
+            Route("/link", self._show_link),
+            Route("/link", self._use_link, methods=["POST"]),
+            Route("/inbox", inbox.show_list),
+            Route("/inbox/deny", inbox.deny_several, methods=["POST"]),
+            Route("/inbox/{pending}", inbox.show),
+            Route("/inbox/{pending}", inbox.answer, methods=["POST"]),
+            Route("/inbox/{pending}/more", inbox.show_more),
+            Route("/runs", runs.show_list),
+            Route("/runs/{run}", runs.show),
+            Route("/audit", audit.show),
+            Route("/audit/export.jsonl", audit.export_lines),
+            Route("/audit/export.csv", audit.export_table),
+        ]
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Router) -> AsyncGenerator[None]:
+        yield
+        self._store.close()
+
+    async def _home(self, request: Request) -> Response:
+        visit_of(request)
+        return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER)
+
+    async def _healthy(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _ready(self, _request: Request) -> Response:
+        await self._store.check()
+        return PlainTextResponse("ok\n")
+
+    async def _static(self, request: Request) -> Response:
+        return self._renderer.static(request.scope["path"])
+
+    async def _show_link(self, request: Request) -> Response:
+        """Show a button. Programs that preview links send GET, so a GET uses no code."""
+        if self._link is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        return self._renderer.page(
+            "link.html",
+            request.state.visit,
+            here="",
+            code=request.query_params.get("code", "")[:100],
+            action=Clear(f"{self.config.base}/link"),
+        )
+
+    async def _use_link(self, request: Request) -> Response:
+        if self._link is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        cookie = self._link.use_code(request.state.visit.field("code"))
+        if cookie is None:
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
+        headers = {"set-cookie": cookie}
+        return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER, headers=headers)
+
+    async def _not_found(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise Refusal(HTTPStatus.NOT_FOUND, "missing")

@@ -1,0 +1,158 @@
+"""How a console is set up: how it knows people, what they may do, and which runs they see."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from handrail import HandrailError
+
+Role: TypeAlias = Literal["viewer", "approver", "operator", "auditor"]
+ROLES: tuple[Role, ...] = ("viewer", "approver", "operator", "auditor")
+MIN_SECRET_CHARS = 32
+
+
+class ConsoleError(HandrailError):
+    """The console is not set up correctly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleGroup:
+    """The rights of a group, and the runs that it sees.
+
+    An approver, an operator and an auditor can also see what a viewer sees.
+    """
+
+    roles: tuple[Role, ...] = ("viewer",)
+    labels: tuple[str, ...] | None = None
+    """The labels of the runs that the group sees, such as ``team=payments``. None: all runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedIdentity:
+    """A proxy sends a signed assertion (JWT) about the person with each request.
+
+    Needs the extra ``handrail[console-jwt]``.
+    """
+
+    header: str
+    issuer: str
+    audience: str
+    keys: str
+    """A file with the public keys of the proxy, as a JSON Web Key Set. Read again if it changes."""
+    groups: str = "groups"
+    """The claim with the groups of the person."""
+    name: str = "email"
+    """The claim with the name that pages show."""
+    algorithms: tuple[str, ...] = ("ES256", "RS256")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderIdentity:
+    """A proxy sends the name of the person in a plain header.
+
+    Any program that reaches the console could send that header. So the console accepts it only over
+    a Unix socket, or together with a secret that the proxy and the console share.
+    """
+
+    header: str = "x-forwarded-user"
+    groups_header: str = "x-forwarded-groups"
+    issuer: str = "proxy"
+    secret_header: str = "x-handrail-secret"  # noqa: S105  the name of a header
+    secret: str = field(default="", repr=False)
+    """At least 32 characters. Empty: the console must listen on a Unix socket."""
+
+    def __post_init__(self) -> None:
+        if self.secret and len(self.secret) < MIN_SECRET_CHARS:
+            raise ConsoleError(f"The proxy's secret has less than {MIN_SECRET_CHARS} characters.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleConfig:
+    """How a console is set up.
+
+    Without an identity the console is local: it listens on loopback only, and a person signs in
+    with a link that works once.
+    """
+
+    identity: SignedIdentity | HeaderIdentity | None = None
+    hosts: tuple[str, ...] = ()
+    """The ``Host`` headers that are accepted, with the port unless it is the default one."""
+    https: bool = False
+    """Whether browsers reach the console with ``https``. Always so behind a proxy of a team."""
+    base: str = ""
+    """The path before every page, such as ``/handrail``. A local console has a random one."""
+    groups: Mapping[str, ConsoleGroup] = field(default_factory=dict[str, ConsoleGroup])
+    """What the people of each group may do. A person without a group sees nothing."""
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Signs forms and cookies. Processes behind one proxy share it."""
+    page_size: int = 100
+
+    def __post_init__(self) -> None:
+        if len(self.key) < MIN_SECRET_CHARS:
+            raise ConsoleError(f"The key has less than {MIN_SECRET_CHARS} bytes.")
+        if self.base and not (self.base.startswith("/") and not self.base.endswith("/")):
+            raise ConsoleError(f"base {self.base!r} must begin with a slash, and not end with one.")
+
+
+def read_config(path: str | os.PathLike[str]) -> ConsoleConfig:
+    """Read ``console.toml``. Raises ConsoleError if it is not correct.
+
+    A value ``secret_env`` or ``key_env`` names an environment variable, so that no secret is in
+    the file.
+    """
+    file = Path(path)
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConsoleError(f"Cannot read {file}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConsoleError(f"{file} is not TOML: {error}.") from None
+    try:
+        return _read(values)
+    except (TypeError, ValueError, KeyError) as error:
+        raise ConsoleError(f"{file}: {error}.") from None
+
+
+def _read(values: dict[str, Any]) -> ConsoleConfig:
+    given: dict[str, Any] = values.pop("proxy", {})
+    tables: dict[str, Any] = values.pop("groups", {})
+    proxy, options = _take_env(given, "secret"), _take_env(values, "key")
+    groups = {name: _read_group(group) for name, group in tables.items()}
+    if "key" in options:
+        options["key"] = options["key"].encode()
+    if "hosts" in options:
+        options["hosts"] = tuple(options["hosts"])
+    identity: SignedIdentity | HeaderIdentity | None = None
+    if "keys" in proxy:
+        if "algorithms" in proxy:
+            proxy["algorithms"] = tuple(proxy["algorithms"])
+        identity = SignedIdentity(**proxy)
+    elif proxy:
+        identity = HeaderIdentity(**proxy)
+    return ConsoleConfig(identity=identity, groups=groups, **options)
+
+
+def _take_env(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """Replace ``NAME_env`` with the value of that environment variable."""
+    variable = values.pop(f"{name}_env", None)
+    if variable is not None:
+        if not os.environ.get(variable):
+            raise ValueError(f"the environment has no {variable}")
+        values[name] = os.environ[variable]
+    return values
+
+
+def _read_group(values: Mapping[str, Any]) -> ConsoleGroup:
+    roles = tuple(values.get("roles", ["viewer"]))
+    if unknown := [role for role in roles if role not in ROLES]:
+        raise ValueError(f"{unknown[0]!r} is not a role; the roles are {', '.join(ROLES)}")
+    if others := sorted(set(values) - {"roles", "labels"}):
+        raise ValueError(f"a group has no {others[0]!r}")
+    labels = values.get("labels")
+    return ConsoleGroup(cast("tuple[Role, ...]", roles), None if labels is None else tuple(labels))

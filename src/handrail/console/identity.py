@@ -1,0 +1,256 @@
+"""Who a request comes from: the person at this machine, or one that a proxy vouches for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from starlette.types import Scope
+
+from handrail.console.config import (
+    ROLES,
+    ConsoleConfig,
+    ConsoleError,
+    ConsoleGroup,
+    HeaderIdentity,
+    Role,
+    SignedIdentity,
+)
+from handrail.permissions import Approvers
+
+COOKIE = "handrail"
+LINK_SECONDS = 60.0
+SESSION_SECONDS = 12 * 3600.0
+_CODE_BYTES = 16
+_LEEWAY_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person who is signed in."""
+
+    id: str
+    """``issuer|subject``: recorded with each answer."""
+    name: str
+    """What pages show. Text from outside."""
+    grants: tuple[ConsoleGroup, ...]
+    groups: tuple[str, ...] = ()
+    session: str = ""
+    """What forms are tied to."""
+
+    def may(self, role: Role) -> bool:
+        """Return whether the person has a role for some runs."""
+        return any(_includes(group, role) for group in self.grants)
+
+    def labels(self, role: Role) -> frozenset[str] | None:
+        """Return the labels of the runs for which the person has a role. None: all runs."""
+        found: set[str] = set()
+        for group in self.grants:
+            if _includes(group, role):
+                if group.labels is None:
+                    return None
+                found |= set(group.labels)
+        return frozenset(found)
+
+    def is_asked(self, approvers: Approvers) -> bool:
+        """Return whether a request is not reserved for others."""
+        names = {self.id, *self.groups}
+        return not any(names.isdisjoint(wanted) for wanted in approvers.groups)
+
+    @property
+    def title(self) -> str:
+        """The roles of the person, as text."""
+        return ", ".join(role for role in ROLES if any(role in one.roles for one in self.grants))
+
+
+class Identity(Protocol):
+    """Finds the person who sent a request."""
+
+    headers: tuple[str, ...]
+    """What a proxy says. A request that has one of them twice is refused."""
+
+    def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:
+        """Return the person, or None."""
+        ...
+
+
+class LinkIdentity:
+    """The person who started the console on this machine signs in with a link that works once."""
+
+    def __init__(self, key: bytes, *, clock: Callable[[], float], base: str = "") -> None:
+        self.headers: tuple[str, ...] = ()
+        self.path = f"/c/{secrets.token_urlsafe(_CODE_BYTES)}"
+        self._base = base
+        self._key = key
+        self._clock = clock
+        self._codes: dict[str, float] = {}
+        self._user = f"{_find_user()}@{socket.gethostname()}"
+
+    def make_code(self) -> str:
+        """Return a code that works once, for 60 seconds."""
+        code = secrets.token_urlsafe(_CODE_BYTES)
+        self._codes[code] = self._clock() + LINK_SECONDS
+        return code
+
+    def use_code(self, code: str) -> str | None:
+        """Return the cookie for a code; None if the code was used or has expired."""
+        if self._clock() >= self._codes.pop(code, 0.0):
+            return None
+        issued = f"{int(self._clock())}.{secrets.token_urlsafe(_CODE_BYTES)}"
+        value = f"{issued}.{sign(self._key, 'cookie', issued)}"
+        return f"{COOKIE}={value}; Path={self._base}{self.path}/; HttpOnly; SameSite=Strict"
+
+    def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
+        """Return the person who has the cookie."""
+        issued, _, mac = _read_cookie(headers.get("cookie", "")).rpartition(".")
+        if not hmac.compare_digest(mac.encode(), sign(self._key, "cookie", issued).encode()):
+            return None
+        if not 0 <= self._clock() - float(issued.partition(".")[0]) < SESSION_SECONDS:
+            return None
+        return Person(f"local|{_find_user()}", self._user, (ConsoleGroup(ROLES),), session=issued)
+
+
+class HeaderReader:
+    """Reads a plain header of a proxy, over a Unix socket or with the shared secret."""
+
+    def __init__(self, settings: HeaderIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
+        self.headers: tuple[str, ...] = (
+            settings.header,
+            settings.groups_header,
+            settings.secret_header,
+        )
+        self._settings = settings
+        self._groups = groups
+
+    def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:
+        """Return the person whom the proxy names."""
+        settings = self._settings
+        if settings.secret:
+            sent = headers.get(settings.secret_header.lower(), "")
+            if not hmac.compare_digest(sent.encode(), settings.secret.encode()):
+                return None
+        elif not _is_unix_socket(scope):
+            return None
+        subject = headers.get(settings.header.lower(), "")
+        names = headers.get(settings.groups_header.lower(), "").split(",")
+        return _make_person(settings.issuer, subject, subject, names, groups=self._groups)
+
+
+class SignedReader:
+    """Reads the signed assertion of a proxy, and checks it with each request."""
+
+    def __init__(self, settings: SignedIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
+        try:
+            import jwt
+        except ModuleNotFoundError:
+            raise ConsoleError(
+                "Signed identities need PyJWT. Install it: `pip install 'handrail[console-jwt]'`."
+            ) from None
+        self._jwt = jwt
+        self.headers: tuple[str, ...] = (settings.header,)
+        self._settings = settings
+        self._groups = groups
+        self._keys: dict[str, Any] = {}
+        self._read_at = -1
+        self._load_keys()
+
+    def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
+        """Return the person whom the assertion names, if it is signed, meant for us and valid."""
+        settings, token = self._settings, headers.get(self._settings.header.lower(), "")
+        self._load_keys()
+        try:
+            key = self._keys[str(self._jwt.get_unverified_header(token).get("kid", ""))]
+            claims: dict[str, Any] = self._jwt.decode(
+                token,
+                key,
+                algorithms=list(settings.algorithms),
+                audience=settings.audience,
+                issuer=settings.issuer,
+                leeway=_LEEWAY_SECONDS,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except (self._jwt.PyJWTError, LookupError, ValueError, TypeError):
+            return None
+        subject = str(claims["sub"])
+        name = str(claims.get(settings.name) or subject)
+        found: Any = claims.get(settings.groups, ())
+        several = cast("Iterable[object]", found if isinstance(found, list | tuple) else [found])
+        names = [str(one) for one in several]
+        return _make_person(settings.issuer, subject, name, names, groups=self._groups)
+
+    def _load_keys(self) -> None:
+        """Read the keys again if their file has changed. A key is known by its ``kid``."""
+        path = Path(self._settings.keys)
+        try:
+            changed = path.stat().st_mtime_ns
+            if changed == self._read_at:
+                return
+            found = self._jwt.PyJWKSet.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, self._jwt.PyJWTError) as error:
+            raise ConsoleError(f"Cannot read the keys in {path}: {error}") from None
+        self._keys = {str(key.key_id or ""): key for key in found.keys}
+        self._read_at = changed
+
+
+def make_identity(config: ConsoleConfig, clock: Callable[[], float]) -> Identity:
+    """Return what finds the person behind a request."""
+    settings = config.identity
+    if settings is None:
+        return LinkIdentity(config.key, clock=clock, base=config.base)
+    if isinstance(settings, HeaderIdentity):
+        return HeaderReader(settings, config.groups)
+    return SignedReader(settings, config.groups)
+
+
+def sign(key: bytes, purpose: str, *parts: str) -> str:
+    """Return a signature of texts. Texts that are divided otherwise have another one."""
+    text = json.dumps([purpose, *parts]).encode("ascii")
+    return base64.urlsafe_b64encode(hmac.digest(key, text, hashlib.sha256)).decode().rstrip("=")
+
+
+def _make_person(
+    issuer: str,
+    subject: str,
+    name: str,
+    names: Iterable[str],
+    *,
+    groups: Mapping[str, ConsoleGroup],
+) -> Person | None:
+    if not subject:
+        return None
+    own = tuple(one.strip() for one in names if one.strip() in groups)
+    person = f"{issuer}|{subject}"
+    return Person(person, name, tuple(groups[one] for one in own), own, session=person)
+
+
+def _includes(group: ConsoleGroup, role: Role) -> bool:
+    """Return whether a group has a role. Every role includes what a viewer may see."""
+    return role in group.roles or (role == "viewer" and bool(group.roles))
+
+
+def _read_cookie(header: str) -> str:
+    for pair in header.split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def _is_unix_socket(scope: Scope) -> bool:
+    server = cast("tuple[str, int | None] | None", scope.get("server"))
+    return server is not None and server[1] is None
+
+
+def _find_user() -> str:
+    names = (user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid())
+    return next(names, str(os.getuid()))

@@ -1,0 +1,305 @@
+"""The inbox: what waits for a person, one request, and the answer to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from handrail.console.answers import (
+    AnswerNotice,
+    Unused,
+    digest_of,
+    make_denial,
+    not_used,
+    read_answer,
+    seen_of,
+)
+from handrail.console.guard import Refusal, Visit
+from handrail.console.request import (
+    RequestView,
+    describe_times,
+    from_path,
+    look_of,
+    tag_of,
+    time_left,
+    to_path,
+    view_request,
+)
+from handrail.console.shown import Clear, shown
+from handrail.console.site import Site, query_of, visit_of
+from handrail.console.words import ago, count, duration, moment, spaced
+from handrail.permissions import Pending
+from handrail.runs import InboxRow, Records, RequestRecord, request_digest
+
+MAX_SEVERAL = 100
+_DONE = {
+    "allow": "✓ Approved.",
+    "deny": "✓ Denied.",
+    "edit": "✓ Sent with other arguments.",
+    "result": "✓ Answered.",
+}
+_VOTED = {
+    "allow": "approved",
+    "deny": "denied",
+    "edit": "sent other arguments",
+    "result": "answered",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """A row of the list."""
+
+    path: Clear
+    title: str
+    look: Clear
+    tag: Clear
+    agent: str
+    run: str
+    left: Clear
+    urgent: bool
+
+
+class Inbox:
+    """The pages of the inbox."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def show_list(self, request: Request) -> Response:
+        """Show what waits."""
+        visit = visit_of(request)
+        return await self._page(visit, after=from_path(query_of(request, "after")))
+
+    async def show(self, request: Request) -> Response:
+        """Show what waits, and one request."""
+        visit = visit_of(request)
+        full = query_of(request, "full") == "1"
+        record = await self._find(visit, request)
+        return await self._page(visit, record=record, full=full)
+
+    async def show_more(self, request: Request) -> Response:
+        """Show the other ways to answer a request."""
+        visit = visit_of(request, "approver")
+        record = await self._find(visit, request)
+        if not self._may_answer(visit, record):
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        view = await self._view(visit, record, full=True)
+        return self._site.renderer.page(
+            "more.html", visit, here=Clear("inbox"), request=view, notice=None
+        )
+
+    async def answer(self, request: Request) -> Response:
+        """Give an answer, and go to its receipt."""
+        visit = visit_of(request, "approver")
+        record = await self._find(visit, request)
+        full = visit.field("full") == "1"
+        try:
+            await self._give(visit, record, full=full)
+        except Unused as unused:
+            fresh = await self._find(visit, request)
+            return await self._page(
+                visit,
+                record=fresh,
+                full=full,
+                notice=unused.notice,
+                status=HTTPStatus.CONFLICT,
+            )
+        return RedirectResponse(
+            f"{self._site.base}/inbox/{to_path(record.pending.id)}", HTTPStatus.SEE_OTHER
+        )
+
+    async def deny_several(self, request: Request) -> Response:
+        """Deny the ticked requests, each on its own. Nothing approves several."""
+        visit = visit_of(request, "approver")
+        denied, missed = 0, list[str]()
+        for path in list(dict.fromkeys(visit.form.get("pending", ())))[:MAX_SEVERAL]:
+            pending = from_path(path)
+            record = await self._site.read(visit, "approver", partial(_request, pending))
+            if record is None:
+                missed.append("There is no such request.")
+                continue
+            outcome = await self._site.store.answer(
+                pending, make_denial(visit), visit.person, run=record.run.id
+            )
+            denied += outcome.used
+            missed += [] if outcome.used else [outcome.text]
+        first = Clear(f"✓ Denied {denied}." if denied else "Nothing was denied.")
+        done = AnswerNotice(Clear("warn" if missed else "ok"), first, shown(" ".join(missed)))
+        return await self._page(visit, done=done)
+
+    async def _find(self, visit: Visit, request: Request) -> RequestRecord:
+        """Return a request that the person may see; others do not exist for them."""
+        pending = from_path(request.path_params["pending"])
+        record = await self._site.read(visit, "viewer", partial(_request, pending))
+        if record is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        return record
+
+    async def _give(self, visit: Visit, record: RequestRecord, *, full: bool) -> None:
+        """Hand the answer of a form to the runs, which decide whether it counts."""
+        if not self._may_answer(visit, record):
+            raise Unused(not_used("You may not answer this request."))
+        content, view = await self._content(visit, record, full=full)
+        pending, digest = record.pending, digest_of(content)
+        seen = seen_of(self._site.config.key, visit, pending, digest, full=full)
+        answer = read_answer(visit, pending, view, seen=seen)
+        outcome = await self._site.store.answer(
+            from_path(view.path),
+            answer,
+            visit.person,
+            run=record.run.id,
+            seen=request_digest(pending),
+        )
+        if not outcome.used:
+            first, _, rest = outcome.text.partition(". ")
+            raise Unused(AnswerNotice(Clear("warn"), shown(f"{first}."), shown(rest)))
+
+    def _may_answer(self, visit: Visit, record: RequestRecord) -> bool:
+        """Return whether to offer an answer. The claim checks again when it is given."""
+        person, labels = visit.person, visit.person.labels("approver")
+        if not person.may("approver") or not person.is_asked(record.pending.approvers):
+            return False
+        return labels is None or not labels.isdisjoint(record.run.labels)
+
+    async def _content(
+        self, visit: Visit, record: RequestRecord, *, full: bool
+    ) -> tuple[str, RequestView]:
+        """Return what an approval covers, as the page shows it. It may take a while."""
+        may = self._may_answer(visit, record)
+
+        def work() -> tuple[str, RequestView]:
+            view = view_request(record.pending, full=full, may_answer=may)
+            return self._site.renderer.text("content.html", request=view), view
+
+        return await to_thread.run_sync(work)
+
+    async def _view(self, visit: Visit, record: RequestRecord, *, full: bool) -> dict[str, Any]:
+        content, view = await self._content(visit, record, full=full)
+        pending, now = record.pending, self._site.clock()
+        asked, ends = describe_times(pending, now)
+        digest = digest_of(content)
+        given = record.answer
+        waits = given is None and now < pending.expires_at
+        return {
+            **{name: getattr(view, name) for name in view.__dataclass_fields__},
+            "args_rows": view.args_rows,
+            "seen": Clear(seen_of(self._site.config.key, visit, pending, digest, full=full)),
+            "state": "waiting" if waits else "answered",
+            "answerable": self._may_answer(visit, record),
+            "reserved": _reserved(pending),
+            "votes": _votes(record),
+            "agent": record.run.agent,
+            "principal": pending.principal or "",
+            "run": pending.run_id,
+            "run_path": to_path(pending.run_id),
+            "call": pending.call.id,
+            "touches": [str(access) for access in pending.accesses],
+            "after": count(len(pending.after), "call") if pending.after else "",
+            "asked": asked,
+            "ends": ends,
+            "fingerprint": pending.fingerprint,
+        }
+
+    async def _page(  # noqa: PLR0913  each is a part of the page
+        self,
+        visit: Visit,
+        *,
+        after: str = "",
+        record: RequestRecord | None = None,
+        full: bool = False,
+        notice: AnswerNotice | None = None,
+        done: AnswerNotice | None = None,
+        status: int = HTTPStatus.OK,
+    ) -> Response:
+        size = self._site.config.page_size
+        seen = await self._site.read(
+            visit, "viewer", lambda runs: runs.inbox(after=after, limit=size)
+        )
+        labels = visit.person.labels("approver")
+        ids = {row.id for row in seen.rows}
+        if not visit.person.may("approver"):
+            ids = set[str]()
+        elif labels != visit.person.labels("viewer"):
+            own = await self._site.read(
+                visit, "approver", lambda runs: runs.inbox(after=after, limit=size)
+            )
+            ids = {row.id for row in own.rows}
+        ids -= {row.id for row in seen.rows if not visit.person.is_asked(row.approvers)}
+        now = self._site.clock()
+        shown = None if record is None else await self._view(visit, record, full=full)
+        return self._site.renderer.page(
+            "inbox.html",
+            visit,
+            http_status=status,
+            here=Clear("inbox"),
+            mine=[_item(row, now) for row in seen.rows if row.id in ids],
+            others=[_item(row, now, hides=True) for row in seen.rows if row.id not in ids],
+            next=to_path(seen.next) if seen.next else "",
+            page_size=size,
+            request=shown,
+            notice=notice or (self._receipt(record) if record else None),
+            done=done,
+        )
+
+    def _receipt(self, record: RequestRecord) -> AnswerNotice | None:
+        """Say how a request was answered, or that it has expired."""
+        given, now = record.answer, self._site.clock()
+        if given is None or not given.by:
+            return _too_late(record.pending) if now >= record.pending.expires_at else None
+        who = f"By {given.by}, {spaced(ago(now - given.at))}, via {given.via or 'another way'}."
+        went = (
+            f"The run resumed {spaced(duration(given.resumed_after))} later."
+            if given.resumed_after is not None
+            else "A worker resumes the run."
+            if self._site.store.is_durable
+            else f"Resume the run: handrail runs resume {record.run.id}"
+        )
+        look = Clear("ask" if given.answer == "deny" else "ok")
+        return AnswerNotice(look, Clear(_DONE[given.answer]), shown(f"{who} {went}"))
+
+
+def _request(pending: str, records: Records) -> RequestRecord | None:
+    return records.request(pending)
+
+
+def _reserved(pending: Pending) -> str:
+    """Say who may answer a request, if not all approvers may."""
+    lists = [" or ".join(names) for names in pending.approvers.groups]
+    return f"Only {', and '.join(lists)} can answer it." if lists else ""
+
+
+def _votes(record: RequestRecord) -> str:
+    """Say who has answered a request that needs several people, and how."""
+    wanted = record.pending.approvers.count
+    if wanted == 1:
+        return ""
+    votes = ", ".join(f"{vote.by} {_VOTED[vote.answer]}" for vote in record.votes)
+    return f"{wanted} people must approve it. So far: {votes or 'none'}."
+
+
+def _too_late(pending: Pending) -> AnswerNotice:
+    after = duration(pending.expires_at - pending.asked_at)
+    text = f"This request was denied automatically at {moment(pending.expires_at)}, after {after}."
+    return AnswerNotice(Clear("warn"), Clear("Too late."), Clear(text))
+
+
+def _item(row: InboxRow, now: float, *, hides: bool = False) -> ItemView:
+    left, urgent = time_left(row.expires, now)
+    title = row.headline or f"Call {row.tool}"
+    return ItemView(
+        to_path(row.id),
+        f"Call {row.tool}?" if hides else f"{title}?",
+        look_of(row.grade),
+        tag_of(row.grade, is_command=bool(row.parts)),
+        row.agent,
+        row.run,
+        left,
+        urgent,
+    )

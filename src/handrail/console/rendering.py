@@ -1,0 +1,124 @@
+"""Templates, and the two static files, whose names change with their content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+
+from handrail.console.config import Role
+from handrail.console.guard import NO_ONE, STATIC, Visit
+from handrail.console.identity import Person
+from handrail.console.shown import Clear, escaped, finish, one_line, pieces
+
+MENU: tuple[tuple[Clear, Clear, Role], ...] = (
+    (Clear("inbox"), Clear("Inbox"), "viewer"),
+    (Clear("runs"), Clear("Runs"), "viewer"),
+    (Clear("audit"), Clear("Audit"), "auditor"),
+)
+_TYPES = {"css": "text/css", "js": "text/javascript"}
+MESSAGES: Mapping[str, tuple[str, str, str]] = {
+    "refused": (
+        "Refused",
+        "The request did not come from a page of this console. Nothing was answered. Try again.",
+        "",
+    ),
+    "unknown": (
+        "This link was used or has expired",
+        "Open the console again from your terminal. Links work once, for 60 seconds.",
+        "handrail console",
+    ),
+    "stranger": (
+        "Not signed in",
+        "The proxy in front of this console did not say who you are.",
+        "",
+    ),
+    "missing": ("Not found", "There is nothing here, or it is not yours to see.", ""),
+    "broke": ("Something broke here", "Nothing was approved or denied.", ""),
+    "unsure": (
+        "Something broke here",
+        "It is not known whether your answer was used. Look at the inbox to see.",
+        "",
+    ),
+    "away": (
+        "Cannot read the runs",
+        "Nothing was approved or denied. Answers cannot be given until the database is back.",
+        "handrail doctor",
+    ),
+}
+"""The heading, the text and the command of each message."""
+
+
+@cache
+def make_environment() -> Environment:
+    """Return the templates. Everything that they print is made visible and escaped."""
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=PackageLoader("handrail.console"),
+        finalize=finish,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    known: dict[str, Any] = environment.globals
+    known |= {function.__name__: function for function in (one_line, pieces, escaped)}
+    known["menu"] = MENU
+    return environment
+
+
+class Renderer:
+    """Renders the templates of a console that is below a path."""
+
+    def __init__(self, root: str, base: str, *, is_local: bool) -> None:
+        self._is_local = is_local
+        self._files = dict(_read_static())
+        names = {name.rpartition(".")[2]: Clear(f"{root}{name}") for name in self._files}
+        self._common = {"base": Clear(base), "style": names["css"], "script": names.get("js", "")}
+
+    def text(self, template: str, **values: Any) -> str:
+        """Return a template with these values."""
+        found = make_environment().get_template(template)
+        return found.render({"person": None, **self._common, **values})
+
+    def page(
+        self, template: str, visit: Visit, *, http_status: int = HTTPStatus.OK, **values: Any
+    ) -> Response:
+        """Return a page for a person."""
+        person: Person | None = None if visit.person is NO_ONE else visit.person
+        text = self.text(template, person=person, token=Clear(visit.token), **values)
+        return HTMLResponse(text, status_code=http_status)
+
+    def refuse(self, status: HTTPStatus, message: str) -> Response:
+        """Return the page of a refusal. ``message`` may end with the id of a fault."""
+        name, _, fault = message.partition(" ")
+        if name == "unknown" and not self._is_local:
+            name = "stranger"
+        heading, text, command = MESSAGES[name]
+        clear = {"heading": Clear(heading), "text": Clear(text), "command": Clear(command)}
+        page = self.text("message.html", here="", fault=Clear(fault), **clear)
+        return HTMLResponse(page, status_code=status)
+
+    def static(self, path: str) -> Response:
+        """Return a static file. Its name has the digest of its content."""
+        content = self._files.get(path)
+        if content is None:
+            return self.refuse(HTTPStatus.NOT_FOUND, "missing")
+        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        media = _TYPES[path.rpartition(".")[2]]
+        return Response(content, media_type=media, headers=headers)
+
+
+def _read_static() -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for file in files("handrail.console").joinpath("static").iterdir():
+        stem, _, kind = file.name.rpartition(".")
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        found.append((f"{STATIC}{stem}.{digest}.{kind}", content))
+    return found

@@ -1,0 +1,296 @@
+"""An approval request as a page shows it: the parts of a command, a diff, or the arguments."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from handrail.approvals import RequestSummary, diff_rows, name_grade, summarize_request
+from handrail.console.shown import Clear, Piece, pieces
+from handrail.console.words import ago, count, duration, left
+from handrail.permissions import FileChange, Grade, Pending, Undoable
+
+URGENT_SECONDS = 3600.0
+SHORT_BYTES = 4_000
+"""A longer request is first shown in part, and is approved only where all of it is shown."""
+MAX_BYTES = 200_000
+"""A change that is longer than this is never approved from a page."""
+MAX_COMPARED = 250_000
+"""Lines before a change times lines after it, of all changes. More cannot be approved here."""
+_SHORT_CHARS = 400
+_SHORT_ROWS = 12
+_LOOKS = {
+    Grade.UNKNOWN: "",
+    Grade.CHANGE: "",
+    Grade.UNCONFINED: "warn",
+    Grade.LEAVES: "warn",
+    Grade.LOSES: "bad",
+}
+_DIFF = {
+    "+": (Clear("add"), Clear("+"), Clear("added")),
+    "-": (Clear("del"), Clear("\u2212"), Clear("removed")),
+    " ": (Clear(""), Clear(""), Clear("")),
+}
+NOTHING = Clear("")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentView:
+    """An argument: its name, and its value as lines."""
+
+    name: str
+    lines: list[list[Piece]]
+    cut: Clear = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A line of a change."""
+
+    sign: str
+    number: int
+    look: Clear
+    mark: Clear
+    word: Clear
+    parts: list[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """A change of a file."""
+
+    path: str
+    note: Clear
+    rows: list[DiffRow]
+    cut: Clear = NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestView:
+    """A request, ready for the template."""
+
+    path: Clear
+    title: str
+    look: Clear
+    tag: Clear
+    tool: str
+    grave: bool
+    hides: bool
+    """Whether the arguments are kept from a person who may not answer."""
+    command: list[list[Piece]]
+    removes: tuple[str, ...]
+    arguments: list[ArgumentView]
+    changes: list[ChangeView]
+    notes: list[str]
+    hidden: Clear
+    mixed: tuple[str, ...]
+    rule: str
+    source: str
+    question: str
+    too_long: bool
+    full: bool
+    """Whether the person asked for all of it."""
+    complete: bool
+    """Whether all of it is on the page."""
+    args_text: Clear = field(repr=False)
+
+    @property
+    def args_rows(self) -> int:
+        """How many rows a field for the arguments has."""
+        return min(max(self.args_text.count("\n") + 2, 4), 24)
+
+
+def to_path(text: str) -> Clear:
+    """Return an id for an address. Ids come from outside, so most are encoded.
+
+    The address of an id that no database can store is that of the id as it was stored.
+    """
+    if _PLAIN.fullmatch(text):
+        return Clear(text)
+    stored = text.replace("\0", "\ufffd").encode("utf-8", "replace")
+    encoded = base64.urlsafe_b64encode(stored).decode()
+    return Clear(f"~{encoded.rstrip('=')}")
+
+
+def from_path(path: str) -> str:
+    """Return the id that ``to_path`` encoded; an id that nothing has for any other text."""
+    if not path.startswith("~"):
+        return path if _PLAIN.fullmatch(path) else ""
+    try:
+        plain = path[1:].encode("ascii")
+        data = base64.b64decode(plain + b"=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+        text = data.decode("utf-8")
+    except ValueError:
+        return ""
+    return text if to_path(text) == path else ""
+
+
+def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestView:
+    """Return a request as the page shows it.
+
+    Without ``full``, a long request is shown in part. Who may not answer sees no arguments.
+    """
+    wide = _is_wide(pending)
+    if wide or not may_answer:  # comparing them takes too long, or is for nothing
+        pending = replace(pending, changes=())
+    summary = summarize_request(pending)
+    size = _size(summary, pending)
+    complete = may_answer and size <= (MAX_BYTES if full else SHORT_BYTES)
+    args = dict(summary.args)
+    command = args.pop("command", None) if isinstance(args.get("command"), str) else None
+    grade, origin = summary.grade, pending.origin
+    too_long = wide or summary.request.too_long or size > MAX_BYTES
+    return RequestView(
+        path=to_path(pending.id),
+        title=summary.title if may_answer else f"Call {pending.call.name}?",
+        look=Clear(_LOOKS[grade]),
+        tag=Clear(summary.tag) if may_answer else tag_of(grade, is_command=bool(pending.parts)),
+        tool=pending.call.name,
+        grave=grade is Grade.LOSES,
+        hides=not may_answer,
+        command=_command(command, pending, grade, complete=complete) if may_answer else [],
+        removes=tuple(path for part in pending.parts for path in part.removes or ()),
+        arguments=[
+            _argument(name, args[name], complete=complete) if may_answer else ArgumentView(name, [])
+            for name in args
+        ],
+        changes=[] if too_long else list(_changes(pending, complete=complete)),
+        notes=_notes(pending),
+        hidden=count(summary.request.hidden, "hidden character is", "hidden characters are")
+        if summary.request.hidden
+        else Clear(""),
+        mixed=summary.request.mixed if may_answer else (),
+        rule=origin.rule if origin else "",
+        source=f"{origin.file}:{origin.line}" if origin and origin.file else "",
+        question=pending.question if may_answer else "",
+        too_long=too_long,
+        full=full,
+        complete=complete and not too_long,
+        args_text=_format_args(pending) if may_answer else Clear(""),
+    )
+
+
+def tag_of(grade: Grade, *, is_command: bool) -> Clear:
+    """Return how grave a call is, for a list."""
+    return Clear(name_grade(grade, is_command=is_command) or "changes files")
+
+
+def look_of(grade: Grade) -> Clear:
+    """Return how a grade looks."""
+    return Clear(_LOOKS[grade])
+
+
+def time_left(expires: float, now: float) -> tuple[Clear, bool]:
+    """Return how much time is left, and whether it is urgent."""
+    return left(expires - now), expires - now < URGENT_SECONDS
+
+
+def describe_times(pending: Pending, now: float) -> tuple[Clear, Clear]:
+    """Return when a request was asked, and when it is denied without an answer."""
+    ends = ""
+    if pending.expires_at != math.inf and pending.expires_at > now:
+        ends = f"denied automatically in {duration(pending.expires_at - now)}"
+    return ago(now - pending.asked_at), Clear(ends)
+
+
+def _is_wide(pending: Pending) -> bool:
+    """Return whether the changes together are too much to compare them."""
+    files = [change for change in pending.changes if isinstance(change, FileChange)]
+    pairs = [(change.before or "", change.after or "") for change in files]
+    compared = sum((old.count("\n") + 1) * (new.count("\n") + 1) for old, new in pairs)
+    return compared > MAX_COMPARED or sum(len(old) + len(new) for old, new in pairs) > MAX_BYTES
+
+
+def _size(summary: RequestSummary, pending: Pending) -> int:
+    files = [change for change in pending.changes if isinstance(change, FileChange)]
+    texts = [text for change in files for text in (change.before, change.after) if text]
+    paths = [change.path for change in files]
+    paths += [path for part in pending.parts for path in part.removes or ()]
+    several = (summary.title, *paths, *texts, *_notes(pending))
+    return summary.request.size + sum(len(text) for text in several)
+
+
+def _command(
+    command: str | None, pending: Pending, grade: Grade, *, complete: bool
+) -> list[list[Piece]]:
+    """Return a command unchanged, with its grave parts marked."""
+    if command is None:
+        return []
+    marks = [
+        (part.start, part.end, "grave")
+        for part in pending.parts
+        if grade > Grade.CHANGE and part.grade >= grade
+    ]
+    return pieces(command if complete else command[:_SHORT_CHARS], marks if complete else ())
+
+
+def _argument(name: str, value: Any, *, complete: bool) -> ArgumentView:
+    text = json.dumps(value, ensure_ascii=False, default=repr, indent=None)
+    if isinstance(value, str) and "\n" in value:
+        text = value  # a text of several lines reads better as lines
+    if complete or len(text) <= _SHORT_CHARS:
+        return ArgumentView(str(name), pieces(text))
+    facts = count(len(text), "character")
+    cut = Clear(f"… ({facts}, {count(text.count(chr(10)) + 1, 'line')})")
+    start = "\n".join(text[:_SHORT_CHARS].split("\n")[:_SHORT_ROWS])
+    return ArgumentView(str(name), pieces(start), cut)
+
+
+def _changes(pending: Pending, *, complete: bool) -> Iterator[ChangeView]:
+    for change in pending.changes:
+        if isinstance(change, FileChange):
+            rows = [_row(*row) for row in diff_rows(change)]
+            cut = Clear("")
+            if not complete and len(rows) > _SHORT_ROWS:
+                cut = Clear(f"… {count(len(rows) - _SHORT_ROWS, 'more line')}")
+                rows = rows[:_SHORT_ROWS]
+            yield ChangeView(change.path, _note(change), rows, cut)
+
+
+def _row(sign: str, number: int, text: str) -> DiffRow:
+    look, mark, word = _DIFF.get(sign, _DIFF[" "])
+    parts = [piece for line in pieces(text) for piece in line]
+    return DiffRow(sign, number, look, mark, word, parts)
+
+
+def _note(change: FileChange) -> Clear:
+    if change.before is None:
+        return Clear("a new file")
+    if change.after is None:
+        return Clear("would be deleted")
+    return Clear("no change" if change.before == change.after else "")
+
+
+def _notes(pending: Pending) -> list[str]:
+    """Return what the tool says about the call, and what undo cannot restore."""
+    notes = [
+        change.description if isinstance(change, Undoable) else change
+        for change in pending.changes
+        if not isinstance(change, FileChange)
+    ]
+    return [note for note in notes if note]
+
+
+def _format_args(pending: Pending) -> Clear:
+    """Return the arguments as JSON in ASCII, so that every character can be seen and edited."""
+    text = str(pending.call.args)
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return Clear(ascii(text))
+    return Clear(json.dumps(value, indent=2))
+
+
+def read_args(text: str) -> Mapping[str, Any] | None:
+    """Return edited arguments; None if they are not a JSON object."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

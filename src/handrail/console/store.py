@@ -1,0 +1,107 @@
+"""The runs behind the console: what pages read, and where an answer goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from handrail.console.identity import Person
+from handrail.permissions import Answer
+from handrail.runs import (
+    AnswerOutcome,
+    Records,
+    SqliteJournal,
+    answer_request,
+    open_records,
+)
+
+VIA = "console"
+
+
+class Store:
+    """Runs in one place. It reads by itself, and answers through the same claim as all others.
+
+    Args:
+        where: The file of a journal or of durable runs, or ``postgresql://...``.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._records: dict[frozenset[str] | None, Records] = {}
+        self._durable: bool | None = None
+        self._lock = threading.Lock()
+
+    def records(self, labels: frozenset[str] | None) -> Records:
+        """Return what is recorded of the runs with these labels; None: of all. Blocks."""
+        with self._lock:
+            if labels not in self._records:
+                if "://" not in self._where and not Path(self._where).exists():
+                    _create(self._where)
+                self._records[labels] = open_records(self._where, labels=labels)
+            return self._records[labels]
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether workers run the runs, and not a command."""
+        if self._durable is None:
+            self._durable = self.records(None).fleet() is not None
+        return self._durable
+
+    async def answer(
+        self, pending_id: str, answer: Answer, person: Person, *, run: str, seen: str = ""
+    ) -> AnswerOutcome:
+        """Answer a request, and return whether the answer is used."""
+        give = partial(
+            answer_request,
+            pending_id=pending_id,
+            answer=answer,
+            by=person.id,
+            groups=person.groups,
+            via=VIA,
+            seen=seen,
+            names=(person.name,),
+        )
+        if not await to_thread.run_sync(lambda: self.is_durable):
+            with closing(SqliteJournal(self._where)) as journal:
+                return await give(journal)
+        from handrail.runs.durable import DurableRuns
+
+        name, version = await to_thread.run_sync(_application, self._where, run)
+        async with DurableRuns(self._where, {}, name=name, version=version) as runs:
+            return await give(runs)
+
+    async def check(self) -> None:
+        """Raise an error if the runs cannot be read."""
+        await to_thread.run_sync(lambda: self.records(None).run(""))
+
+    def close(self) -> None:
+        """Close all connections."""
+        for records in self._records.values():
+            records.close()
+        self._records.clear()
+
+
+def _create(where: str) -> None:
+    """Create an empty journal, so that pages can say that there are no runs yet."""
+    with closing(SqliteJournal(where)) as journal, journal.write():
+        pass
+
+
+def _application(where: str, run: str) -> tuple[str, str]:
+    """Return the name and the version of the application whose workers continue a run."""
+    from handrail.runs.durable import DurableRuns
+
+    head = DurableRuns(where, {}).journal.head(run)
+    summary: Mapping[str, Any] = {} if head is None else head.summary
+    return str(summary.get("application", "handrail")), str(summary.get("version", "1"))
+
+
+def open_store(where: str | Path) -> Store:
+    """Return the runs in a file or a database."""
+    return Store(str(where))

@@ -1,0 +1,200 @@
+"""A real Chromium, driven over its debugging port; and pictures of every page.
+
+`python tests/console/browser.py FOLDER` draws each page at 390 and 1280 pixels, light and dark.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import anyio
+from websockets.sync.client import ClientConnection, connect
+
+from handrail.console import Console, serve
+
+WIDTHS = (390, 1280)
+_SECONDS = 60
+
+
+def find_chromium() -> str | None:
+    """Return the program, if there is one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Browser:
+    """One tab of a Chromium."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._numbers = itertools.count(1)
+        self.events: list[dict[str, Any]] = []
+        for part in ("Page", "Network", "Log", "Runtime"):
+            self.call(f"{part}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command, and return its result."""
+        number = next(self._numbers)
+        self._connection.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            message: dict[str, Any] = json.loads(self._connection.recv(timeout=_SECONDS))
+            if message.get("id") == number:
+                assert "error" not in message, message
+                return dict(message["result"])
+            self.events.append(message)
+
+    def open(self, url: str) -> None:
+        """Open a page, and wait until it has loaded."""
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+        until = time.monotonic() + _SECONDS
+        while not self.loaded:
+            assert time.monotonic() < until, "the page did not load"
+            self.evaluate("1")
+
+    def press(self, selector: str) -> None:
+        """Press a button that leads to another page, and wait until that has loaded."""
+        self.events.clear()
+        self.evaluate(f"document.querySelector({selector!r}).click()")
+        until = time.monotonic() + _SECONDS
+        while not self.loaded:
+            assert time.monotonic() < until, "the page did not load"
+            self.evaluate("1")
+
+    @property
+    def address(self) -> str:
+        """The address of the page."""
+        return str(self.evaluate("location.href"))
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the page has loaded."""
+        return any(event["method"] == "Page.loadEventFired" for event in self.events)
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of an expression in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        return found["result"].get("value")
+
+    def resize(self, width: int, *, dark: bool = False) -> None:
+        """Set the width of the window, and the color scheme."""
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Send these headers with every request, as a proxy does."""
+        self.call("Network.setExtraHTTPHeaders", headers=dict(headers))
+
+    def draw(self, file: Path) -> None:
+        """Write a picture of the whole page."""
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(found["data"]))
+
+    @property
+    def hosts(self) -> set[str]:
+        """The hosts that the page asked."""
+        urls = [
+            str(event["params"]["request"]["url"])
+            for event in self.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        return {url.split("/")[2] for url in urls if not url.startswith("data:")}
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser reports: violations of the policy, and errors."""
+        return [
+            str(event["params"]["entry"]["text"])
+            for event in self.events
+            if event["method"] == "Log.entryAdded"
+        ]
+
+
+@contextmanager
+def browsing() -> Generator[Browser]:
+    """Start a Chromium, and end it."""
+    program = find_chromium()
+    assert program is not None
+    folder = tempfile.mkdtemp(prefix="chromium-")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"]
+    options += [f"--user-data-dir={folder}", "--no-first-run", "--disable-extensions"]
+    options += ["--disable-background-networking", "--disable-component-update", "about:blank"]
+    process = subprocess.Popen(  # noqa: S603  the browser of the system
+        [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        ports = Path(folder, "DevToolsActivePort")
+        until = time.monotonic() + _SECONDS
+        while not (ports.exists() and "\n" in ports.read_text(encoding="utf-8")):
+            assert time.monotonic() < until, "Chromium did not start"
+            time.sleep(0.05)
+        port = ports.read_text(encoding="utf-8").split("\n")[0]
+        with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=_SECONDS) as found:
+            [tab] = [one for one in json.load(found) if one["type"] == "page"]
+        with connect(tab["webSocketDebuggerUrl"], max_size=None) as connection:
+            yield Browser(connection)
+    finally:
+        process.terminate()
+        process.wait(_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def serving(make: Any) -> Generator[tuple[str, Console]]:
+    """Serve a console in a thread. ``make`` gets its host, and returns the console."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    host = f"127.0.0.1:{listening.getsockname()[1]}"
+    console: Console = make(host)
+    ended = threading.Event()
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve, console, listening)
+            await anyio.to_thread.run_sync(ended.wait)
+            group.cancel_scope.cancel()
+
+    thread = threading.Thread(target=anyio.run, args=(run,))
+    thread.start()
+    try:
+        yield f"http://{host}", console
+    finally:
+        ended.set()
+        thread.join(_SECONDS)
+        listening.close()
+
+
+def draw_all(folder: Path) -> None:
+    """Draw every page."""
+    from console.scenes import PAGES, make_console, make_file, sign_in
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        file = make_file(Path(place))
+        with serving(partial(make_console, file)) as (url, _), browsing() as browser:
+            sign_in(browser)
+            for name, path in PAGES.items():
+                for width, dark in itertools.product(WIDTHS, (False, True)):
+                    browser.resize(width, dark=dark)
+                    browser.open(url + path)
+                    browser.draw(folder / f"{name}-{width}{'-dark' if dark else ''}.png")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    draw_all(Path(sys.argv[1]))

@@ -1,0 +1,121 @@
+"""The list of runs, and a run: its turns and calls, why each waited, and who sees what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.scenes import make_file
+from console.visits import read_page, visit
+from handrail.runs import RunRecord, SqliteJournal
+
+AT = 1_763_350_000.0
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_file(tmp_path_factory.mktemp("runs"))
+
+
+def said(found: Any) -> str:
+    return read_page(found.text).text.replace("\u00a0", " ")
+
+
+def test_runs_are_listed_with_figures_and_found_again(file: Path) -> None:
+    person = visit(file, "admins")
+    text = said(person.get("/runs"))
+
+    assert "5last 24 h" in text
+    assert "? waiting 4 requests" in text
+    assert "✓ done" in text
+    found = said(person.get("/runs?q=tests+pass"))
+    assert ("ab12cd" in found, "c03f5e" in found) == (True, False)
+    assert "No run matches" in said(person.get("/runs?q=nothing+here"))
+    assert "c03f5e" not in said(person.get("/runs?status=answer"))
+
+
+def test_an_empty_list_says_how_to_start_a_run(tmp_path: Path) -> None:
+    assert "No runs yet" in said(visit(tmp_path / "new.db", "admins").get("/runs"))
+
+
+def test_a_run_shows_its_calls_and_why_they_waited(file: Path) -> None:
+    page = visit(file, "admins").get("/runs/ab12cd?call=2")
+    text = said(page)
+
+    for words in (
+        "Make the tests pass, then push.",
+        "I read the parser and run its tests.",
+        "3,210 tokens in, 96 out",
+        "waited 2.0 s for c1",
+        "approved",
+        "denied by no-force (rules.toml:12)",
+        "decided · allow · no-force (rules.toml:12)",
+        "Arguments, as recorded",
+        "Result, as the model got it",
+    ):
+        assert words in text
+    labels = [one for one in read_page(page.text).attributes if "waited" in one]
+    assert "waited 2.0 s, ran 2.0 s" in [one.replace("\u00a0", " ") for one in labels]
+
+
+def test_a_viewer_sees_the_shape_of_a_run_and_not_its_content(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    text = said(visit(file, "viewers").get("/runs/c03f5e?call=1"))
+
+    assert "refund" in text
+    assert "Arguments, as recorded" not in text
+    assert "88213" not in text
+    assert "Arguments, as recorded" in said(visit(file, "auditors").get("/runs/c03f5e?call=1"))
+
+
+def test_pages_of_a_long_run_go_on_by_key_and_stay_small(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    run = RunRecord(SqliteJournal(file), "long")
+    run.set_status(status="running", agent="coder", prompt="Work.")
+    lines: list[dict[str, Any]] = []
+    for turn in range(30):
+        at = AT + turn * 20
+        lines.append(
+            {"at": at, "event": "reply", "model": "m", "stop": "tools", "text": "On.", "usage": {}}
+        )
+        for number in range(10):
+            call = {"at": at + number, "call_id": f"c{turn}-{number}"}
+            lines += [
+                {**call, "event": "requested", "tool": "read_file", "args": {"path": "a"}},
+                {**call, "event": "started", "attempt": 1},
+                {**call, "event": "finished", "kind": "", "text": "x"},
+            ]
+    run.note(lines)
+    run.set_status(status="failed", why="the model did not answer")
+    person = visit(file, "admins")
+    opened, first = person.get("/runs/long"), person.get("/runs/long?turn=1")
+    pages, path = list[str](), "/runs/long?turn=1"
+    while path:
+        pages.append(person.get(path).text)
+        more = [
+            one for one in read_page(pages[-1]).addresses if "after=" in one and "call=" not in one
+        ]
+        path = more[0] if more else ""
+
+    assert "29 turns before this: 290 calls, 0 failed." in said(opened)
+    assert "the model did not answer" in said(opened)
+    assert [page.count('class="call"') for page in pages] == [100, 100, 100]
+    assert len(first.text) < 60_000
+    assert len(read_page(first.text).elements) < 2_000
+    assert (len(first.text) - len(opened.text)) / 90 < 500  # bytes of a call
+    assert person.get("/runs/long?turn=x&after=-1&call=zzz").status_code == 200
+    assert person.get("/runs/long?call=999").status_code == 200
+
+
+def test_a_run_without_calls_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    run = RunRecord(SqliteJournal(file), "new")
+    run.set_status(status="odd", agent="", prompt="")
+    assert "Nothing is recorded yet." in said(visit(file, "admins").get("/runs/new"))
+    run.note([{"event": "prompt", "at": AT, "text": "Hello"}])
+    text = said(visit(file, "admins").get("/runs/new"))
+
+    assert ("Prompt" in text, "odd" in text) == (True, True)
+    assert "unknown time" not in text
