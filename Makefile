@@ -1,11 +1,11 @@
-# Eleven targets and no more. PYTHON picks the interpreter that .venv is made with.
+# Thirteen targets and no more. PYTHON picks the interpreter that .venv is made with.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONWARNDEFAULTENCODING = 1
 export PYTHONDONTWRITEBYTECODE =
 export UV_COMPILE_BYTECODE = 1
 
-.PHONY: setup fmt lint types test cov docs all bench vectors soak
+.PHONY: setup fmt lint types test cov docs all bench search-bench vectors soak services
 
 setup:  ## a virtual environment with everything, at the versions of constraints.txt
 	$(PYTHON) -m venv .venv
@@ -42,12 +42,19 @@ all: lint types cov vectors
 bench:  ## one table: us, the limit, what it is held to; then the peers, each in its own environment
 	$(BIN)/python bench/run.py; held=$$?; $(BIN)/python bench/peers.py && exit $$held
 
+search-bench:  ## tool search: ours and the peers over the same data, each in its own environment
+	$(BIN)/python bench/toolsearch/run.py
+
 vectors:  ## one line per security category
 	$(BIN)/python tests/vectors
+
+services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; the tests start their own. STOP=1 stops it
+	@$(BIN)/python tests/services.py $(if $(STOP),stop,start)
 
 PART ?= core arguments edges
 SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
-SOAK_edges = tests/policy tests/approvals tests/agent tests/models tests/cli tests/net tests/sandbox tests/tools
+SOAK_edges = tests/policy tests/approvals tests/agent tests/runs tests/models tests/cli tests/net tests/sandbox tests/tools
 soak:  ## the property tests, for long; PART=core, arguments or edges runs one part, each under two hours
 	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(foreach part,$(PART),$(SOAK_$(part)))
+	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own

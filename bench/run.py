@@ -1,21 +1,26 @@
 """One table of what things cost: us, the limit, what it is held to. Fails where it is not.
 
-Names of parts choose some of them: `python bench/run.py execution` has those that are counts.
+Names of parts choose some of them: `python bench/run.py execution` has those that are counts. `adapters` runs only by its name,
+since it needs an environment for each framework.
 """
 
 from __future__ import annotations
 
 import sys
 
+import adapters
 import agent
 import cli
 import definition
+import durable
 import execution
 import files
 import judgement
+import mcp_calls
 import models
 import sandbox
 import search
+import terminal
 import undo
 import web
 
@@ -36,9 +41,14 @@ def main() -> int:
         undo,
         sandbox,
         web,
+        mcp_calls,
         cli,
+        terminal,
+        durable,
     )
-    chosen = [part for part in parts if not wanted or part.__name__ in wanted]
+    names = {part.__name__.removesuffix("_calls"): part for part in (*parts, adapters)}
+    every = [name for name, part in names.items() if part is not adapters]
+    chosen = [part for name, part in names.items() if name in (wanted or every)]
     for row in (row for part in chosen for row in part.rows()):
         failed += not row.ok
         held = row.held if row.ok else f"{row.held}  NOT HELD"

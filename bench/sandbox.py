@@ -40,7 +40,8 @@ async def ours(sandbox: Sandbox) -> None:
 def bubblewrap(sandbox: Any) -> Iterator[Callable[[], None]]:
     """The same arguments with a network of its own, and nothing around them."""
     tier = sandbox._tier  # noqa: SLF001  what it would do is what it is compared with
-    protected, home = tier._setup.find_protected(), tier._view_home()  # noqa: SLF001
+    protected = tier._setup.find_protected()  # noqa: SLF001
+    home = tier._view_home(protected)  # noqa: SLF001
     packed = tier._arguments((protected, home, (), True), sandbox.root, {}, None)  # noqa: SLF001
     words = [os.fsdecode(word) for word in packed.split(b"\0")[:-1]]
     program = os.memfd_create("filter")

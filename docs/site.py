@@ -83,7 +83,8 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def _public_names() -> set[str]:
-    """The names that each module of the API reference exports."""
+    """The names that each module of the API reference exports. Adapters need their frameworks."""
     pages = (ROOT / "docs" / "reference" / "api").glob("*.md")
     modules = re.findall(r"^::: (\S+)", "".join(map(Path.read_text, pages)), re.MULTILINE)
+    modules = [name for name in modules if not name.startswith("handrail.adapters.")]
     return {f"{name}.{public}" for name in modules for public in import_module(name).__all__}

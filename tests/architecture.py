@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 Graph = dict[str, set[str]]
@@ -16,41 +17,63 @@ Graph = dict[str, set[str]]
 CORE = (
     {"_support"},
     {"_values"},
-    {"events", "_schema"},
+    {"events", "_schema", "_search"},
     {"_definition"},
     {"_collection"},
     {"_turn"},
     {"_permissions"},
+    {"_catalogue"},
     {"_execution", "messages"},
     {"permissions"},
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""
 EDGES: Mapping[str, set[str]] = {
+    "adapters": {"approvals", "providers"},
     "agent": {"approvals", "models"},
     "approvals": set(),
-    "cli": {"agent", "approvals", "models", "net", "policy", "providers", "sandbox", "tools"},
+    "cli": {
+        "agent",
+        "approvals",
+        "console",
+        "mcp",
+        "models",
+        "net",
+        "policy",
+        "providers",
+        "runs",
+        "sandbox",
+        "telemetry",
+        "tools",
+    },
+    "console": {"approvals", "runs"},
     "coding": {"agent", "policy", "sandbox", "tools"},
     "hooks": set(),
+    "mcp": {"approvals", "net", "policy", "sandbox"},
     "models": {"providers"},
     "net": set(),
+    "openapi": {"net"},
     "policy": {"approvals"},
     "providers": set(),
+    "runs": {"agent", "approvals"},
     "sandbox": {"net"},
-    "testing": set(),
+    "telemetry": {"agent", "models"},
+    "testing": {"models"},
     "tools": {"net", "sandbox"},
 }
 """The packages above the front door, and the other edges that each may import."""
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
+    "adapters": ({"_sources"},),
     "agent": ({"_skills", "_history"}, {"_loop"}),
     "cli": (
         {"_base"},
-        {"_project"},
-        {"_runs"},
+        {"_project", "_screen"},
+        {"_input", "_runs"},
         {"_rules"},
         {"_trust"},
-        {"_chat", "_doctor"},
+        {"_chat", "_doctor", "_setup"},
         {"commands"},
     ),
+    "mcp": ({"_login", "_server"}, {"_client"}, {"_config", "_gateway"}),
     "policy": (
         {"_shell"},
         {"_rules"},
@@ -59,7 +82,9 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_stores", "importers"},
     ),
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
+    "runs": ({"_reading"}, {"_durable"}, {"_serving"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
+    "testing": ({"conformance"},),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }
 """The folders inside an edge, from the lowest to the highest."""
@@ -75,7 +100,8 @@ def read_modules(package: Path) -> dict[str, ast.Module]:
     return trees
 
 
-def imported_names(tree: ast.Module) -> set[str]:
+@cache
+def imported_names(tree: ast.Module) -> frozenset[str]:
     """Every import, wherever it stands: at the top, under TYPE_CHECKING, inside a function."""
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -84,7 +110,7 @@ def imported_names(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def module_graph(trees: Mapping[str, ast.Module], package: str = "handrail") -> Graph:

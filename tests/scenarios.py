@@ -23,7 +23,7 @@ from handrail.events import Answered, Asked, Event, Finished, Lost, Requested
 T = TypeVar("T")
 
 PROFILE = os.environ.get("HANDRAIL_PROFILE", "quick")
-SCENARIOS = {"brief": 60, "soak": 10_000}.get(PROFILE, 300)
+SCENARIOS = {"brief": 60, "soak": 10_000}.get(PROFILE, 200)
 AS_LONG_AS_IT_TAKES = pytest.mark.timeout(SCENARIOS * 3)
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")

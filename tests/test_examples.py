@@ -32,6 +32,7 @@ def split(source: str) -> tuple[str, str]:
     return program, "".join(line[2:] + "\n" for line in comment.splitlines())
 
 
+@pytest.mark.timeout(300)  # the workers of order_agent.py take their time on a busy machine
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_prints_what_its_last_comment_says(program: Path, tmp_path: Path) -> None:
     options = ("-W", "error", "-X", "warn_default_encoding")

@@ -7,6 +7,8 @@ import pytest
 from vectors.more import CHECKS, holds, vectors
 
 
+# the alarm that ends a control may go off inside a callback of the collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", list(vectors()))
 def test_a_vector_is_held_and_its_control_is_lost(name: str) -> None:
     vector = vectors()[name]

@@ -47,7 +47,18 @@ from handrail import (
     permissions,
 )
 from handrail.events import ToolsChanged
-from handrail.permissions import Edit, Explanation, FileChange, Matched, Origin, Pending
+from handrail.permissions import (
+    Approvers,
+    CommandPart,
+    Edit,
+    Explanation,
+    FileChange,
+    Grade,
+    Matched,
+    Origin,
+    Pending,
+    Undoable,
+)
 
 PENDING = Pending(
     run_id="r1",
@@ -68,6 +79,8 @@ VALUES = [
     FileChange("a", "old", None),
     Allow(),
     Ask("Go on?"),
+    CommandPart(0, 2, Grade.UNKNOWN),
+    Undoable(("build",), "Undo cannot restore: build."),
     Call("add", {"a": 1}, "c1"),
     Deny("not here"),
     Failure(FailureKind.BAD_ARGS, "no"),
@@ -87,6 +100,7 @@ VALUES = [
     ),
     Matched("deny", Origin("no-env", "rules.toml", 3), "secrets"),
     Origin("no-env", "rules.toml", 3),
+    Approvers((("leads",),), not_requester=True, count=2),
     events.Asked(1.0, PENDING),
     events.Answered(1.0, PENDING.id, "c1", Edit({"a": 2})),
     events.Waiting(1.0, "c2", ("c1",)),
@@ -147,8 +161,8 @@ def test_effects_are_ordered() -> None:
     assert [effect.name for effect in Effect] == ["READ", "WRITE", "DESTROY"]
 
 
-def test_exposures_are_three() -> None:
-    assert [one.value for one in Exposure] == ["direct", "deferred", "hidden"]
+def test_exposures_are_four() -> None:
+    assert [one.value for one in Exposure] == ["direct", "deferred", "search", "hidden"]
 
 
 def test_each_kind_of_failure_says_whose_fault_it_is() -> None:

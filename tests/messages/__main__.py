@@ -19,7 +19,7 @@ from messages.row import Row
 from messages.stage import silent_logs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
-PARTS = ("core", "coding_tools")
+PARTS = ("core", "adapters", "coding_tools")
 """Modules with a function `rows`, which runs calls and returns what a model reads."""
 CHARS_PER_TOKEN = 4
 BEGINNING = """\

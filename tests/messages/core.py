@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages import core_approvals, core_arguments, core_calls, core_hooks
+from messages import core_approvals, core_arguments, core_calls, core_hooks, core_search
 from messages.row import Row
 
 
@@ -13,4 +13,5 @@ async def rows() -> list[Row]:
         *await core_approvals.rows(),
         *await core_calls.rows(),
         *await core_hooks.rows(),
+        *await core_search.rows(),
     ]
