@@ -349,7 +349,7 @@ def test_an_answer_that_fails_is_not_said_to_be_unused(
 
     assert (found.status_code, len(given)) == (503, 1)
     assert "Nothing was approved or denied" not in found.text
-    assert "not known whether your answer was used. Look at the inbox" in found.text
+    assert "not known whether your answer was used. Check the inbox" in found.text
 
 
 def test_the_application_is_made_by_one_function(file: Path) -> None:

@@ -43,7 +43,7 @@ MESSAGES: Mapping[str, tuple[str, str, str]] = {
     "broke": ("Something broke here", "Nothing was approved or denied.", ""),
     "unsure": (
         "Something broke here",
-        "It is not known whether your answer was used. Look at the inbox to see.",
+        "It is not known whether your answer was used. Check the inbox.",
         "",
     ),
     "away": (

@@ -100,7 +100,7 @@ async def answer_request(  # noqa: PLR0913  each is a fact about one answer
         seen: The digest of the request that they saw, from ``request_digest``. If the request is
             another one now, the answer is not used.
         names: Their other names, such as their address. No one approves a request on their own
-            behalf where the rules forbid it, under whichever name.
+            behalf where the rules forbid it, under any of these names.
     """
     claimant = Claimant(by, tuple(groups), via, seen, tuple(names))
     return await runs.claim(pending_id, answer, claimant)
