@@ -256,7 +256,7 @@ def test_a_loop_that_ends_as_a_login_begins_leaves_nothing_behind(tmp_path: Path
         warnings.simplefilter("always")
         for steps in range(15):
             anyio.run(begin, Login(TokenFile(tmp_path / "tokens.json")), steps)
-            gc.collect()
+        gc.collect()
 
     assert [str(one.message) for one in heard if "serve" in str(one.message)] == []
 

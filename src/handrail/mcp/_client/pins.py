@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from handrail import HandrailError
-from handrail._support import is_list, is_table
-from handrail._support.private_files import hold_lock, read_private_file, replace_file
+from handrail._support import is_list
+from handrail._support.private_files import hold_lock, replace_file
 from handrail.mcp._client.definition import ListedTool, canonical, describe_change
 from handrail.mcp._client.naming import check_server_name
 from handrail.mcp._client.servers import Server
+from handrail.mcp._private_table import read_private_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +89,7 @@ class Pins:
         if self._folder is None:
             held: Any = self._held.get(name, {})
             return dict(held)
-        file = self._file(self._folder, name)
-        try:
-            content, others_can_write = read_private_file(file)
-            entry: Any = json.loads(content)
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            raise HandrailError(f"{file} cannot be read: {error}. Remove it.") from None
-        if others_can_write or not is_table(entry):
-            raise HandrailError(
-                f"{file} is not used: other users can write it, or it is damaged. Remove it."
-            )
-        return entry
+        return read_private_table(self._file(self._folder, name))
 
     def _store(self, name: str, entry: dict[str, Any]) -> None:
         if self._folder is None:

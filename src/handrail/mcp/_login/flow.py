@@ -194,8 +194,9 @@ class _Attempt:
         fresh = _Fresh(stored, client)
         about = _describe_client(callback.url)
         provider = OAuthClientProvider(self.url, about, fresh, show, callback.wait)
-        self._serving = spawn(copy_context(), callback.serve)  # a task of a group may never begin
         try:
+            await anyio.lowlevel.checkpoint()  # if the loop ends now, no task may be made
+            self._serving = spawn(copy_context(), callback.serve)  # one of a group may never begin
             await self._drive(provider)
         finally:
             await callback.close()

@@ -11,9 +11,9 @@ from typing import Any
 import anyio.to_thread
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
-from handrail import HandrailError
 from handrail._support import is_table
-from handrail._support.private_files import hold_lock, read_private_file, replace_file
+from handrail._support.private_files import hold_lock, replace_file
+from handrail.mcp._private_table import read_private_table
 
 _EARLY_SECONDS = 30.0
 """A token that ends so soon is not used any more."""
@@ -44,18 +44,7 @@ class TokenFile:
 
     def load(self) -> dict[str, Any]:
         """Return all that is stored, by address. Raises HandrailError for a damaged file."""
-        try:
-            content, others_can_write = read_private_file(self._file)
-            whole: Any = json.loads(content)
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            raise HandrailError(f"{self._file} cannot be read: {error}. Remove it.") from None
-        if others_can_write or not is_table(whole):
-            raise HandrailError(
-                f"{self._file} is not used: other users can write it, or it is damaged. Remove it."
-            )
-        return whole
+        return read_private_table(self._file)
 
     def update(self, url: str, change: dict[str, Any] | None) -> None:
         """Add to what is stored for a server; with None, remove it."""
