@@ -63,7 +63,6 @@ UNTRACED = {
     "test_more_vectors.py",
     "test_vectors.py",
     "test_vocabulary.py",
-    "tools/files/test_races.py",
 }
 """Tests whose lines other tests cover as well. Tracing would double their time."""
 

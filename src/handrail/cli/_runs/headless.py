@@ -205,16 +205,20 @@ class _HeadlessRun:
 
     def report_late(self) -> Exit:
         """Report a run that does not end in time."""
-        if self._done is None:
-            state = self._saved.state()
-            if self.signals.exits:
-                self._done = RunResult("interrupted", state)
-            else:
-                why = Limits(seconds=self._app.settings["max_seconds"]).describe("seconds")
-                self._done = RunResult("limit", state, stop_detail=why, limit="seconds")
-            self._saved.ends(self._done.stop_reason, self._done.stop_detail)
+        done = self._done or self._give_up()
         self._app.say("a tool or the model did not stop in time and was abandoned")
-        return self._report_end(self._done)
+        return self._report_end(done)
+
+    def _give_up(self) -> RunResult:
+        """Save and return the end of a run that has no result."""
+        state = self._saved.state()
+        if self.signals.exits:
+            done = RunResult("interrupted", state)
+        else:
+            why = Limits(seconds=self._app.settings["max_seconds"]).describe("seconds")
+            done = RunResult("limit", state, stop_detail=why, limit="seconds")
+        self._saved.ends(done.stop_reason, done.stop_detail)
+        return done
 
     def _approver(self) -> Approver:
         if self._task.on_denied != "suspend":
