@@ -22,7 +22,7 @@ def find_leaks(begin: Callable[[], Awaitable[object]]) -> list[str]:
         warnings.simplefilter("always")
         for steps in range(STEPS):
             anyio.run(_cancel_after, steps, begin)
-            gc.collect()
+        gc.collect()
     return [str(warning.message) for warning in heard if warning.category is ResourceWarning]
 
 

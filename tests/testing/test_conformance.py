@@ -256,8 +256,8 @@ def test_observations_are_saved_and_shown() -> None:
     ("arguments", "status", "line"),
     [
         ([], 0, "| a tool raises | ok |"),
-        (["--json", "silent=test_conformance:silent"], 1, '  "a tool raises": {'),
-        (["test_conformance:silent"], 1, "| a tool raises | **no result** |"),
+        (["--json"], 0, '  "a tool raises": {'),
+        (["silent=test_conformance:silent"], 1, "| a tool raises | **no result** |"),
     ],
 )
 def test_the_command_prints_a_table_or_json(arguments: list[str], status: int, line: str) -> None:
