@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -65,6 +66,18 @@ UNTRACED = {
     "test_vocabulary.py",
 }
 """Tests whose lines other tests cover as well. Tracing would double their time."""
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while thousands of tests are collected: there is hardly any."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of every later collection, which would read all of them."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=["asyncio", "trio"])
