@@ -24,7 +24,8 @@ SHIM: Any = None if CLOCK else ctypes.CDLL(sys.argv[-1])
 TIMES = 5
 TIMED = 40
 """Runs by the clock. The fastest counts."""
-WARM = 3
+WARM = 20
+"""Runs before the first that counts. CPython rewrites code that has run a few times."""
 MANY = 11
 """Calls of a reply. What each costs is told by the difference to a reply with one."""
 

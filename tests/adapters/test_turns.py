@@ -41,7 +41,7 @@ from handrail.adapters._turns import (
     parse_object,
     read_word,
 )
-from handrail.permissions import Edit, Pending
+from handrail.permissions import Approver, Edit, Pending
 
 
 @pytest.fixture
@@ -63,7 +63,11 @@ class Disk:
         self.begun = anyio.Event()
 
     def executor(
-        self, *, asks: bool = False, decided: Callable[[Call], object] = lambda _: None
+        self,
+        *,
+        asks: bool = False,
+        decided: Callable[[Call], object] = lambda _: None,
+        approver: Approver | None = None,
     ) -> Executor:
         @tool(effect=WRITE, touches=lambda path, **_: writes_file(path))
         async def append(path: str, text: str) -> str:
@@ -85,7 +89,7 @@ class Disk:
             decided(call.call)
             return Ask("May it?") if asks and call.spec.effect > READ else Allow()
 
-        return Executor(Toolset(append, show), policy=policy)
+        return Executor(Toolset(append, show), policy=policy, approvals=approver)
 
 
 def append(text: str, call_id: str) -> Call:
@@ -180,6 +184,32 @@ async def test_earlier_calls_that_no_one_approved_were_denied() -> None:
     assert (answered.text, other_disk.text) == ("appended 2", "2")
     assert elsewhere.find_pending("c1") is None
     assert (await turns.settle(elsewhere, answered)) is answered
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("paths", ["abc", "aba", "aaa"])
+@pytest.mark.parametrize("slow", ["c1", "c2", "c3"])
+async def test_the_requests_of_a_reply_are_returned_in_call_order(paths: str, slow: str) -> None:
+    """Also if the calls that need them do not conflict, and end in another order."""
+
+    async def defer_later(pending: Pending) -> Pending:
+        for _ in range(30 if pending.call.id == slow else 0):
+            await anyio.lowlevel.checkpoint()
+        return pending
+
+    turns = Turns(Disk().executor(asks=True, approver=defer_later))
+    opened = turns.open("run", "1", {})
+    asked: list[str] = []
+
+    async def run(call: Call) -> None:
+        result = await turns.settle(opened, await opened.run(call))
+        asked.append(result.call_id)
+
+    async with anyio.create_task_group() as tasks:
+        for number, path in enumerate(paths, 1):
+            tasks.start_soon(run, Call("append", {"path": path, "text": "1"}, f"c{number}"))
+
+    assert asked == ["c1", "c2", "c3"]
 
 
 @pytest.mark.anyio

@@ -155,6 +155,14 @@ async def _wait_for_others() -> None:
         await checkpoint()
 
 
+async def _wait_for_those_before(turn: Turn[Any], pending: Pending) -> None:
+    """Wait two rounds of the event loop for each: the last call to end is one round ahead."""
+    for other in turn.pending:
+        if other.position < pending.position:
+            await checkpoint()
+            await checkpoint()
+
+
 class Turns:
     """The turns of an executor that are in use, or have unanswered requests."""
 
@@ -188,11 +196,17 @@ class Turns:
         return found
 
     async def settle(self, opened: OpenTurn, result: Result) -> Result:
-        """Deny a call that only waits for another one: frameworks have no place for it."""
-        if result.pending is not None:
+        """Deny a call that only waits for another one: frameworks have no place for it.
+
+        The requests of a reply are returned in call order: a framework asks in this order.
+        """
+        pending = result.pending
+        if pending is not None:
             await opened.turn.ended()
-            if not result.pending.question:
-                result = await opened.turn.dismiss(result.pending, BEHIND)
+            if pending.question:
+                await _wait_for_those_before(opened.turn, pending)
+            else:
+                result = await opened.turn.dismiss(pending, BEHIND)
         self.keep(opened)
         return result
 
