@@ -31,6 +31,8 @@ LIMIT = 1.12
 GATEWAY_LIMIT = 1.15
 FRONTS = ("pass-through", "gateway")
 RULES = 50
+START_SECONDS = 300.0
+"""How long a counted server has to start: counting makes it several times slower."""
 HERE = str(Path(__file__))
 
 
@@ -122,7 +124,9 @@ async def our_gateway(where: Any) -> None:
             Offer(effects=Effects(reads=("add",))),
             Pins(Path(folder, "pins"), first_use=True),
         )
-        upstreams = Upstreams([McpSource(our_target(where), offer=offer, pins=pins)])
+        upstreams = Upstreams(
+            [McpSource(our_target(where), offer=offer, pins=pins, start_seconds=START_SECONDS)]
+        )
         executor = Executor(
             upstreams.registry,
             policy=Rulebook.from_toml(rules),
@@ -130,7 +134,7 @@ async def our_gateway(where: Any) -> None:
             call_found_by="call_tool",
         )
         async with executor, audit.writing(), upstreams.connect(executor):
-            await upstreams.wait_tried(60)
+            await upstreams.wait_tried(START_SECONDS)
             server = make_server(executor)
             await serve_gateway(server, where, lambda: http_app(server, tokens=None))
 
@@ -237,7 +241,7 @@ async def ours(where: Any, calls: int, folder: str) -> None:
 
     registry = Registry()
     async with (
-        registry.connect(McpSource(our_target(where))),
+        registry.connect(McpSource(our_target(where), start_seconds=START_SECONDS)),
         Executor(registry, policy=lambda _: Allow()) as executor,
     ):
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, StringConstraints
 
-from handrail import Context, DefinitionError, Retry, tool
+from handrail import Context, DefinitionError, Retry, Tool, tool
 
 NO_FORM = "its type has no JSON form. Use a dataclass, a TypedDict or a pydantic model"
 NOT_OF_ITS_TYPE = "does not match its type. Change one of them"
@@ -392,14 +392,19 @@ def gives_a_list_of_a_class() -> list[Socket]: ...
 def gives_a_callable() -> Callable[[], int]: ...
 def gives_a_stream() -> Iterator[int]: ...
 def gives_what_is_nowhere() -> Nowhere: ...  # noqa: F821
+def gives_a_tool() -> Tool[..., Any]: ...
+def gives_any_tool(folder: Path) -> Tool: ...  # type: ignore[type-arg]
 
 
+A_TOOL = "it returns a tool, but is none. Call it, and pass the tool"
 RESULTS = [
     (gives_a_class, f"its return type (Socket): {NO_FORM}"),
     (gives_a_list_of_a_class, f"its return type (list[{__name__}.Socket]): {NO_FORM}"),
     (gives_a_callable, f"its return type (collections.abc.Callable[[], int]): {NO_FORM}"),
     (gives_a_stream, f"its return type (collections.abc.Iterator[int]): {NO_FORM}"),
     (gives_what_is_nowhere, f"the return type cannot be evaluated: {NOWHERE}"),
+    (gives_a_tool, f"{A_TOOL}: `gives_a_tool()`"),
+    (gives_any_tool, f"{A_TOOL}: `gives_any_tool(...)`"),
 ]
 
 

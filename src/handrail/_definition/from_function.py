@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import NoneType
-from typing import Any, Never, NoReturn, TypeAlias, get_args
+from typing import Any, Never, NoReturn, TypeAlias, get_args, get_origin
 
 from handrail._definition.arguments import Arguments
 from handrail._definition.beside import check_beside
@@ -44,6 +44,9 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     """Return a tool with the options of ``@tool``. Raises DefinitionError with a reason."""
     function, method = unwrap(fn)
     taken = signature(function, method)
+    if get_origin(taken.returns) is Tool or taken.returns is Tool:
+        call = f"{underlying_function(function).__name__}({'...' if taken.parameters else ''})"
+        refuse(function, f"it returns a tool, but is none. Call it, and pass the tool: `{call}`")
     fields = {
         parameter.name: (_fragment_of(function, parameter), parameter.default)
         for parameter in taken.parameters
