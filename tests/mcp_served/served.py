@@ -125,10 +125,11 @@ async def over_http(
     around: Any = None,
     keys: Any = (),
     rules_of: Any = None,
+    metrics: Any = None,
     **options: Any,
 ) -> AsyncIterator[str]:
     """A real server on a free port of this machine: its URL."""
-    server = make_server(made, keys=keys, rules_of=rules_of)
+    server = make_server(made, keys=keys, rules_of=rules_of, metrics=metrics)
     app: Any = http_app(server, tokens=tokens, **options)
     app = app if around is None else around(app)
     listening = bind()

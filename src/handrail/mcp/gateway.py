@@ -4,14 +4,18 @@ Serve the executor with ``handrail.mcp.server``, or use the command ``handrail s
 """
 
 from handrail.mcp._gateway.health import with_health
+from handrail.mcp._gateway.metrics import with_metrics
 from handrail.mcp._gateway.principals import CallQuota, RulesByPrincipal, limit_principals
 from handrail.mcp._gateway.upstreams import UpstreamHealth, Upstreams
+from handrail.mcp._server.metrics import CallMetrics
 
 __all__ = [
+    "CallMetrics",
     "CallQuota",
     "RulesByPrincipal",
     "UpstreamHealth",
     "Upstreams",
     "limit_principals",
     "with_health",
+    "with_metrics",
 ]

@@ -20,6 +20,7 @@ from handrail import Executor
 from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
+from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.principal_tools import RulesOf
 
 __all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
@@ -30,7 +31,7 @@ _MAX_CALLS = 256
 _ANSWER_SECONDS = 600.0
 
 
-def make_server(
+def make_server(  # noqa: PLR0913  each is an option with a default
     executor: Executor,
     *,
     name: str = "handrail",
@@ -38,6 +39,7 @@ def make_server(
     max_calls: int = _MAX_CALLS,
     answer_seconds: float = _ANSWER_SECONDS,
     rules_of: RulesOf | None = None,
+    metrics: CallMetrics | None = None,
 ) -> Server[Any]:
     """Return a server of the official SDK whose tools are those of an executor.
 
@@ -52,8 +54,12 @@ def make_server(
     With ``rules_of``, such as ``RulesByPrincipal.find``, tools that the rules of a principal always
     deny do not exist for that principal: they are not listed, found or suggested. The policy of the
     executor still decides each call.
+
+    With ``metrics``, the questions that are open are counted there.
     """
     calls = Calls(executor, max_calls=max_calls, answer_seconds=answer_seconds, rules_of=rules_of)
+    if metrics is not None:
+        metrics.count_questions = calls.count_questions
     listen = None if calls.changes is None else calls.changes.listen
     server = ToolServer(
         name,

@@ -241,6 +241,10 @@ def test_what_cannot_be_served_is_reported_before_the_start(handrail: Handrail) 
             '[principals.a]\ntoken_env = "ALICE"\n[principals.b]\ntoken_env = "ALICE"',
             "two principals have the same token",
         ),
+        (
+            '[principals.a]\ntoken_env = "ALICE"\nmetrics = 1',
+            "principal 'a': metrics must be true or false",
+        ),
         ('[principals.a]\ntoken_env = "ALICE"\nrules = "bad.toml"', "bad.toml:"),
     ],
 )
@@ -273,6 +277,9 @@ class Once(uvicorn.Server):  # ends when it has been asked whether it is ready
             async with httpx2.AsyncClient(timeout=60) as http:
                 answer = await http.get(f"http://127.0.0.1:{port}/readyz")
                 print(answer.text, "without a token:", await self.call(http, port), file=sys.stderr)
+                token = {"Authorization": "Bearer 0123456789abcdef0123"}
+                metrics = await http.get(f"http://127.0.0.1:{port}/metrics", headers=token)
+                print("metrics:", metrics.status_code, file=sys.stderr)
         finally:
             self.should_exit = True
 
@@ -303,7 +310,7 @@ def test_a_gateway_with_users_telemetry_and_own_tools(handrail: Handrail) -> Non
     assert ran.exit == 0
     assert ran.out.startswith("serving at http://127.0.0.1:")
     assert ", to 3 users, run " in ran.out
-    assert ran.err.endswith("ready without a token: 401\n")
+    assert ran.err.endswith("ready without a token: 401\nmetrics: 401\n")
 
 
 def test_a_token_of_the_environment_is_not_shown(handrail: Handrail) -> None:
@@ -314,7 +321,7 @@ def test_a_token_of_the_environment_is_not_shown(handrail: Handrail) -> None:
         "serve", "-t", "once.py", "--http", "127.0.0.1:0", env={"HANDRAIL_SERVE_TOKEN": "x"}
     )
 
-    assert (ran.exit, ran.err) == (0, "ready without a token: 401\n")
+    assert (ran.exit, ran.err) == (0, "ready without a token: 401\nmetrics: 200\n")
     assert "HANDRAIL_SERVE_TOKEN has less than 16 characters" in short.err
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handrail.mcp.gateway import CallQuota
     from handrail.policy import Rulebook
 
-_KEYS = frozenset({"token_env", "token_file", "rules", "calls_per_minute", "running"})
+_KEYS = frozenset({"token_env", "token_file", "rules", "calls_per_minute", "running", "metrics"})
 MIN_TOKEN_CHARS = 16
 
 
@@ -32,6 +32,8 @@ class Principal:
     rules: Rulebook | None = None
     """All rules that apply, if there are some for this user only."""
     quota: CallQuota | None = None
+    metrics: bool = False
+    """Whether it may read the metrics, which name all servers and tools."""
 
 
 def read_principals(file: Path, kit: Kit) -> tuple[Principal, ...]:
@@ -64,7 +66,11 @@ class _Entry:
             known = ", ".join(sorted(_KEYS))
             raise self._fail(f"unknown key {unknown[0]!r}; use {known}" if unknown else "no name")
         return Principal(
-            name=self._name, token=self._token(), rules=self._rules(), quota=self._quota()
+            name=self._name,
+            token=self._token(),
+            rules=self._rules(),
+            quota=self._quota(),
+            metrics=self._flag("metrics"),
         )
 
     def _token(self) -> str:
@@ -107,6 +113,12 @@ class _Entry:
         value = self._entry.get(key, "")
         if not isinstance(value, str):
             raise self._fail(f"{key} must be a string")
+        return value
+
+    def _flag(self, key: str) -> bool:
+        value = self._entry.get(key, False)
+        if not isinstance(value, bool):
+            raise self._fail(f"{key} must be true or false")
         return value
 
     def _number(self, key: str) -> int | None:

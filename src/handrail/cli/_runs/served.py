@@ -21,7 +21,7 @@ from handrail.runs.sqlite_ledger import SqliteLedger
 
 if TYPE_CHECKING:
     from handrail.mcp import McpSource
-    from handrail.mcp.gateway import RulesByPrincipal, Upstreams
+    from handrail.mcp.gateway import CallMetrics, RulesByPrincipal, Upstreams
 
 FIRST_LIST_SECONDS = 5.0
 """How long a client over stdio waits for servers that nothing is known of."""
@@ -109,8 +109,15 @@ class Served:
 
         return RulesByPrincipal(self.kit.rules, own)
 
+    @cached_property
+    def metrics(self) -> CallMetrics:
+        """Counts the calls, for those who may read that over HTTP."""
+        from handrail.mcp.gateway import CallMetrics
+
+        return CallMetrics()
+
     def _hooks(self) -> list[Hook]:
-        hooks = list[Hook]()
+        hooks = [self.metrics.hook] if self.principals else []
         if self.telemetry:
             from handrail.telemetry import Telemetry
 
@@ -124,15 +131,17 @@ class Served:
         return hooks
 
     def make_app(self, hosts: Sequence[str], origins: Sequence[str]) -> Any:
-        """Return the application for HTTP, with its health."""
-        from handrail.mcp.gateway import with_health
+        """Return the application for HTTP, with its health and its metrics."""
+        from handrail.mcp.gateway import with_health, with_metrics
         from handrail.mcp.server import http_app, make_server
 
         rules_of = None if self._rules is None else self._rules.find
-        server = make_server(self.executor, keys=self.keys, rules_of=rules_of)
+        server = make_server(self.executor, keys=self.keys, rules_of=rules_of, metrics=self.metrics)
         tokens = {one.token: one.name for one in self.principals}
         app = http_app(server, tokens=tokens, hosts=hosts, origins=origins)
-        return with_health(app, self._is_ready)
+        readers = [one.token for one in self.principals if one.metrics]
+        measured = with_metrics(app, self.metrics, tokens=readers, upstreams=self.upstreams)
+        return with_health(measured, self._is_ready)
 
     def _is_ready(self) -> bool:
         return not self.audit.problem and (self.upstreams is None or self.upstreams.is_ready)

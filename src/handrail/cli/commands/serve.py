@@ -137,7 +137,7 @@ def _find_principals(app: App, kit: Kit, file: Path | None) -> tuple[Principal, 
         app.say(f"the token is {token}")
     if len(token) < MIN_TOKEN_CHARS:
         raise Halt(f"{TOKEN} has less than {MIN_TOKEN_CHARS} characters", code="config")
-    return (Principal(name="user", token=token),)
+    return (Principal(name="user", token=token, metrics=True),)
 
 
 def _read_keys(file: Path | None) -> tuple[bytes, ...]:

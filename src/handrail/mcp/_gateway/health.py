@@ -21,10 +21,15 @@ def with_health(app: Application, is_ready: Callable[[], bool]) -> Application:
             await app(scope, receive, send)
             return
         is_fine = path == "/healthz" or is_ready()
-        text = b"alive" if path == "/healthz" else b"ready" if is_fine else b"not ready"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text))]
-        status = 200 if is_fine else 503
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": text})
+        text = "alive" if path == "/healthz" else "ready" if is_fine else "not ready"
+        await respond(send, 200 if is_fine else 503, text)
 
     return answer
+
+
+async def respond(send: Any, status: int, text: str) -> None:
+    """Send a whole response."""
+    body = text.encode()
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

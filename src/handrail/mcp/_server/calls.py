@@ -71,6 +71,8 @@ class Calls:
         self._max_calls = max_calls
         self._answer_seconds = answer_seconds
         self._running = 0
+        self._asking = 0
+        """Questions that a client of the older era has not answered yet."""
         self.changes = None if executor.registry is None else Changes(executor.registry)
         """Tells clients of changes, if the tools can change."""
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -192,8 +194,20 @@ class Calls:
             _TURN,
             run=f"mcp:{name}",
             principal=_find_principal(),
-            approver=approve if self._executor.approver is None else None,
+            approver=self._approve if self._executor.approver is None else None,
         )
+
+    async def _approve(self, pending: Pending) -> Answer | Pending:
+        self._asking += 1
+        try:
+            return await approve(pending)
+        finally:
+            self._asking -= 1
+
+    def count_questions(self) -> int:
+        """Return how many calls wait for a person."""
+        waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
+        return self._asking + sum(1 for one in waiting if one.question)
 
 
 def _find_principal() -> str | None:
