@@ -2,7 +2,8 @@
 
 Our client is held to a bare session, our gateway (50 rules, pins, a journal) to a pass-through of ten lines. Each side runs with few and with many calls, so that starting and stopping are subtracted. Counts do
 not depend on the load of the machine. Processor time stands beside them, of the calls alone: the start of a process costs more
-than a hundred calls, and varies by more than they cost. `python bench/mcp_calls.py [SIDE ...]` prints both for each side.
+than a hundred calls, and varies by more than they cost. `python bench/mcp_calls.py [SIDE ...]` prints both for each side, and
+FastMCP's client and proxy beside them in an environment that has `fastmcp`.
 """
 
 from __future__ import annotations
@@ -252,10 +253,31 @@ async def ours(where: Any, calls: int, folder: str) -> None:
         await repeat(call, calls, folder)
 
 
+async def fastmcp_client(where: Any, calls: int, folder: str) -> None:
+    from fastmcp import Client
+    from fastmcp.client.transports import StdioTransport
+
+    target = (
+        where
+        if isinstance(where, str)
+        else StdioTransport(where[0], where[1:], env=dict(os.environ), keep_alive=False)
+    )
+    async with Client(target) as client:
+
+        async def call() -> None:
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+            assert result.content[0].text == "3", result
+
+        await repeat(call, calls, folder)
+
+
+CLIENTS = {"bare": bare, "ours": ours, "FastMCP's client": fastmcp_client}
+
+
 async def drive(side: str, transport: str, calls: int, folder: str) -> None:
     async with target(transport, "serve", transport, folder) as where:
         if side not in GATEWAYS:
-            await (bare if side == "bare" else ours)(where, calls, folder)
+            await CLIENTS[side](where, calls, folder)
             return
         told = where if isinstance(where, str) else json.dumps(where)
         async with target(transport, "gateway", side, told, folder) as front:
@@ -315,7 +337,7 @@ def main() -> None:
             anyio.run(drive, side, transport, int(calls), folder)
         case chosen:
             known = importlib.util.find_spec("fastmcp") is not None
-            sides = ["bare", "ours", *(side for side in GATEWAYS if known or "Fast" not in side)]
+            sides = [side for side in (*CLIENTS, *GATEWAYS) if known or "Fast" not in side]
             for transport in ("stdio", "http"):
                 for side in chosen or sides:
                     calls, micros = cost(side, transport)

@@ -8,6 +8,8 @@ from typing import Any
 
 import anyio
 import httpx2
+import pytest
+import sniffio
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -117,6 +119,12 @@ def answering(*actions: str, seen: list[str] | None = None) -> Any:
     return answer
 
 
+def require_asyncio() -> None:
+    """Skip a test on trio: the server of HTTP needs asyncio."""
+    if sniffio.current_async_library() != "asyncio":
+        pytest.skip("uvicorn needs asyncio")
+
+
 @asynccontextmanager
 async def over_http(
     made: Executor,
@@ -129,6 +137,7 @@ async def over_http(
     **options: Any,
 ) -> AsyncIterator[str]:
     """A real server on a free port of this machine: its URL."""
+    require_asyncio()
     server = make_server(made, keys=keys, rules_of=rules_of, metrics=metrics)
     app: Any = http_app(server, tokens=tokens, **options)
     app = app if around is None else around(app)

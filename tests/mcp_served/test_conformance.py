@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any
 
@@ -35,6 +36,7 @@ from handrail import (
 from handrail.mcp import HttpServer, McpSource
 from handrail.mcp.server import make_server
 from handrail.testing.conformance import PROVOCATIONS, Conversation, Read, Setup, Skipped, check
+from mcp_served.served import MODERN, require_asyncio
 
 pytestmark = pytest.mark.anyio
 Run = Callable[[Conversation], Awaitable[None]]
@@ -56,14 +58,16 @@ async def converse(conversation: Conversation, call: Callable[[Call], Awaitable[
 
 
 @asynccontextmanager
-async def connect(setup: Setup, server: Any) -> AsyncIterator[Callable[[Call], Awaitable[Read]]]:
+async def connect(
+    setup: Setup, server: Any, era: str = "legacy"
+) -> AsyncIterator[Callable[[Call], Awaitable[Read]]]:
     """The official client, with a person who answers."""
 
     async def answer(_context: Any, params: Any) -> Any:
         word = setup.ask("", params.message)
         return ElicitResult(action="accept" if word else "decline", content={} if word else None)
 
-    async with Client(server, mode="legacy", elicitation_callback=answer) as client:
+    async with Client(server, mode=era, elicitation_callback=answer) as client:
         await client.session.list_tools()
 
         async def call(one: Call) -> Read:
@@ -84,12 +88,12 @@ def check_words(setup: Setup) -> None:
         raise Skipped("edited approvals")
 
 
-def our_server(setup: Setup) -> Run:
+def our_server(setup: Setup, era: str = "legacy") -> Run:
     check_words(setup)
     server = make_server(setup.executor())
 
     async def run(conversation: Conversation) -> None:
-        async with connect(setup, server) as call:
+        async with connect(setup, server, era) as call:
             await converse(conversation, call)
 
     return run
@@ -118,15 +122,15 @@ def their_server(setup: Setup) -> Run:
 
 @asynccontextmanager
 async def on_a_port(server: MCPServer) -> AsyncIterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         server.streamable_http_app(), log_level="critical", timeout_graceful_shutdown=1
     )
     made = uvicorn.Server(config)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.serve, [listening])
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        made.should_exit = True
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(made.serve, [listening])
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+            made.should_exit = True
 
 
 def by_our_client(setup: Setup) -> Run:
@@ -216,10 +220,17 @@ async def test_our_server_survives_every_provocation() -> None:
 
 
 @pytest.mark.soak
+async def test_our_server_survives_every_provocation_in_the_newer_era() -> None:
+    assert await observe(partial(our_server, era=MODERN)) == OURS
+
+
+@pytest.mark.soak
 async def test_the_server_of_the_sdk_alone_is_the_control() -> None:
     assert await observe(their_server) == THEIRS
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)  # each provocation begins a server
 async def test_our_client_makes_a_server_of_others_survive_more() -> None:
+    require_asyncio()
     assert await observe(by_our_client) == BY_OURS

@@ -47,6 +47,8 @@ class Session:
     answered: anyio.Event = field(default_factory=anyio.Event)
     """Set, and replaced, when a question has been answered."""
     running: int = 0
+    asked: dict[object, float] = field(default_factory=dict[object, float])
+    """When each open question was sent. The executor's clock may be another one."""
 
     def tell_answered(self) -> None:
         """Wake up the calls that wait behind a question."""
@@ -126,6 +128,7 @@ class Calls:
         if result.pending is not None and not result.pending.question:
             result = await self._wait_behind(session, result.pending)
         if result.pending is not None:
+            session.asked[result.pending.key] = time.monotonic()
             return ask(result.pending)
         session.turn.forget(result.call_id)
         tool = session.turn.tools.find(name)
@@ -145,6 +148,7 @@ class Calls:
 
     async def _answer(self, session: Session, pending: Pending, answer: Answer | None) -> Result:
         turn, call_id = session.turn, pending.call.id
+        session.asked.pop(pending.key, None)
         if all(other.key != pending.key for other in turn.waiting) and call_id not in turn:
             turn.adopt(pending)  # another process asked
         turn.answer(pending, answer)
@@ -166,9 +170,10 @@ class Calls:
 
     async def _drop_old_questions(self, session: Session) -> None:
         """Deny the questions that no client answers any more."""
-        too_old = time.time() - self._answer_seconds
+        too_old = time.monotonic() - self._answer_seconds
         for pending in session.turn.pending:
-            if pending.question and pending.asked_at < too_old:
+            if session.asked.get(pending.key, too_old) < too_old:
+                del session.asked[pending.key]
                 await session.turn.dismiss(pending)
                 session.tell_answered()
 
