@@ -54,7 +54,7 @@ services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; th
 PART ?= core arguments edges
 SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
-SOAK_edges = tests/policy tests/approvals tests/agent tests/runs tests/models tests/cli tests/net tests/sandbox tests/tools
+SOAK_edges = tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools
 soak:  ## the property tests, for long; PART=core, arguments or edges runs one part, each under two hours
 	HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(foreach part,$(PART),$(SOAK_$(part)))
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from handrail.console.request import to_path
 from handrail.console.shown import Clear, shown
 from handrail.console.site import Site, number_of, query_of, visit_of
 from handrail.console.words import moment
@@ -42,7 +41,7 @@ class Audit:
             "audit.html",
             visit,
             here=Clear("audit"),
-            rows=[_row(event) for event in page.rows],
+            rows=page.rows,
             next=page.next,
             given=given,
             again=Clear(urlencode(given, errors="replace")),
@@ -88,21 +87,6 @@ def _read_all(query: EventQuery, records: Records) -> list[EventRecord]:
         if not before:
             break
     return found
-
-
-def _row(event: EventRecord) -> dict[str, Any]:
-    row = event.row
-    return {
-        "place": row.place,
-        "at": moment(row.at),
-        "run": row.run,
-        "path": to_path(row.run),
-        "kind": row.kind,
-        "who": row.who,
-        "tool": row.tool,
-        "rule": row.rule,
-        "digest": event.digest[:12],
-    }
 
 
 def _document(event: EventRecord) -> dict[str, Any]:

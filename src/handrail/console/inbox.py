@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -25,17 +24,14 @@ from handrail.console.request import (
     RequestView,
     describe_times,
     from_path,
-    look_of,
-    tag_of,
-    time_left,
     to_path,
     view_request,
 )
 from handrail.console.shown import Clear, shown
 from handrail.console.site import Site, query_of, visit_of
-from handrail.console.words import ago, count, duration, moment, spaced
+from handrail.console.words import ago, duration, moment, spaced
 from handrail.permissions import Pending
-from handrail.runs import InboxRow, Records, RequestRecord, request_digest
+from handrail.runs import Records, RequestRecord, request_digest
 
 MAX_SEVERAL = 100
 _DONE = {
@@ -50,20 +46,6 @@ _VOTED = {
     "edit": "sent other arguments",
     "result": "answered",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ItemView:
-    """A row of the list."""
-
-    path: Clear
-    title: str
-    look: Clear
-    tag: Clear
-    agent: str
-    run: str
-    left: Clear
-    urgent: bool
 
 
 class Inbox:
@@ -196,15 +178,9 @@ class Inbox:
             "reserved": _reserved(pending),
             "votes": _votes(record),
             "agent": record.run.agent,
-            "principal": pending.principal or "",
-            "run": pending.run_id,
-            "run_path": to_path(pending.run_id),
-            "call": pending.call.id,
-            "touches": [str(access) for access in pending.accesses],
-            "after": count(len(pending.after), "call") if pending.after else "",
+            "pending": pending,
             "asked": asked,
             "ends": ends,
-            "fingerprint": pending.fingerprint,
         }
 
     async def _page(  # noqa: PLR0913  each is a part of the page
@@ -232,15 +208,15 @@ class Inbox:
             )
             ids = {row.id for row in own.rows}
         ids -= {row.id for row in seen.rows if not visit.person.is_asked(row.approvers)}
-        now = self._site.clock()
         shown = None if record is None else await self._view(visit, record, full=full)
         return self._site.renderer.page(
             "inbox.html",
             visit,
             http_status=status,
             here=Clear("inbox"),
-            mine=[_item(row, now) for row in seen.rows if row.id in ids],
-            others=[_item(row, now, hides=True) for row in seen.rows if row.id not in ids],
+            mine=[row for row in seen.rows if row.id in ids],
+            others=[row for row in seen.rows if row.id not in ids],
+            now=self._site.clock(),
             next=to_path(seen.next) if seen.next else "",
             page_size=size,
             request=shown,
@@ -288,18 +264,3 @@ def _too_late(pending: Pending) -> AnswerNotice:
     after = duration(pending.expires_at - pending.asked_at)
     text = f"This request was denied automatically at {moment(pending.expires_at)}, after {after}."
     return AnswerNotice(Clear("warn"), Clear("Too late."), Clear(text))
-
-
-def _item(row: InboxRow, now: float, *, hides: bool = False) -> ItemView:
-    left, urgent = time_left(row.expires, now)
-    title = row.headline or f"Call {row.tool}"
-    return ItemView(
-        to_path(row.id),
-        f"Call {row.tool}?" if hides else f"{title}?",
-        look_of(row.grade),
-        tag_of(row.grade, is_command=bool(row.parts)),
-        row.agent,
-        row.run,
-        left,
-        urgent,
-    )

@@ -15,7 +15,9 @@ from starlette.responses import HTMLResponse, Response
 from handrail.console.config import Role
 from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
+from handrail.console.request import look_of, tag_of, time_left, to_path
 from handrail.console.shown import Clear, escaped, finish, one_line, pieces
+from handrail.console.words import ago, count, duration, moment, short_moment, status
 
 MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("inbox"), Clear("Inbox"), "viewer"),
@@ -67,7 +69,9 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     known: dict[str, Any] = environment.globals
-    known |= {function.__name__: function for function in (one_line, pieces, escaped)}
+    own = (one_line, pieces, escaped, look_of, tag_of, time_left, to_path)
+    said = (ago, count, duration, moment, short_moment, status)
+    known |= {function.__name__: function for function in (*own, *said)}
     known["menu"] = MENU
     return environment
 

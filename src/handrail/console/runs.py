@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from handrail.console.guard import Refusal, Visit
 from handrail.console.request import from_path, to_path
 from handrail.console.shown import Clear
 from handrail.console.site import Site, number_of, query_of, visit_of
-from handrail.console.words import count, duration, moment, short_moment, spaced, status
+from handrail.console.words import count, duration, moment, spaced
 from handrail.runs import (
     CallHistory,
     CallRecord,
@@ -34,39 +34,8 @@ from handrail.runs import (
 
 STATUSES = ("", "running", "pending", "answer", "failed", "limit", "interrupted", "stopped")
 DAY = 86_400.0
+CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
 _ANSWERS = {"allow": "approved", "deny": "denied", "edit": "approved with other arguments"}
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number with its word."""
-
-    number: Clear
-    word: str
-
-
-@dataclass(frozen=True, slots=True)
-class CallView:
-    """A call in a turn."""
-
-    number: int
-    tool: str
-    look: Clear
-    word: Clear
-    status: str
-    took: Clear
-    bar: Bar
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnView:
-    """A turn with the calls that are on this page."""
-
-    title: Clear
-    facts: Clear
-    text: str
-    calls: list[CallView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +69,15 @@ class Runs:
             "runs.html",
             visit,
             here=Clear("runs"),
-            rows=[_summary(run, now) for run in page.rows],
+            rows=page.rows,
+            now=now,
             next=to_path(page.next) if page.next else "",
             again=Clear(urlencode({"q": text, "status": wanted}, errors="replace")),
             page_size=size,
             text=text,
-            status=wanted,
+            wanted=wanted,
             statuses=STATUSES,
-            figures=_figures(figures),
+            by_status=figures.by_status,
             hours=draw_hours(figures.by_hour, now),
         )
 
@@ -142,7 +112,8 @@ class Runs:
             "run.html",
             visit,
             here=Clear("runs"),
-            run=_summary(found, now),
+            run=found,
+            now=now,
             strip=draw_strip(turns, first, found.ended or found.changed),
             turns=views,
             folded=_folded(turns, calls),
@@ -165,39 +136,6 @@ def _sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None)
     return False
 
 
-def _summary(run: RunSummary, now: float) -> dict[str, Any]:
-    look, word = status(run.status)
-    tokens = sum(one.input + one.output for one in run.tokens)
-    return {
-        "id": run.id,
-        "path": to_path(run.id),
-        "look": look,
-        "word": word,
-        "status": run.status,
-        "began": short_moment(run.began),
-        "agent": run.agent,
-        "principal": run.principal,
-        "prompt": run.prompt,
-        "why": run.why,
-        "waiting": count(run.waiting, "request") if run.waiting else "",
-        "turns": run.turns,
-        "calls": run.calls,
-        "counts": [Figure(Clear(f"{number:,}"), word) for word, number in run.counts.items()],
-        "cost": Clear(f"${run.cost}") if run.cost else "",
-        "tokens": count(tokens, "token"),
-        "took": duration((run.ended or now) - run.began),
-    }
-
-
-def _figures(figures: RunFigures) -> list[Figure]:
-    total = sum(figures.by_status.values())
-    known = [Figure(Clear(f"{total:,}"), "last 24 h")]
-    return known + [
-        Figure(Clear(f"{number:,}"), status(word)[1][2:] or word or "no status")
-        for word, number in sorted(figures.by_status.items())
-    ]
-
-
 def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:
     """Return the turns whose calls are on the page; without calls, all turns."""
     if not calls.rows:
@@ -217,28 +155,23 @@ def _folded(turns: Sequence[TurnRow], calls: CallsPage) -> Clear:
     )
 
 
-def _turn(turn: TurnRow, rows: Iterable[CallRow], now: float, *, hides: bool) -> TurnView:
+def _turn(
+    turn: TurnRow, rows: Iterable[CallRow], now: float, *, hides: bool
+) -> tuple[TurnRow, list[CallView]]:
+    """Return a turn with the calls that are on this page."""
     own = [row for row in rows if row.turn == turn.number]
     start = min((row.began for row in own), default=turn.at)
     end = max((row.ended or now for row in own), default=start)
-    tokens = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
-    facts = tokens if turn.speaker == "model" else short_moment(turn.at)
-    title = f"Turn {turn.number}" if turn.speaker != "person" else "Prompt"
-    return TurnView(
-        Clear(title),
-        Clear(facts),
-        turn.text,
-        [_call(row, start, end, hides=hides) for row in own],
-    )
+    return turn, [_call(row, start, end, hides=hides) for row in own]
 
 
 def _call(row: CallRow, start: float, end: float, *, hides: bool) -> CallView:
-    look, word = status(row.status)
+    """Return a call with its bar, how long it ran, and why it waited."""
     history = row.history
-    bar = draw_call(history, start, end) if history else Bar((), Clear("no record"))
-    took = duration(history.seconds("running")) if history else Clear("")
-    reason = "; ".join(_reasons(history, hides=hides)) if history else ""
-    return CallView(row.number, row.tool, look, word, row.status, took, bar, reason)
+    if history is None:
+        return row, Bar((), Clear("no record")), Clear(""), ""
+    reason = "; ".join(_reasons(history, hides=hides))
+    return row, draw_call(history, start, end), duration(history.seconds("running")), reason
 
 
 def _reasons(call: CallHistory, *, hides: bool) -> Iterable[str]:
@@ -258,14 +191,11 @@ def _reasons(call: CallHistory, *, hides: bool) -> Iterable[str]:
 
 def _drawer(record: CallRecord, now: float, *, hides: bool) -> dict[str, Any]:
     row, history = record.row, record.row.history
-    look, word = status(row.status)
     diffs = [one.diff for one in history.moments if one.diff] if history else []
     return {
         "number": row.number,
         "id": row.id,
         "tool": row.tool,
-        "look": look,
-        "word": word,
         "status": row.status,
         "label": describe(history.spans) if history else Clear(""),
         "steps": [_step(event, row.began, hides=hides) for event in record.events],

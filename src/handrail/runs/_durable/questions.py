@@ -13,8 +13,8 @@ from handrail.runs._reading.answers import (
     dump_answer,
     given_by,
     read_record,
-    same_answer,
     unwrap_answer,
+    vote_for,
 )
 from handrail.runs._reading.claims import (
     AnswerOutcome,
@@ -105,7 +105,7 @@ class Questions:
             voter=claimant.by,
             at=now,
             via=claimant.via,
-            answer=same_answer(answer),
+            answer=vote_for(answer, pending.fingerprint),
         )
         votes = await self._read(READ_VOTES, id=pending.id)
         return count_missing(pending, answer, votes)

@@ -32,11 +32,16 @@ def given_by(by: str, via: str = "", seen: str = "") -> dict[str, str]:
     return {name: value for name, value in (("by", by), ("via", via), ("seen", seen)) if value}
 
 
-def same_answer(answer: Answer) -> str:
-    """Return a text that equal answers of two people share."""
+def vote_for(answer: Answer, fingerprint: str) -> str:
+    """Return a text that equal answers of two people to the same call share."""
     plain = write_answer(answer)
     plain.pop("given", None)
-    return json.dumps(plain, sort_keys=True)
+    return json.dumps({**plain, "call": fingerprint}, sort_keys=True)
+
+
+def is_vote_for(vote: str, fingerprint: str) -> bool:
+    """Return whether a vote is for this call, and not for an earlier version of it."""
+    return bool(parse_object(vote).get("call") == fingerprint)
 
 
 def read_record(

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from handrail import Deny, Result
 from handrail.permissions import Answer, Pending
-from handrail.runs._reading.answers import read_record, same_answer
+from handrail.runs._reading.answers import read_record, vote_for
 from handrail.runs._reading.values import AnswerRecord
 
 ClaimStatus: TypeAlias = Literal[
@@ -174,7 +174,7 @@ def _person_key(name: str) -> str:
 
 def count_missing(pending: Pending, answer: Answer, votes: Sequence[tuple[Any, ...]]) -> int:
     """Return how many more people must give the same approval, given who voted and how."""
-    wanted = same_answer(answer)
+    wanted = vote_for(answer, pending.fingerprint)
     voters = {_person_key(voter) for voter, text in votes if text == wanted}
     return max(0, pending.approvers.count - len(voters))
 

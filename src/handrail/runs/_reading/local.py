@@ -16,7 +16,8 @@ _ENTRIES = (
 )
 _PUT_QUESTION = (
     "INSERT INTO handrail_question VALUES (:id, :run, 0, :pending, :expires, NULL, NULL, 0) "
-    "ON CONFLICT (id) DO NOTHING"
+    "ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, expires = excluded.expires "
+    "WHERE handrail_question.answer IS NULL"
 )
 _PUT_ANSWER = (
     "UPDATE handrail_question SET answer = :answer, answered_by = :by WHERE id = :id AND used = 0"

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from handrail.permissions import Answer, Pending
-from handrail.runs._reading.answers import dump_answer, given_by, read_record, same_answer
+from handrail.runs._reading.answers import dump_answer, given_by, read_record, vote_for
 from handrail.runs._reading.claims import (
     AnswerOutcome,
     Claimant,
@@ -96,7 +96,7 @@ def _claim(
 def _vote(connection: sqlite3.Connection, pending: Pending, given: _Given) -> int:
     """Count an approval, and return how many more are needed."""
     vote = {"pending": pending.id, "voter": given.claimant.by, "at": given.at}
-    vote |= {"via": given.claimant.via, "answer": same_answer(given.answer)}
+    vote |= {"via": given.claimant.via, "answer": vote_for(given.answer, pending.fingerprint)}
     connection.execute(PUT_VOTE, vote)
     votes = connection.execute(READ_VOTES, {"id": pending.id}).fetchall()
     return count_missing(pending, given.answer, votes)

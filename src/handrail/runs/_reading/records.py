@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from typing import Any
 
 from handrail.permissions import Pending
-from handrail.runs._reading.answers import read_record
+from handrail.runs._reading.answers import is_vote_for, read_record
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.searches import find_events, find_runs, read_fleet
@@ -67,7 +67,8 @@ class DatabaseRecords:
         expires, _, id_ = after.partition(" ")
         rows = self._select(
             "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal, "
-            "(SELECT COUNT(*) FROM handrail_vote v WHERE v.pending = q.id) "
+            f"(SELECT {self._store.dialect.join}(v.answer, '\n') FROM handrail_vote v "
+            "WHERE v.pending = q.id) "
             "FROM handrail_question q CROSS JOIN handrail_summary s "
             "WHERE s.run = q.run AND s.status = 'pending' AND q.answer IS NULL "
             f"AND q.expires > :now AND {self._seen('q.run')} "
@@ -102,11 +103,12 @@ class DatabaseRecords:
             "ORDER BY at, voter",
             id=pending_id,
         )
+        asked = Pending.from_json(pending)
         return RequestRecord(
-            pending=Pending.from_json(pending),
+            pending=asked,
             run=summary_of(summary),
             answer=None if answer is None else read_record(pending_id, answer, by, resumed),
-            votes=tuple(_vote(vote) for vote in votes),
+            votes=tuple(_vote(vote) for vote in votes if is_vote_for(vote[2], asked.fingerprint)),
             call=number or 0,
         )
 
@@ -283,7 +285,7 @@ def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
         asked=pending.asked_at,
         expires=expires,
         parts=len(pending.parts),
-        votes=votes,
+        votes=sum(is_vote_for(vote, pending.fingerprint) for vote in (votes or "").splitlines()),
         approvers=pending.approvers,
     )
 

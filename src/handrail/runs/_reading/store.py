@@ -23,6 +23,8 @@ class Dialect(NamedTuple):
     is_durable: bool = False
     """Whether an engine runs the runs, and has tables beside ours."""
     engine_table: str = "workflow_status"
+    join: str = "group_concat"
+    """The function that joins texts of several rows."""
     written: str = ""
     """A condition that events must meet, so that none before them can appear later."""
 
@@ -30,7 +32,9 @@ class Dialect(NamedTuple):
 _WRITTEN = (
     "AND e.place < (CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) << 20)"
 )
-POSTGRES = Dialect(is_durable=True, engine_table="dbos.workflow_status", written=_WRITTEN)
+POSTGRES = Dialect(
+    is_durable=True, engine_table="dbos.workflow_status", join="string_agg", written=_WRITTEN
+)
 """Events of a transaction appear once no older transaction can add any before them."""
 
 
