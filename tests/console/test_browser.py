@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from console.browser import WIDTHS, Browser, browsing, find_chromium, serving
-from console.scenes import ODD, PAGES, make_console, make_file, sign_in
+from console.scenes import COMMAND, ODD, PAGES, UNKNOWN, make_console, make_file, sign_in
+from console.visits import make_pending, park
+from handrail import Deny
 from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
 from handrail.console.store import open_store
-from handrail.runs import open_records
+from handrail.runs import Claimant, SqliteJournal, open_records
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -54,6 +58,7 @@ def test_a_phone_without_script_signs_in_and_approves(browser: Browser, tmp_path
     file = make_file(tmp_path)
     browser.set_headers({})
     browser.resize(390)
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
 
     def make(_host: str) -> Console:
         return Console(ConsoleConfig(), open_store(file))
@@ -68,10 +73,105 @@ def test_a_phone_without_script_signs_in_and_approves(browser: Browser, tmp_path
         browser.evaluate("document.querySelector('#yes').value = 'yes'")
         browser.press("button[value=approve]")
         text = browser.evaluate("document.body.innerText")
+        scripted = browser.evaluate("document.querySelector('#live').checkVisibility()")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
     assert [cookie["path"] for cookie in cookies] == [base.removeprefix(url) + "/"]
+    assert not scripted
     assert outside == []  # a server on another port or path gets no cookie
     assert "✓ Approved." in text
     given = open_records(file).receipt(ODD.id)
     assert given is not None
     assert (given.answer, given.via) == ("allow", "console")
+
+
+CLOCK = "window.now = 0; performance.now = () => window.now"
+"""A clock that stands still until a test moves it."""
+
+
+def answers_at(browser: Browser, moment: int, key: str = "y") -> bool:
+    """Press a key at a moment of the page, and return whether it sent an answer."""
+    sends = f"window.now = {moment}; document.body.dispatchEvent(new KeyboardEvent('keydown', "
+    browser.evaluate(f"{sends}{{key: '{key}', bubbles: true, cancelable: true}}))")
+    return bool(browser.evaluate("!!document.querySelector('form.answer').dataset.sent"))
+
+
+def test_an_answer_needs_half_a_second_of_quiet(browser: Browser, tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    sign_in(browser)
+    browser.resize(1280)
+    made = browser.call("Page.addScriptToEvaluateOnNewDocument", source=CLOCK)
+    stop = "document.querySelector('form.answer').addEventListener('submit', (e) => e.preventDefault())"
+    found: dict[str, list[bool]] = {}
+    try:
+        with serving(partial(make_console, file)) as (url, _):
+            browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
+            browser.evaluate(stop)
+            early = [answers_at(browser, moment) for moment in (0, 100, 499, 500)]
+            answers_at(browser, 450, key="x")  # a key for something else
+            found["arming"] = [*early, *(answers_at(browser, at) for at in (501, 949, 951))]
+            browser.open(f"{url}/inbox/{to_path(COMMAND.id)}")
+            browser.evaluate(stop)
+            found["typed yes"] = [answers_at(browser, 900)]
+            browser.open(f"{url}/inbox")
+            answers = "document.querySelector('.item[aria-current]')"
+            browser.events.clear()
+            press = "new KeyboardEvent('keydown', {key: 'j', bubbles: true, cancelable: true})"
+            browser.evaluate(f"document.body.dispatchEvent({press})")
+            until(browser, f"!!{answers}")
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=made["identifier"])
+
+    assert found == {
+        "arming": [False, False, False, False, False, False, True],
+        "typed yes": [False],
+    }
+
+
+def until(browser: Browser, expression: str) -> None:
+    """Wait until something holds in the page."""
+    end = time.monotonic() + 60
+    while not browser.evaluate(expression):
+        assert time.monotonic() < end, expression
+
+
+def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PLR0915  one story
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = make_file(tmp_path)
+    journal = SqliteJournal(file)
+    sign_in(browser)
+    browser.resize(1280)
+    live = "document.querySelector('#live .dot').className === 'dot on'"
+    hide = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true}); "
+    hide += "document.dispatchEvent(new Event('visibilitychange'))"
+    with serving(partial(make_console, file)) as (url, console):
+        streams: Any = console._streams  # noqa: SLF001  how many are open
+        browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
+        until(browser, live)
+        told = browser.evaluate("document.querySelector('#news').checkVisibility()")
+        before = browser.evaluate("document.querySelector('#list').innerText")
+        park(journal, make_pending("new"))
+        until(browser, "document.querySelector('#news').checkVisibility()")
+        after = browser.evaluate("document.querySelector('#list').innerText")
+        journal.claim_now(UNKNOWN.id, Deny("no"), Claimant("ben"))
+        until(browser, "document.querySelector('#gone').checkVisibility()")
+        buttons = (
+            "[...document.querySelectorAll('form.answer button')].every((one) => one.disabled)"
+        )
+        disabled = browser.evaluate(buttons)
+        browser.evaluate(hide % "true")
+        end = time.monotonic() + 60
+        while streams._open:  # noqa: SLF001
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        browser.evaluate(hide % "false")
+        until(browser, live)
+        browser.open(f"{url}/runs/new")
+        park(journal, make_pending("new", "c2"))
+        until(browser, "!!document.querySelector('#turns #turn-4')")
+        said = browser.complaints
+    until(browser, "document.querySelector('#live').innerText.includes('not live')")
+
+    assert (told, after, disabled) == (False, before, True)
+    assert said == []

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from urllib.parse import quote
 
+import anyio
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
@@ -21,8 +22,8 @@ from handrail.console.inbox import Inbox
 from handrail.console.rendering import Renderer
 from handrail.console.runs import Runs
 from handrail.console.shown import Clear
-from handrail.console.site import Site, visit_of
-from handrail.console.store import Store
+from handrail.console.store import Site, Store, visit_of
+from handrail.console.stream import Streams
 
 
 class Console:
@@ -45,6 +46,7 @@ class Console:
         self._renderer = Renderer(config.base, base, is_local=self._link is not None)
         self._base = base
         site = Site(config, self._renderer, store, base, clock)
+        self._streams = Streams(site)
         routes = Router(
             self._routes(site),
             redirect_slashes=False,
@@ -62,6 +64,10 @@ class Console:
         """Whether it must listen on a Unix socket, so that only the proxy can reach it."""
         identity = self.config.identity
         return isinstance(identity, HeaderIdentity) and not identity.secret
+
+    def end_streams(self) -> None:
+        """End the streams of live pages, before the server stops."""
+        self._streams.end()
 
     def make_link(self) -> str:
         """Return the path of a link that signs in once, within 60 seconds. Local consoles only."""
@@ -85,6 +91,7 @@ class Console:
             Route("/inbox/{pending}/more", inbox.show_more),
             Route("/runs", runs.show_list),
             Route("/runs/{run}", runs.show),
+            Route("/stream", self._streams.show),
             Route("/audit", audit.show),
             Route("/audit/export.jsonl", audit.export_lines),
             Route("/audit/export.csv", audit.export_table),
@@ -92,8 +99,15 @@ class Console:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Router) -> AsyncGenerator[None]:
-        yield
-        self._store.close()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._streams.read)
+                try:
+                    yield
+                finally:
+                    group.cancel_scope.cancel()
+        finally:
+            self._store.close()
 
     async def _home(self, request: Request) -> Response:
         visit_of(request)

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from handrail.console.shown import Clear, shown
-from handrail.console.site import Site, number_of, query_of, visit_of
+from handrail.console.store import Site, number_of, query_of, visit_of
 from handrail.console.words import moment
-from handrail.runs import EventQuery, EventRecord, EventsPage, Records
+from handrail.runs import EventQuery, EventRecord, Records
 
 FIELDS = ("run", "kind", "who", "tool", "rule")
 MAX_EXPORTED = 10_000
@@ -36,7 +36,9 @@ class Audit:
         visit = visit_of(request, "auditor")
         query, given = _query(request)
         before, size = number_of(request, "before") or 0, self._site.config.page_size
-        page = await self._site.read(visit, "auditor", partial(_read, query, before, size))
+        page = await self._site.read(
+            visit, "auditor", lambda runs: runs.events(query, before=before, limit=size)
+        )
         return self._site.renderer.page(
             "audit.html",
             visit,
@@ -71,10 +73,6 @@ def _query(request: Request) -> tuple[EventQuery, dict[str, str]]:
     given = {name: query_of(request, name) for name in FIELDS}
     values: dict[str, Any] = dict(given)
     return EventQuery(**values), given
-
-
-def _read(query: EventQuery, before: int, limit: int, records: Records) -> EventsPage:
-    return records.events(query, before=before, limit=limit)
 
 
 def _read_all(query: EventQuery, records: Records) -> list[EventRecord]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from handrail.console.shown import Clear
 from handrail.console.words import duration
 from handrail.runs import CallHistory, PhaseSpan, TurnRow
 
 _CLASSES = {
-    "running": "f-runs",
     "waiting": "hatch st-wait",
     "approval": "dots st-ask",
     "backoff": "f-line",
@@ -25,8 +24,7 @@ _MIN_WIDTH = 0.4
 MAX_STRIP = 240
 
 
-@dataclass(frozen=True, slots=True)
-class Rect:
+class Rect(NamedTuple):
     """A rectangle: where it begins and how wide it is in percent, and how it looks."""
 
     x: Clear
@@ -34,8 +32,7 @@ class Rect:
     look: Clear
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar, and the sentence that says the same."""
 
     rects: tuple[Rect, ...]
@@ -44,8 +41,9 @@ class Bar:
 
 def draw_call(call: CallHistory, start: float, end: float) -> Bar:
     """Return the phases of a call between two times."""
-    rects = tuple(_rect(span, start, end, failed=call.failed) for span in call.spans)
-    return Bar(rects, describe(call.spans))
+    looks = {**_CLASSES, "running": "f-bad" if call.failed else "f-runs"}
+    rects = [_part(span.start, span.end, start, end, looks[span.phase]) for span in call.spans]
+    return Bar(tuple(rects), describe(call.spans))
 
 
 def describe(spans: Iterable[PhaseSpan]) -> Clear:
@@ -61,7 +59,6 @@ def draw_strip(turns: Sequence[TurnRow], start: float, end: float) -> Bar:
     """Return the whole run in at most 240 rectangles: models and tools."""
     rects: list[Rect] = []
     step = max(1, len(turns) // (MAX_STRIP // 2))
-    models = tools = 0.0
     for turn in turns[::step]:
         if turn.speaker == "model":
             rects.append(_part(turn.at - turn.seconds, turn.at, start, end, "f-model"))
@@ -89,13 +86,6 @@ def draw_hours(hours: Sequence[tuple[float, int]], now: float, span: int = 24) -
     ]
     total = sum(number for _, number in recent)
     return Bar(tuple(rects), Clear(f"Runs in each of the last {span} hours: {total} in all"))
-
-
-def _rect(span: PhaseSpan, start: float, end: float, *, failed: bool) -> Rect:
-    look = _CLASSES[span.phase]
-    if failed and span.phase == "running":
-        look = "f-bad"
-    return _part(span.start, span.end, start, end, look)
 
 
 def _part(first: float, last: float, start: float, end: float, look: str) -> Rect:  # noqa: PLR0917

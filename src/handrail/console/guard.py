@@ -71,6 +71,8 @@ class Visit:
     form: Mapping[str, tuple[str, ...]]
     token: str
     """For the forms of this page. Each page has another mask."""
+    live: bool = False
+    """Whether only the live parts of the page are wanted."""
 
     def field(self, name: str) -> str:
         """Return the last value of a field of the form; empty if there is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -22,16 +21,15 @@ from handrail.console.answers import (
 from handrail.console.guard import Refusal, Visit
 from handrail.console.request import (
     RequestView,
-    describe_times,
     from_path,
     to_path,
     view_request,
 )
 from handrail.console.shown import Clear, shown
-from handrail.console.site import Site, query_of, visit_of
+from handrail.console.store import Site, query_of, visit_of
 from handrail.console.words import ago, duration, moment, spaced
 from handrail.permissions import Pending
-from handrail.runs import Records, RequestRecord, request_digest
+from handrail.runs import RequestRecord, request_digest
 
 MAX_SEVERAL = 100
 _DONE = {
@@ -103,7 +101,7 @@ class Inbox:
         denied, missed = 0, list[str]()
         for path in list(dict.fromkeys(visit.form.get("pending", ())))[:MAX_SEVERAL]:
             pending = from_path(path)
-            record = await self._site.read(visit, "approver", partial(_request, pending))
+            record = await self._site.request(visit, "approver", pending)
             if record is None:
                 missed.append("There is no such request.")
                 continue
@@ -119,7 +117,7 @@ class Inbox:
     async def _find(self, visit: Visit, request: Request) -> RequestRecord:
         """Return a request that the person may see; others do not exist for them."""
         pending = from_path(request.path_params["pending"])
-        record = await self._site.read(visit, "viewer", partial(_request, pending))
+        record = await self._site.request(visit, "viewer", pending)
         if record is None:
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         return record
@@ -165,7 +163,6 @@ class Inbox:
     async def _view(self, visit: Visit, record: RequestRecord, *, full: bool) -> dict[str, Any]:
         content, view = await self._content(visit, record, full=full)
         pending, now = record.pending, self._site.clock()
-        asked, ends = describe_times(pending, now)
         digest = digest_of(content)
         given = record.answer
         waits = given is None and now < pending.expires_at
@@ -179,8 +176,6 @@ class Inbox:
             "votes": _votes(record),
             "agent": record.run.agent,
             "pending": pending,
-            "asked": asked,
-            "ends": ends,
         }
 
     async def _page(  # noqa: PLR0913  each is a part of the page
@@ -239,10 +234,6 @@ class Inbox:
         )
         look = Clear("ask" if given.answer == "deny" else "ok")
         return AnswerNotice(look, Clear(_DONE[given.answer]), shown(f"{who} {went}"))
-
-
-def _request(pending: str, records: Records) -> RequestRecord | None:
-    return records.request(pending)
 
 
 def _reserved(pending: Pending) -> str:

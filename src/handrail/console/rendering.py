@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -25,36 +24,6 @@ MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("audit"), Clear("Audit"), "auditor"),
 )
 _TYPES = {"css": "text/css", "js": "text/javascript"}
-MESSAGES: Mapping[str, tuple[str, str, str]] = {
-    "refused": (
-        "Refused",
-        "The request did not come from a page of this console. Nothing was answered. Try again.",
-        "",
-    ),
-    "unknown": (
-        "This link was used or has expired",
-        "Open the console again from your terminal. Links work once, for 60 seconds.",
-        "handrail console",
-    ),
-    "stranger": (
-        "Not signed in",
-        "The proxy in front of this console did not say who you are.",
-        "",
-    ),
-    "missing": ("Not found", "There is nothing here, or it is not yours to see.", ""),
-    "broke": ("Something broke here", "Nothing was approved or denied.", ""),
-    "unsure": (
-        "Something broke here",
-        "It is not known whether your answer was used. Check the inbox.",
-        "",
-    ),
-    "away": (
-        "Cannot read the runs",
-        "Nothing was approved or denied. Answers cannot be given until the database is back.",
-        "handrail doctor",
-    ),
-}
-"""The heading, the text and the command of each message."""
 
 
 @cache
@@ -95,6 +64,7 @@ class Renderer:
     ) -> Response:
         """Return a page for a person."""
         person: Person | None = None if visit.person is NO_ONE else visit.person
+        values |= {"parent": "live.html" if visit.live else "base.html"}
         text = self.text(template, person=person, token=Clear(visit.token), **values)
         return HTMLResponse(text, status_code=http_status)
 
@@ -103,9 +73,7 @@ class Renderer:
         name, _, fault = message.partition(" ")
         if name == "unknown" and not self._is_local:
             name = "stranger"
-        heading, text, command = MESSAGES[name]
-        clear = {"heading": Clear(heading), "text": Clear(text), "command": Clear(command)}
-        page = self.text("message.html", here="", fault=Clear(fault), **clear)
+        page = self.text("message.html", here="", fault=Clear(fault), name=name)
         return HTMLResponse(page, status_code=status)
 
     def static(self, path: str) -> Response:

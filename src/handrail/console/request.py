@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from handrail.approvals import RequestSummary, diff_rows, name_grade, summarize_request
 from handrail.console.shown import Clear, Piece, pieces
-from handrail.console.words import ago, count, duration, left
+from handrail.console.words import count, left
 from handrail.permissions import FileChange, Grade, Pending, Undoable
 
 URGENT_SECONDS = 3600.0
@@ -40,8 +39,7 @@ NOTHING = Clear("")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentView:
+class ArgumentView(NamedTuple):
     """An argument: its name, and its value as lines."""
 
     name: str
@@ -49,8 +47,7 @@ class ArgumentView:
     cut: Clear = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRow:
+class DiffRow(NamedTuple):
     """A line of a change."""
 
     sign: str
@@ -61,8 +58,7 @@ class DiffRow:
     parts: list[Piece]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeView:
+class ChangeView(NamedTuple):
     """A change of a file."""
 
     path: str
@@ -189,14 +185,6 @@ def look_of(grade: Grade) -> Clear:
 def time_left(expires: float, now: float) -> tuple[Clear, bool]:
     """Return how much time is left, and whether it is urgent."""
     return left(expires - now), expires - now < URGENT_SECONDS
-
-
-def describe_times(pending: Pending, now: float) -> tuple[Clear, Clear]:
-    """Return when a request was asked, and when it is denied without an answer."""
-    ends = ""
-    if pending.expires_at != math.inf and pending.expires_at > now:
-        ends = f"denied automatically in {duration(pending.expires_at - now)}"
-    return ago(now - pending.asked_at), Clear(ends)
 
 
 def _is_wide(pending: Pending) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -17,8 +16,8 @@ from handrail.console.drawing import Bar, describe, draw_call, draw_hours, draw_
 from handrail.console.guard import Refusal, Visit
 from handrail.console.request import from_path, to_path
 from handrail.console.shown import Clear
-from handrail.console.site import Site, number_of, query_of, visit_of
-from handrail.console.words import count, duration, moment, spaced
+from handrail.console.store import Site, number_of, query_of, visit_of
+from handrail.console.words import count, duration, spaced
 from handrail.runs import (
     CallHistory,
     CallRecord,
@@ -38,8 +37,7 @@ CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
 _ANSWERS = {"allow": "approved", "deny": "denied", "edit": "approved with other arguments"}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Something that happened to a call."""
 
     at: Clear
@@ -119,7 +117,7 @@ class Runs:
             folded=_folded(turns, calls),
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),
-            drawer=_drawer(chosen, now, hides=not _sees_content(visit, found, chosen))
+            drawer=_drawer(chosen, hides=not _sees_content(visit, found, chosen))
             if chosen
             else None,
         )
@@ -189,7 +187,7 @@ def _reasons(call: CallHistory, *, hides: bool) -> Iterable[str]:
             yield f"{_ANSWERS.get(one.word, one.word)}"
 
 
-def _drawer(record: CallRecord, now: float, *, hides: bool) -> dict[str, Any]:
+def _drawer(record: CallRecord, *, hides: bool) -> dict[str, Any]:
     row, history = record.row, record.row.history
     diffs = [one.diff for one in history.moments if one.diff] if history else []
     return {
@@ -204,7 +202,6 @@ def _drawer(record: CallRecord, now: float, *, hides: bool) -> dict[str, Any]:
         "args": _json(history.args) if history and not hides else "",
         "diff": "\n".join(diffs) if not hides else "",
         "text": history.text if history and not hides else "",
-        "now": moment(now),
     }
 
 

@@ -61,7 +61,13 @@ async def serve(console: Console, listening: socket.socket) -> None:
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    server = uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            console.end_streams()
+            await super().shutdown(sockets)
+
+    server = Server(config)
 
     async def stop() -> None:
         try:

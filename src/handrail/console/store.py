@@ -1,27 +1,36 @@
-"""The runs behind the console: what pages read, and where an answer goes."""
+"""What every page has: the settings, the templates, the person who asks, and the runs."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from anyio import to_thread
+from starlette.requests import Request
 
+from handrail.console.config import ConsoleConfig, Role
+from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
+from handrail.console.rendering import Renderer
 from handrail.permissions import Answer
 from handrail.runs import (
     AnswerOutcome,
     Records,
+    RequestRecord,
     SqliteJournal,
     answer_request,
     open_records,
 )
 
+T = TypeVar("T")
 VIA = "console"
+MAX_QUERY_CHARS = 200
 
 
 class Store:
@@ -105,3 +114,43 @@ def _application(where: str, run: str) -> tuple[str, str]:
 def open_store(where: str | Path) -> Store:
     """Return the runs in a file or a database."""
     return Store(str(where))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The parts that pages share."""
+
+    config: ConsoleConfig
+    renderer: Renderer
+    store: Store
+    base: str
+    """The path before every page."""
+    clock: Callable[[], float]
+
+    async def read(self, visit: Visit, role: Role, work: Callable[[Records], T]) -> T:
+        """Read the runs for which a person has a role, in a worker thread."""
+        labels = visit.person.labels(role)
+        return await to_thread.run_sync(lambda: work(self.store.records(labels)))
+
+    async def request(self, visit: Visit, role: Role, pending: str) -> RequestRecord | None:
+        """Read a request of a run for which a person has a role."""
+        return await self.read(visit, role, lambda runs: runs.request(pending))
+
+
+def visit_of(request: Request, role: Role = "viewer") -> Visit:
+    """Return the visit. Without the role, the page does not exist."""
+    visit = cast("Visit", request.state.visit)
+    if not visit.person.may(role):
+        raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+    return visit
+
+
+def query_of(request: Request, name: str) -> str:
+    """Return a value of the query, of a length that a person types."""
+    return request.query_params.get(name, "")[:MAX_QUERY_CHARS]
+
+
+def number_of(request: Request, name: str) -> int | None:
+    """Return a number of the query; None if there is none."""
+    text = query_of(request, name)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None  # noqa: PLR2004

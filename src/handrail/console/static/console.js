@@ -1,0 +1,90 @@
+// handrail console: what HTML cannot do. Every page works without this file.
+"use strict";
+(() => {
+  const QUIET = 500; // milliseconds
+  const form = document.querySelector("article form.answer");
+  const shown = form && form.elements.seen.value;
+
+  // An answer needs quiet: after the page appeared or came back, and after a key for something else.
+  let quiet = performance.now();
+  const touch = () => { quiet = performance.now(); };
+  document.addEventListener("visibilitychange", touch);
+  addEventListener("pageshow", touch);
+  for (const one of document.querySelectorAll("form.answer")) {
+    one.addEventListener("submit", (event) => {
+      if (performance.now() - quiet <= QUIET || one.dataset.sent) event.preventDefault();
+      else one.dataset.sent = "1"; // a double tap sends one answer
+    });
+  }
+
+  const keys = {
+    j: () => step(1),
+    k: () => step(-1),
+    y: () => press("approve"),
+    n: () => press("deny"),
+    "/": () => { const field = document.querySelector("input[type=search]"); if (field) field.focus(); },
+  };
+  const step = (by) => {
+    const items = [...document.querySelectorAll(".list .item")];
+    const next = items[items.findIndex((item) => item.hasAttribute("aria-current")) + by];
+    if (next) next.click();
+  };
+  const press = (answer) => {
+    const button = form && form.querySelector(`button[value=${answer}]`);
+    if (button && button.querySelector("kbd")) form.requestSubmit(button); // a typed yes has no key
+  };
+  document.addEventListener("keydown", (event) => {
+    const field = event.target.closest("input, textarea, select, summary");
+    if (field || event.repeat || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) touch();
+    else { event.preventDefault(); keys[event.key](); }
+  });
+
+  // Live: the server sends the marked parts of this page again. Nothing that someone looks at is replaced.
+  const root = document.documentElement.dataset;
+  const sign = document.getElementById("live");
+  if (!sign || !document.querySelector("[data-live]")) return;
+  const say = (text, on) => {
+    sign.hidden = false;
+    sign.querySelector(".dot").className = on ? "dot on" : "dot off";
+    sign.querySelector(".said").textContent = text;
+  };
+  const links = (node) => [...node.querySelectorAll("a")].map((link) => link.getAttribute("href")).join();
+  const update = (fresh) => {
+    const old = document.getElementById(fresh.id);
+    const place = fresh.parentElement.id && document.getElementById(fresh.parentElement.id);
+    if (!old) { if (place) place.append(fresh); return; }
+    if (old.isEqualNode(fresh) || old.contains(document.activeElement)) return;
+    if (old.dataset.live === "replace") old.replaceWith(fresh);
+    else if (links(old) !== links(fresh)) document.getElementById("news").hidden = false;
+  };
+  const check = (now) => { // answered elsewhere, expired or changed: take the buttons away
+    if (!form || !now || now.dataset.seen === shown) return;
+    for (const one of form.querySelectorAll("button, input")) one.disabled = true;
+    form.dataset.sent = "1";
+    document.getElementById("gone").hidden = false;
+  };
+  let source = null;
+  let last = "";
+  const open = () => {
+    const page = location.pathname.slice(root.base.length) + location.search;
+    source = new EventSource(`${root.base}/stream?after=${last}&page=${encodeURIComponent(page)}`);
+    source.onopen = () => say("live", true);
+    source.onerror = () => {
+      say("not live", false);
+      if (source && source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
+    };
+    source.addEventListener("page", (event) => {
+      last = event.lastEventId;
+      const fresh = new DOMParser().parseFromString(JSON.parse(event.data), "text/html");
+      check(fresh.getElementById("current"));
+      for (const one of fresh.querySelectorAll("[data-live]")) update(one);
+    });
+  };
+  const follow = () => { // a browser opens six connections to a host: a hidden page uses none
+    if (source) source.close();
+    source = null;
+    if (!document.hidden) open();
+  };
+  document.addEventListener("visibilitychange", follow);
+  follow();
+})();

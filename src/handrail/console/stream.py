@@ -1,0 +1,129 @@
+"""Live pages: one reader of the journal in each process wakes the streams that show its news."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from urllib.parse import unquote
+
+import anyio
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Scope
+
+from handrail.console.guard import Refusal
+from handrail.console.request import from_path
+from handrail.console.store import Site, number_of, visit_of
+from handrail.runs import JournalError
+
+MAX_STREAMS = 900
+"""Below the number of connections, so that pages load while all streams are open."""
+MAX_WAKES = 240
+"""Then a stream ends, and the browser opens the next one: its person is checked again."""
+QUIET_SECONDS = 15.0
+GAP_SECONDS = 0.3
+READY_SECONDS = 2.0
+_RETRY_SECONDS = 2.0
+_PAGE = re.compile(r"(?P<path>/(?:inbox|runs|fleet)(?:/(?P<id>[^/?#]+))?)(?:\?(?P<query>[^#]*))?")
+_HEADERS = {"x-accel-buffering": "no"}  # a proxy passes each event on at once
+
+
+class Streams:
+    """Sends the live parts of pages again when the journal has news."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open = 0
+        self._ready = anyio.Event()
+        self._places: dict[str, int] = {}
+        """The place of the last event of each run since the reader began; of all under ``""``."""
+        self._news = anyio.Event()
+        self._ended = False
+
+    def end(self) -> None:
+        """End all streams, so that the server can stop."""
+        self._ended = True
+        self._news.set()
+
+    async def show(self, request: Request) -> Response:
+        """Open a stream for a page."""
+        visit = visit_of(request)
+        found = _PAGE.fullmatch(request.query_params.get("page", "")[:2_000])
+        if found is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        with anyio.move_on_after(READY_SECONDS):
+            await self._ready.wait()
+        if not self._ready.is_set() or self._open >= MAX_STREAMS:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "broke")
+        path, query = unquote(found["path"]), found["query"] or ""
+        scope = {**request.scope, "path": path, "raw_path": path.encode()}
+        scope["query_string"] = query.encode("ascii", "replace")
+        scope["state"] = {"visit": replace(visit, live=True)}
+        run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
+        if not await _render(
+            request.scope["router"], scope
+        ):  # others' pages are as pages that do not exist
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
+        events = self._events(request.scope["router"], scope, run, seen)
+        return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
+
+    async def _events(self, app: ASGIApp, scope: Scope, run: str, seen: str) -> AsyncGenerator[str]:
+        """Yield the live parts of a page whenever they have changed."""
+        self._open += 1
+        try:
+            before, shown = "", -1
+            for _ in range(MAX_WAKES):
+                news, place = self._news, self._places.get(run, 0)
+                if place != shown and (str(place) != seen or not place):
+                    fresh = await _render(app, scope)
+                    if fresh != before:
+                        yield f"id: {place}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
+                    before = fresh
+                shown, seen = place, ""
+                with anyio.move_on_after(QUIET_SECONDS):
+                    await news.wait()
+                if self._ended:
+                    return
+                yield ":\n\n"
+                await anyio.sleep(GAP_SECONDS)
+        finally:
+            self._open -= 1
+
+    async def read(self) -> None:
+        """Follow the journal for all streams, until the task is cancelled."""
+        while True:
+            try:
+                records = await to_thread.run_sync(self._site.store.records, None)
+                newest = await to_thread.run_sync(partial(records.events, limit=1))
+                self._ready.set()
+                async for event in records.follow(
+                    max((one.row.place for one in newest.rows), default=0)
+                ):
+                    self._places[event.run] = self._places[""] = event.place
+                    self._news.set()
+                    self._news = anyio.Event()
+            except JournalError:
+                await anyio.sleep(_RETRY_SECONDS)
+
+
+async def _render(app: ASGIApp, scope: Scope) -> str:
+    """Return the live parts of a page for its person; empty if it is not theirs to see."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    try:
+        await app(dict(scope), receive, send)
+    except Refusal:
+        return ""
+    return b"".join(message.get("body", b"") for message in sent).decode()

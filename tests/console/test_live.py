@@ -1,0 +1,156 @@
+"""Live pages: a stream sends the parts that changed, to those who may see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from console.browser import serving
+from console.scenes import make_console
+from console.visits import BEHIND_A_PROXY, HOST, SECRET, make_pending, park, visit
+from handrail import Allow
+from handrail.console import Console
+from handrail.console.request import to_path
+from handrail.console.store import open_store
+from handrail.runs import Claimant, SqliteJournal
+
+REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
+
+
+@contextmanager
+def streaming(url: str, page: str, group: str = "admins", **headers: str) -> Generator[Any]:
+    """Open a stream as a browser does."""
+    known = {"x-handrail-secret": SECRET, "x-forwarded-user": "ana", "x-forwarded-groups": group}
+    with (
+        httpx2.Client(timeout=60, headers={**known, **headers}) as client,
+        client.stream("GET", f"{url}/stream", params={"page": page}) as found,
+    ):
+        yield found
+
+
+def read_events(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """The number and the HTML of each event."""
+    number = 0
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "id":
+            number = int(value)
+        elif name == "data":
+            yield number, json.loads(value)
+
+
+def test_a_stream_sends_a_page_and_sends_it_again_when_it_changes(file: Path) -> None:
+    journal = SqliteJournal(file)
+    with (
+        serving(partial(make_console, file)) as (url, _),
+        streaming(url, REQUEST) as found,
+        streaming(url, "/runs/r1") as other,
+    ):
+        events, turns = (read_events(one.iter_lines()) for one in (found, other))
+        first, run = next(events), next(turns)
+        park(journal, make_pending("r3"))
+        second = next(events)
+        while "r3" not in second[1]:  # each line of the journal can be an event
+            second = next(events)
+        journal.claim_now(make_pending("r1").id, Allow(), Claimant("ben"))
+        third = next(events)
+        while third[1].count('data-seen=""') == 0:
+            third = next(events)
+        after = next(turns)
+        media = found.headers["content-type"]
+
+    assert media.startswith("text/event-stream")
+    assert found.headers["cache-control"] == "no-store"
+    assert first[1].lstrip().startswith('<section class="list" id="list" data-live="hold"')
+    assert "<html" not in first[1]
+    assert (first[0], "r3" in first[1], "r3" in second[1]) == (0, False, True)
+    assert first[0] < second[0] < third[0]
+    assert ('id="turn-2" data-live="replace"' in run[1], after[0] > run[0]) == (True, True)
+
+
+def test_a_stream_continues_and_ends_so_that_its_person_is_checked_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.console.stream.GAP_SECONDS", 0.01)
+    with serving(partial(make_console, file)) as (url, _):
+        with streaming(url, "/inbox") as found:
+            events = read_events(found.iter_lines())
+            next(events)
+            park(SqliteJournal(file), make_pending("r4"))
+            place, text = next(events)
+            while "Waiting for you · 3" not in text:
+                place, text = next(events)
+        monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 3)
+        monkeypatch.setattr("handrail.console.stream.QUIET_SECONDS", 0.01)
+        sent = []
+        for last in (str(place), "1"):
+            with streaming(url, "/inbox", **{"last-event-id": last}) as found:
+                sent.append(list(found.iter_lines()))
+
+    assert [line for line in sent[0] if line] == [":"] * 3  # nothing is new
+    assert len(list(read_events(iter(sent[1])))) == 1
+
+
+def test_a_stream_shows_what_its_page_shows(file: Path) -> None:
+    with serving(partial(make_console, file)) as (url, _):
+        with streaming(url, REQUEST, "viewers") as found:
+            seen = next(read_events(found.iter_lines()))[1]
+        codes = []
+        refused = [(REQUEST, "others"), (REQUEST, "nothing"), ("/inbox/none", "admins")]
+        refused += [("/audit", "admins"), ("/stream?page=/inbox", "admins"), ("//x", "admins")]
+        for page, group in refused:
+            with streaming(url, page, group) as found:
+                codes.append(found.status_code)
+
+    assert "Waiting for others · 1" in seen
+    assert "$1,240.00" not in seen
+    assert "r2" not in seen
+    assert codes == [404] * 6
+
+
+def test_a_stream_says_nothing_of_others_and_ends_with_the_server(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = SqliteJournal(file)
+    with ExitStack() as opened:
+        with serving(partial(make_console, file)) as (url, _):
+            last = opened.enter_context(streaming(url, "/runs")).iter_lines()
+            next(read_events(last))
+            monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 3)
+            lines = opened.enter_context(streaming(url, "/inbox", "others")).iter_lines()
+            next(read_events(lines))
+            rest = list[str]()
+            for number in range(3):
+                park(journal, make_pending(f"x{number}"))
+                while (line := next(lines, ":")) != ":":
+                    rest.append(line)
+        ended = list(last)
+
+    assert "".join(rest) == ""  # the other team's requests change nothing on this page
+    assert "Traceback" not in "".join(ended)
+
+
+def test_a_page_is_not_live_without_a_reader_or_with_too_many_streams(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.console.stream.READY_SECONDS", 0.01)
+    assert visit(file, "admins").get("/stream?page=/inbox").status_code == 503
+    monkeypatch.setattr("handrail.console.stream.MAX_STREAMS", 0)
+    monkeypatch.setattr("handrail.console.stream._RETRY_SECONDS", 0.01)
+    (tmp_path / "broken.db").write_text("no database", encoding="utf-8")
+    found = []
+    for one in (file, tmp_path / "broken.db"):
+        console = Console(BEHIND_A_PROXY, open_store(one))
+        with TestClient(console, base_url=f"https://{HOST}") as client:
+            person = visit(one, "admins", console=console)
+            found.append(client.get("/stream?page=/inbox", headers=person.headers).status_code)
+
+    assert found == [503, 503]
