@@ -1,0 +1,68 @@
+"""The files in deploy/console: they can be read, and only the proxy reaches the console."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from handrail.console import Console, HeaderIdentity, read_config
+from handrail.console.store import open_store
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "console"
+SOCKET = "/run/handrail/console.sock"
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def test_the_settings_are_those_of_a_console_behind_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONSOLE_KEY", "k" * 32)
+    config = read_config(FOLDER / "console.toml")
+
+    assert isinstance(config.identity, HeaderIdentity)
+    assert Console(config, open_store(tmp_path / "runs.db")).needs_socket
+    assert (config.https, config.hosts) == (True, ("console.example.com",))
+    proxy = read("nginx.conf")
+    own = proxy[proxy.index("    location / {") :]
+    for header in (config.identity.header, config.identity.groups_header):
+        assert f"proxy_set_header {header} $" in own  # never what a browser sent
+    assert own.index("auth_request /oauth2/auth") < own.index("proxy_pass http://console;")
+    assert f"server_name {config.hosts[0]};" in proxy
+    assert f"server unix:{SOCKET};" in proxy
+    assert re.findall(r"listen (.*);", proxy) == ["443 ssl"]
+    assert proxy.count("{") == proxy.count("}")
+
+
+def test_only_the_proxy_is_open_to_others() -> None:
+    services: dict[str, Any] = yaml.safe_load(read("compose.yaml"))["services"]
+
+    assert {name: one.get("ports") for name, one in services.items()} == {
+        "console": None,
+        "sign-in": None,
+        "proxy": ["443:443"],
+    }
+    assert f"--socket {SOCKET}" in services["console"]["command"][-1]
+    for name in ("console", "proxy"):
+        assert "socket:/run/handrail" in services[name]["volumes"]
+    mounted = [one for service in services.values() for one in service.get("volumes", ())]
+    local = {one.split(":")[0] for one in mounted if one.startswith("./")} - {"./tls"}
+    assert [one for one in local if not (FOLDER / one).exists()] == []
+
+
+def test_the_unit_starts_the_console_on_the_same_socket() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(read("handrail-console.service"))
+    service = unit["Service"]
+
+    assert f"--socket {SOCKET} " in service["ExecStart"]
+    assert SOCKET.startswith(f"/run/{service['RuntimeDirectory']}/")
+    assert service["NoNewPrivileges"] == "yes"
