@@ -99,6 +99,7 @@ PAGES = {
     "runs": "/runs",
     "run": "/runs/ab12cd?call=2",
     "audit": "/audit",
+    "fleet": "/fleet",
     "missing": "/nothing",
 }
 

@@ -39,6 +39,8 @@ def test_every_page_fits_and_loads_nothing_from_elsewhere(browser: Browser, tmp_
                 browser.resize(width, dark=width == 390)
                 browser.open(url + path)
                 wide = browser.evaluate(SIDEWAYS)
+                browser.evaluate("document.documentElement.style.fontSize = '200%'")
+                wide += browser.evaluate(SIDEWAYS)
                 others = browser.hosts - {url.removeprefix("http://")}
                 said = [one for one in browser.complaints if "404" not in one]
                 if wide or others or said:

@@ -109,6 +109,12 @@ def test_pages_of_a_long_run_go_on_by_key_and_stay_small(tmp_path: Path) -> None
     assert person.get("/runs/long?call=999").status_code == 200
 
 
+def test_runs_without_an_engine_have_no_fleet(file: Path) -> None:
+    assert "No workers here" in said(visit(file, "admins").get("/fleet"))
+    assert visit(file, "approvers").get("/fleet").status_code == 404
+    assert '"/fleet"' not in visit(file, "approvers").get("/runs").text
+
+
 def test_a_run_without_calls_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     run = RunRecord(SqliteJournal(file), "new")

@@ -91,6 +91,7 @@ class Console:
             Route("/inbox/{pending}/more", inbox.show_more),
             Route("/runs", runs.show_list),
             Route("/runs/{run}", runs.show),
+            Route("/fleet", runs.show_fleet),
             Route("/stream", self._streams.show),
             Route("/audit", audit.show),
             Route("/audit/export.jsonl", audit.export_lines),

@@ -22,6 +22,7 @@ MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("inbox"), Clear("Inbox"), "viewer"),
     (Clear("runs"), Clear("Runs"), "viewer"),
     (Clear("audit"), Clear("Audit"), "auditor"),
+    (Clear("fleet"), Clear("Fleet"), "operator"),
 )
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 

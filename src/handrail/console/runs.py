@@ -122,6 +122,14 @@ class Runs:
             else None,
         )
 
+    async def show_fleet(self, request: Request) -> Response:
+        """Show what waits for people; workers and queues to those who see all runs."""
+        visit = visit_of(request, "operator")
+        whole = visit.person.labels("operator") is None
+        fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
+        values = {"here": Clear("fleet"), "whole": whole, "now": self._site.clock()}
+        return self._site.renderer.page("fleet.html", visit, fleet=fleet, **values)
+
 
 def _sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:
     """Return whether a person sees arguments and results: who may answer, or audits."""

@@ -18,7 +18,15 @@ from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
 
 LARGE = ((("pay", {"amount": 500}),),)
-PAGES = ("/inbox", "/runs", "/runs/run-1?call=1", "/audit", "/audit/export.csv", "/readyz")
+PAGES = (
+    "/inbox",
+    "/runs",
+    "/runs/run-1?call=1",
+    "/audit",
+    "/audit/export.csv",
+    "/readyz",
+    "/fleet",
+)
 
 
 async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  # noqa: PLR0915  one story
@@ -35,6 +43,10 @@ async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  #
         await runs.wait(run, seconds=60)
         [pending] = await runs.inbox()
         path = f"/inbox/{to_path(pending.id)}"
+        fleets = [
+            read_page((await to_thread.run_sync(one.get, "/fleet")).text).text
+            for one in (people[0], visit(tmp_path, "operators", console=console))
+        ]
         forms = [await to_thread.run_sync(person.form, path) for person in people]
 
         async def send(number: int) -> None:
@@ -59,3 +71,6 @@ async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  #
     assert ledger.count() == {"pay run-1/1/pay-0": 1}
     assert [page.status_code for page in pages] == [200] * len(pages)
     assert "The run resumed" in pages[0].text
+    for text, sees, waits in zip(fleets, (True, False), ("1", "0"), strict=True):
+        assert ("1worker" in text, "Queues" in text) == (sees, sees)  # others see their team alone
+        assert f"{waits}wait for people" in text
