@@ -1,4 +1,4 @@
-"""What every page has: the settings, the templates, the person who asks, and the runs."""
+"""Every page has these: the settings, the templates, the person who asks, and the runs."""
 
 from __future__ import annotations
 
