@@ -100,15 +100,12 @@ class Console:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Router) -> AsyncGenerator[None]:
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._streams.read)
-                try:
-                    yield
-                finally:
-                    group.cancel_scope.cancel()
-        finally:
-            self._store.close()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._streams.read)
+            try:
+                yield
+            finally:
+                group.cancel_scope.cancel()
 
     async def _home(self, request: Request) -> Response:
         visit_of(request)

@@ -127,8 +127,8 @@ class Runs:
         visit = visit_of(request, "operator")
         whole = visit.person.labels("operator") is None
         fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
-        values = {"here": Clear("fleet"), "whole": whole, "now": self._site.clock()}
-        return self._site.renderer.page("fleet.html", visit, fleet=fleet, **values)
+        values: dict[str, Any] = {"here": Clear("fleet"), "now": self._site.clock()}
+        return self._site.renderer.page("fleet.html", visit, fleet=fleet, whole=whole, **values)
 
 
 def _sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:
@@ -174,10 +174,9 @@ def _turn(
 def _call(row: CallRow, start: float, end: float, *, hides: bool) -> CallView:
     """Return a call with its bar, how long it ran, and why it waited."""
     history = row.history
-    if history is None:
-        return row, Bar((), Clear("no record")), Clear(""), ""
-    reason = "; ".join(_reasons(history, hides=hides))
-    return row, draw_call(history, start, end), duration(history.seconds("running")), reason
+    bar = draw_call(history, start, end) if history else Bar((), Clear("no record"))
+    took = duration(history.seconds("running")) if history else Clear("")
+    return row, bar, took, "; ".join(_reasons(history, hides=hides)) if history else ""
 
 
 def _reasons(call: CallHistory, *, hides: bool) -> Iterable[str]:

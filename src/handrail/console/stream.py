@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import Message, Scope
 
 from handrail.console.guard import Refusal
 from handrail.console.request import from_path
@@ -65,15 +65,15 @@ class Streams:
         scope["query_string"] = query.encode("ascii", "replace")
         scope["state"] = {"visit": replace(visit, live=True)}
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
-        if not await _render(
-            request.scope["router"], scope
-        ):  # others' pages are as pages that do not exist
+        if not await _render(request, scope):  # a page of others does not exist
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
-        events = self._events(request.scope["router"], scope, run, seen)
+        events = self._events(request, scope, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
-    async def _events(self, app: ASGIApp, scope: Scope, run: str, seen: str) -> AsyncGenerator[str]:
+    async def _events(
+        self, request: Request, scope: Scope, run: str, seen: str
+    ) -> AsyncGenerator[str]:
         """Yield the live parts of a page whenever they have changed."""
         self._open += 1
         try:
@@ -81,7 +81,7 @@ class Streams:
             for _ in range(MAX_WAKES):
                 news, place = self._news, self._places.get(run, 0)
                 if place != shown and (str(place) != seen or not place):
-                    fresh = await _render(app, scope)
+                    fresh = await _render(request, scope)
                     if fresh != before:
                         yield f"id: {place}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
                     before = fresh
@@ -96,34 +96,37 @@ class Streams:
             self._open -= 1
 
     async def read(self) -> None:
-        """Follow the journal for all streams, until the task is cancelled."""
+        """Follow the journal for all streams, and close it when the task is cancelled."""
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except JournalError:
+                    await anyio.sleep(_RETRY_SECONDS)
+        finally:
+            self._site.store.close()
+
+    async def _follow(self) -> None:
+        records = await to_thread.run_sync(self._site.store.records, None)
+        newest = await to_thread.run_sync(partial(records.events, limit=1))
+        self._ready.set()
+        events = records.follow(max((one.row.place for one in newest.rows), default=0))
         while True:
-            try:
-                records = await to_thread.run_sync(self._site.store.records, None)
-                newest = await to_thread.run_sync(partial(records.events, limit=1))
-                self._ready.set()
-                async for event in records.follow(
-                    max((one.row.place for one in newest.rows), default=0)
-                ):
-                    self._places[event.run] = self._places[""] = event.place
-                    self._news.set()
-                    self._news = anyio.Event()
-            except JournalError:
-                await anyio.sleep(_RETRY_SECONDS)
+            event = await anext(events)
+            self._places[event.run] = self._places[""] = event.place
+            self._news.set()
+            self._news = anyio.Event()
 
 
-async def _render(app: ASGIApp, scope: Scope) -> str:
+async def _render(request: Request, scope: Scope) -> str:
     """Return the live parts of a page for its person; empty if it is not theirs to see."""
     sent: list[Message] = []
-
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         sent.append(message)
 
     try:
-        await app(dict(scope), receive, send)
+        await request.scope["router"](dict(scope), request.receive, send)
     except Refusal:
         return ""
     return b"".join(message.get("body", b"") for message in sent).decode()
