@@ -56,18 +56,21 @@ READY = "Describe a change"
 Chat = Callable[..., Pty]
 
 
+WORDS = ("chat", "--model", "model.py:model", "--without", "bash", "-t", "coding")
+
+
 @pytest.fixture
 def chat(handrail: Handrail) -> Iterator[Chat]:
     """Begins a chat with the input."""
     opened: list[Pty] = []
 
-    def begin(*arguments: str, **env: str) -> Pty:
+    def begin(*arguments: str, ahead: str = "", **env: str) -> Pty:
         handrail.write("model.py", MODEL)
         handrail.write("notes.txt", "one\ntwo\n")
-        words = ["chat", "--model", "model.py:model", "--without", "bash", "-t", "coding"]
         own = ["-t", "model.py:prints"]
-        opened.append(Pty(handrail, *words, *own, *arguments, env={"HANDRAIL_PLAIN": "", **env}))
-        opened[-1].sees(READY)
+        opened.append(Pty(handrail, *WORDS, *own, *arguments, env={"HANDRAIL_PLAIN": "", **env}))
+        opened[-1].types(ahead)
+        opened[-1].sees(READY if not ahead else "mode ask")
         return opened[-1]
 
     yield begin
@@ -307,3 +310,49 @@ def test_a_terminal_that_goes_away_ends_it(chat: Chat, handrail: Handrail) -> No
 
     assert pty.ends() in {0, 143}
     assert len(journal_runs(handrail)) == 1
+
+
+MUTED = {"light": "\x1b[38;2;91;100;112m", "dark": "\x1b[38;2;141;150;160m", "ansi": "\x1b[2m"}
+"""A role in the three sets of colors."""
+ANSWERS = {
+    "light": "\x1b]11;rgb:ffff/ffff/eded\x1b\\\x1b[?62;22c",
+    "dark": "\x1b]11;rgba:1e/1e/2e/ff\x07\x1b[?62c",
+    "ansi": "\x1b]11;no color\x07\x1b[?6c",
+}
+
+
+@pytest.mark.parametrize("ground", ANSWERS)
+def test_the_terminal_names_its_ground_and_keys_around_the_answer_are_kept(
+    chat: Chat, handrail: Handrail, ground: str
+) -> None:
+    pty = chat(ahead=f"be{ANSWERS[ground]}fore", COLORTERM="truecolor")
+    headline = pty.seen[pty.seen.rindex("\x1b[?2026h", 0, pty.seen.index("mode ask")) :]
+    pty.types(" \x1b[?62;c and after\r")  # no longer an answer
+    pty.sees("Heard")
+    pty.types("\x04")
+
+    assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
+    assert "\x1b]11;?" in pty.seen
+    assert MUTED[ground] in headline
+    [said] = prompts(handrail)
+    assert said.startswith("before ")
+    assert said.endswith(" and after")
+
+
+def test_an_answer_that_comes_late_and_in_pieces_is_no_text(chat: Chat, handrail: Handrail) -> None:
+    pty = chat(COLORTERM="truecolor")
+    for piece in ("on\x1b]11;rgb:ff", "ff/ffff/ffff\x1b", "\\e\x1b[?62", ";22c"):
+        pty.types(piece)
+        pty.waits(0.2)
+    pty.types("!\r")
+    pty.sees("Heard 4.")
+    pty.types("\x04")
+
+    assert (pty.ends(), prompts(handrail)) == (0, ["one!"])
+
+
+def test_a_terminal_whose_ground_is_set_is_not_asked(chat: Chat) -> None:
+    pty = chat(HANDRAIL_THEME="dark")
+    pty.types("\x04")
+
+    assert (pty.ends(), "\x1b]11;?" in pty.seen) == (0, False)

@@ -397,10 +397,10 @@ def test_themes_follow_the_ground_and_the_terminal() -> None:
         "light 256": Theme("light"),
         "16 colors": Theme("ansi"),
         "ansi": Theme("ansi", deep=True),
-        "auto": Theme("ansi", deep=True),
-        "auto dark": Theme("dark", deep=True),
-        "auto light": Theme("light", deep=True),
-        "auto odd": Theme("ansi", deep=True),
+        "auto": Theme("ansi", deep=True, guessed=True),
+        "auto dark": Theme("dark", deep=True, guessed=True),
+        "auto light": Theme("light", deep=True, guessed=True),
+        "auto odd": Theme("ansi", deep=True, guessed=True),
     }
 
 

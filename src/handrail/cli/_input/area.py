@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -28,11 +29,11 @@ from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from handrail.cli._base.exits import Exit
 from handrail.cli._input.completion import ChatCompleter
+from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
 from handrail.cli._input.keys import bind_keys
 from handrail.cli._input.layout import Parts, color_depth, make_layout
@@ -40,7 +41,7 @@ from handrail.cli._input.lines import Lines
 from handrail.cli._input.output import DrawnFile
 from handrail.cli._input.pastes import Pastes, clean_typed
 from handrail.cli._screen.rows import Row
-from handrail.cli._screen.theme import Theme
+from handrail.cli._screen.terminal import Screen
 
 _ESCAPE_SECONDS = 0.05
 """Seconds after which Esc is a key by itself, and not the start of another."""
@@ -48,6 +49,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _MAX_INTERRUPTS = 2
 _LEAVE_SECONDS = 5.0
 _POLL_SECONDS = 0.01
+_MAX_GROUND_WAITS = 20
+"""How often to wait for the terminal to name its ground. Waits, not seconds: on a busy machine, the
+thread that reads the answer needs its turn between them."""
 _USUAL_MODES = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
 """No frame has begun, pastes have no marks, the cursor is shown, and there is no color."""
 
@@ -57,14 +61,13 @@ class InputArea:
 
     def __init__(
         self,
-        size: Callable[[], tuple[int, int]],
-        theme: Theme,
+        screen: Screen,
         *,
         history: Path,
         completer: ChatCompleter,
     ) -> None:
         self.lines = Lines()
-        self._size = size
+        self._screen = screen
         self._pastes = Pastes()
         self._buffer = Buffer(
             multiline=True,
@@ -72,11 +75,14 @@ class InputArea:
             completer=ThreadedCompleter(completer),
             complete_while_typing=True,
         )
-        self._parts = Parts(self._buffer, self.lines, theme, size, lambda _width: ())
+        self._parts = Parts(self._buffer, self.lines, screen, lambda _width: ())
         self._file = DrawnFile(sys.stderr.fileno())
         self._keys = sys.stdin.fileno()
         self._usual = termios.tcgetattr(self._keys)
-        self._app = self._make_app(theme)
+        self._asked = AskingInput(sys.stdin)
+        self._asks = screen.theme.guessed
+        """Whether to ask the terminal for its ground, with the first frame."""
+        self._app = self._make_app()
         self._thread = threading.Thread(target=self._run, name="input", daemon=True)
         self._started = threading.Event()
         self._settled: deque[str] = deque()
@@ -85,18 +91,18 @@ class InputArea:
         """The width that the last frame was drawn for."""
         self._loan: _Loan | None = None
 
-    def _make_app(self, theme: Theme) -> Application[None]:
+    def _make_app(self) -> Application[None]:
         app: Application[None] = Application(
             make_layout(self._parts),
             key_bindings=bind_keys(self._buffer, self.lines, self._pastes, self),
-            input=Vt100Input(sys.stdin),
+            input=self._asked,
             output=Vt100_Output(
                 cast("TextIO", self._file),
                 self._pt_size,
                 term=os.environ.get("TERM"),
                 enable_cpr=False,
             ),
-            color_depth=color_depth(theme),
+            color_depth=lambda: color_depth(self._screen.theme),
             erase_when_done=True,
             include_default_pygments_style=False,
             terminal_size_polling_interval=None,
@@ -107,7 +113,7 @@ class InputArea:
         return app
 
     def _pt_size(self) -> Size:
-        columns, rows = self._size()
+        columns, rows = self._screen.size()
         return Size(rows=rows, columns=columns)
 
     def show_status(self, status: Callable[[int], Row]) -> None:
@@ -143,6 +149,9 @@ class InputArea:
             output.cursor_up(moved or 0)
             renderer.erase(leave_alternate_screen=False)
             output.write_raw(text)
+        if self._asks:
+            self._asks = False
+            output.write_raw(QUESTION)
 
     def _take_settled(self) -> str:
         taken = [self._settled.popleft() for _ in range(len(self._settled))]
@@ -281,6 +290,8 @@ class InputArea:
         try:
             self._thread.start()
             self._started.wait()
+            if self._screen.theme.guessed:
+                self._learn_ground()
             yield
         finally:
             for number in _SIGNALS:
@@ -289,6 +300,16 @@ class InputArea:
             self._post(self._leave)
             self._thread.join(_LEAVE_SECONDS)
             self._restore()
+
+    def _learn_ground(self) -> None:
+        """Wait for the terminal's answer, but not long. The input is on the screen meanwhile."""
+        for _ in range(_MAX_GROUND_WAITS):
+            if self._asked.answered.wait(_POLL_SECONDS):
+                break
+        self._screen.theme = replace(
+            self._screen.theme, ground=self._asked.ground or self._screen.theme.ground
+        )
+        self._app.invalidate()
 
     def _leave(self) -> None:
         with suppress(Exception):  # it has ended

@@ -34,6 +34,7 @@ from handrail.cli._screen.rows import (
     fold,
     safe_line,
 )
+from handrail.cli._screen.terminal import Screen
 from handrail.cli._screen.theme import Theme
 
 _INDENT = Span(GUTTER)
@@ -51,8 +52,7 @@ class Parts:
 
     buffer: Buffer
     lines: Lines
-    theme: Theme
-    size: Callable[[], tuple[int, int]]
+    screen: Screen
     status: Callable[[int], Row]
     live: Sequence[Row] = ()
     """The rows above the input that change."""
@@ -105,7 +105,7 @@ def _input(parts: Parts, search: SearchToolbar) -> Window:
         control,
         wrap_lines=True,
         dont_extend_height=True,
-        height=lambda: Dimension(min=1, max=max(parts.size()[1] // 3, 1)),
+        height=lambda: Dimension(min=1, max=max(parts.screen.size()[1] // 3, 1)),
         get_line_prefix=start,
     )
 
@@ -118,16 +118,16 @@ def _window(parts: Parts, rows: Callable[[], Sequence[Row]]) -> ConditionalConta
 
 
 def _paint(parts: Parts, rows: Sequence[Row]) -> StyleAndTextTuples:
-    text = "\n".join([parts.theme.paint(row) for row in rows])
+    text = "\n".join([parts.screen.theme.paint(row) for row in rows])
     return to_formatted_text(ANSI(text))
 
 
 def _width(parts: Parts) -> int:
-    return max(parts.size()[0] - 1, 1)
+    return max(parts.screen.size()[0] - 1, 1)
 
 
 def _is_low(parts: Parts) -> bool:
-    return parts.size()[1] < _LOW
+    return parts.screen.size()[1] < _LOW
 
 
 def _hint(parts: Parts) -> str:

@@ -35,7 +35,8 @@ class Screen:
 
     def __init__(self, file: TextIO, *, theme: Theme, live: bool) -> None:
         self._file = file
-        self._theme = theme
+        self.theme = theme
+        """How roles look; set when more is known about the terminal."""
         self.can_change = live
         """Whether rows can be drawn again; false on a dumb terminal, and for a screen reader."""
         self.frame: Frame | None = None
@@ -82,7 +83,7 @@ class Screen:
 
     def paint(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
         """Print rows that stay, and show others below them until something else is printed."""
-        text = "".join([f"{self._theme.paint(row)}\n" for row in settled])
+        text = "".join([f"{self.theme.paint(row)}\n" for row in settled])
         if self._holders:
             self._later.append(text)
             return
@@ -93,7 +94,7 @@ class Screen:
         if not text and frame == self._shown:
             return
         cleared = self._clear()
-        shown = "\n".join([self._theme.paint(row) for row in frame])
+        shown = "\n".join([self.theme.paint(row) for row in frame])
         self._put(f"{_BEGIN}{cleared}{text}{shown}{_END}" if cleared or shown else text)
         self._shown, self._painted_width = frame, self.size()[0]
 

@@ -63,6 +63,8 @@ class Theme:
     ground: Ground = "none"
     deep: bool = False
     """Whether the terminal has 24-bit colors; otherwise 256."""
+    guessed: bool = False
+    """Whether the terminal itself may know its ground better."""
 
     def paint(self, row: Row) -> str:
         """Return a row with its colors, if it has any."""
@@ -123,7 +125,8 @@ def choose_theme(wanted: str, environ: Mapping[str, str], *, color: bool) -> The
         ground = "dark" if wanted == "dark" else "light"
     elif wanted != "ansi":
         ground = _read_ground(environ.get("COLORFGBG", ""))
-    return Theme(ground if has_many else "ansi", deep)
+    is_guessed = has_many and wanted == "auto"
+    return Theme(ground if has_many else "ansi", deep, is_guessed)
 
 
 def _read_ground(colors: str) -> Ground:

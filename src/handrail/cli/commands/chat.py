@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,6 @@ from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids
 from handrail.cli._runs.session import app_to_resume, flag_settings, open_session
 from handrail.cli._screen.rows import Row, Span, safe_line
 from handrail.cli._screen.terminal import Printed, Screen
-from handrail.cli._screen.theme import choose_theme
 from handrail.messages import Model
 from handrail.permissions import Approver
 from handrail.policy import Mode
@@ -128,7 +127,7 @@ def _converse(
     """Hold one conversation. Return the exit code, and what it left."""
     kit, model, saved = now
     watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
-    asks = partial(_approver, kit, plain=plain)
+    asks = partial(_approver, kit, styles=screen.theme.question_styles(), plain=plain)
     approver = ChatApprover(screen, watcher, asks, terminal_input.lend)
     session = open_session(kit, saved, model, approver=approver.ask, on_event=watcher.on_event)
     with portal.wrap_async_context_manager(session) as open_:
@@ -174,8 +173,7 @@ def _open_input(kit: Kit, screen: Screen, *, plain: bool) -> ChatInput:
     from handrail.cli._input.completion import ChatCompleter
 
     area = InputArea(
-        screen.size,
-        choose_theme(kit.app.settings["theme"], os.environ, color=kit.app.tints),
+        screen,
         history=runs_folder().with_name("chat_history.jsonl"),
         completer=ChatCompleter(
             partial(name_commands, kit.app.workspace), partial(_list_files, kit)
@@ -229,18 +227,17 @@ def _may_allow_edits(kit: Kit) -> bool:
     return kit.rules.mode is Mode.ASK and kit.rules.ceiling >= Mode.EDITS
 
 
-def _approver(kit: Kit, *, plain: bool, **options: Any) -> Approver:
+def _approver(kit: Kit, *, styles: Mapping[str, str], plain: bool, **options: Any) -> Approver:
     """Return an approver that prompts at the terminal, with color if wanted."""
     from rich.console import Console  # an optional package
     from rich.theme import Theme
 
-    theme = choose_theme(kit.app.settings["theme"], os.environ, color=kit.app.tints)
     return terminal(
         workspace=kit.app.workspace,
         console=Console(
             stderr=True,
             no_color=plain or not kit.app.tints,
-            theme=Theme(theme.question_styles()),
+            theme=Theme(styles),
         ),
         plain=plain,
         remember=kit.memory,

@@ -1,0 +1,63 @@
+"""Asks the terminal for the color of its ground, once. What it answers is not taken for keys."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TextIO
+
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
+
+from handrail.cli._screen.theme import Ground
+
+QUESTION = "\x1b]11;?\x1b\\\x1b[c"
+"""Asks for the color, then for the kind of terminal. Every terminal answers that, and in order."""
+_COLOR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
+_KIND = re.compile(r"\x1b\[\?[\d;]*c")
+_BEGUN = re.compile(r"\x1b(?:\]1[^\x07\x1b]{0,40}\x1b?|\[\?[\d;]{0,40})\Z")
+"""The start of an answer whose end has not come yet."""
+_RGB = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
+_WEIGHTS = (0.299, 0.587, 0.114)
+"""How much red, green and blue add to the brightness of a color."""
+
+
+class AskingInput(Vt100Input):
+    """The keys of a terminal, without its answers."""
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.ground: Ground | None = None
+        """What the terminal said; None if it has not said it."""
+        self.answered = threading.Event()
+        """Set when no more answers come."""
+        self._begun = ""
+
+    def read_keys(self) -> list[KeyPress]:
+        """Return the keys that were pressed, and take the answers."""
+        self.vt100_parser.feed(self._take_answers(self.stdin_reader.read()))
+        pressed, self._buffer = self._buffer, []
+        return pressed
+
+    def _take_answers(self, text: str) -> str:
+        if self.answered.is_set():
+            return text
+        text = self._begun + text
+        if color := _COLOR.search(text):
+            self.ground = read_ground(color[1])
+        if _KIND.search(text):
+            self.answered.set()
+        rest = _KIND.sub("", _COLOR.sub("", text))
+        begun = _BEGUN.search(rest)
+        self._begun = begun[0] if begun else ""
+        return rest.removesuffix(self._begun)
+
+
+def read_ground(color: str) -> Ground | None:
+    """Return whether a color such as ``rgb:1e1e/1e1e/2e2e`` is dark or light; None if unknown."""
+    found = _RGB.match(color)
+    if found is None:
+        return None
+    parts = [int(part, 16) / (16 ** len(part) - 1) for part in found.groups()]
+    bright = sum(weight * part for weight, part in zip(_WEIGHTS, parts, strict=True))
+    return "light" if bright > 1 / 2 else "dark"
