@@ -249,7 +249,7 @@ def test_runs_show(handrail: Handrail, width: int) -> None:
                     "       allowed by the policy",
                     "  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied",
                     '       path="a.md"',
-                    "       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.m…",
+                    "       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write …",
                     "       denied after 2.50 s",
                     "       waited 900 ms for #1 read",
                     "       denied: Not now.",
@@ -305,13 +305,13 @@ def test_runs_list(handrail: Handrail, width: int) -> None:
             80: snapshot(
                 [
                     "run                     started      status  turns  calls  prompt",
-                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of th…",
+                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of …",
                 ]
             ),
             120: snapshot(
                 [
                     "run                     started      status  turns  calls  prompt",
-                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of the parser pass, and say what was wrong wi…",
+                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of the parser pass, and say what was wrong …",
                 ]
             ),
         }[width]

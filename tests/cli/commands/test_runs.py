@@ -233,7 +233,7 @@ turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
        allowed by the policy
   #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied
        path="a.md"
-       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.m…
+       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write …
        denied after 2.50 s
        waited 900 ms for #1 read
        denied: Not now.
@@ -292,8 +292,8 @@ turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
   #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied
        id c2
        path="a.md"
-       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.md
-       ?
+       asked by keys-stay (/etc/handrail/rules.toml:4): May edit write
+       file:a.md?
        denied after 2.50 s
        waited 900 ms for #1 read
        denied: Not now.
@@ -802,7 +802,7 @@ turn 1  +TIME  model took TIME
        asked by mode ask: Allow `write` to change a.txt?
        denied after TIME
        waited TIME for #1 glob, which used the workspace
-       denied: Not run: this needs the user's approval, and no one is available…
+       denied: Not run: this needs the user's approval, and no one is …
 turn 2  +TIME  model took TIME
   Done.
 

@@ -25,6 +25,8 @@ StyledText: TypeAlias = tuple[str, Style]
 
 _MAX_NAME_CELLS = 16
 _MAX_MODEL_CHARS = 28
+_MAX_WORD_CELLS = 40
+"""The longest word that is left out whole. A longer one is data, and its start says something."""
 _TIME = 8
 _OUTCOME = 12
 """Columns of a name, a duration and an outcome."""
@@ -165,7 +167,7 @@ class _TimelinePage:
 
     def _column(self, text: str, room: int) -> str:
         """Truncate a text, and pad it to the given room. The ellipsis has one column."""
-        short, _ = self.cut(text, room)
+        short, _ = self.cut(text, room, words=False)
         if short == text:
             return short + " " * (room - max_cells(short))
         start = short.removesuffix(self.marks.more)
@@ -238,7 +240,7 @@ class _TimelinePage:
             yield [(margin, ""), shown]
             return
         for line in self._safe(text).split("\n"):
-            for part in broken(line, max(2, room)):
+            for part in _fold(line, max(2, room)):
                 yield [(margin, ""), self.cut(part, room, style)]
 
     def _safe(self, text: str) -> str:
@@ -252,14 +254,37 @@ class _TimelinePage:
         """Return untrusted text on one line, safe to print."""
         return self._safe(text).replace("\n", "\\u{A}")
 
-    def cut(self, text: str, room: int, style: Style = "") -> StyledText:
-        """Truncate a text. Non-ASCII characters are taken as wide, as terminals differ."""
+    def cut(self, text: str, room: int, style: Style = "", *, words: bool = True) -> StyledText:
+        """Truncate a text, after a whole word. Non-ASCII is taken as wide, as terminals differ."""
         if max_cells(text) <= room:
             return text, style
         more = self.marks.more
         start = next(broken(text, max(2, room - len(more))))
+        if words:
+            start = _drop_part(text, start, room)
         short = start + more
         return (short if max_cells(start) + len(more) <= room else "." * room), style
+
+
+def _fold(line: str, room: int) -> Iterator[str]:
+    """Yield a line in parts that fit, broken between words where a word fits."""
+    while max_cells(line) > room:
+        start = next(broken(line, room))
+        at = f"{start}{line[len(start)]}".rfind(" ")
+        if not start[: max(at, 0)].strip():
+            at = len(start)
+        yield line[:at]
+        line = line[at:].removeprefix(" ")
+    yield line
+
+
+def _drop_part(text: str, start: str, room: int) -> str:
+    """Return the start of a text without the word that it cuts, unless that is a long one."""
+    at = start.rfind(" ")
+    word = text[at + 1 :].partition(" ")[0]
+    if not start[: max(at, 0)].strip() or max_cells(word) > min(room, _MAX_WORD_CELLS):
+        return start
+    return f"{start[:at].rstrip()} "
 
 
 def _args(args: Any) -> str:
