@@ -234,7 +234,8 @@ class Pty:
             os.write(self._master, text.encode(errors="surrogateescape"))
 
     def signals(self, number: int) -> None:
-        self._process.send_signal(number)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            self._process.send_signal(number)
 
     def resizes(self, width: int, height: int) -> None:
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))

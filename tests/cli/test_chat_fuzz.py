@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -159,17 +158,16 @@ def plays(handrail: Handrail, seed: int) -> Pty:
     handrail.write("notes.txt", "one\ntwo\n")
     pty = begun(handrail, str(seed), plain="")
     pty.sees("\x1b[?2004h")
-    with suppress(ProcessLookupError):  # it has ended
-        for _ in range(dice.randrange(3, 10)):
-            act = dice.randrange(10)
-            if act == 0:
-                pty.signals(signal.SIGINT)
-            elif act == 1:
-                pty.resizes(dice.randrange(1, 200), dice.randrange(1, 60))
-            else:
-                pty.types(dice.choice(INPUT_KEYS))
-            pty.waits(dice.random() / 5)
-        pty.signals(dice.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]))
+    for _ in range(dice.randrange(3, 10)):
+        act = dice.randrange(10)
+        if act == 0:
+            pty.signals(signal.SIGINT)
+        elif act == 1:
+            pty.resizes(dice.randrange(1, 200), dice.randrange(1, 60))
+        else:
+            pty.types(dice.choice(INPUT_KEYS))
+        pty.waits(dice.random() / 5)
+    pty.signals(dice.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]))
     return pty
 
 

@@ -351,6 +351,19 @@ def test_an_answer_that_comes_late_and_in_pieces_is_no_text(chat: Chat, handrail
     assert (pty.ends(), prompts(handrail)) == (0, ["one!"])
 
 
+@pytest.mark.parametrize(("ahead", "heard"), [("early\r", 5), ("two\rlines\r", 9)])
+def test_a_line_that_was_typed_ahead_is_sent_and_several_are_kept(
+    chat: Chat, ahead: str, heard: int
+) -> None:
+    pty = chat(ahead=ahead)
+    if heard > 5:  # a paste, perhaps: the person sends it
+        pty.types("\x7f\r")
+    pty.sees(f"Heard {heard}.")
+    pty.types("\x04")
+
+    assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
+
+
 def test_a_terminal_whose_ground_is_set_is_not_asked(chat: Chat) -> None:
     pty = chat(HANDRAIL_THEME="dark")
     pty.types("\x04")

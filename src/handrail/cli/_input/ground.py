@@ -1,9 +1,11 @@
-"""Asks the terminal for the color of its ground, once. What it answers is not taken for keys."""
+"""The keys of a terminal, without its answer about its ground, and with a line typed ahead."""
 
 from __future__ import annotations
 
 import re
+import select
 import threading
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from prompt_toolkit.input.vt100 import Vt100Input
@@ -32,12 +34,23 @@ class AskingInput(Vt100Input):
         self.answered = threading.Event()
         """Set when no more answers come."""
         self._begun = ""
+        self._ahead = False
+        """Whether the first text was typed while the terminal collected whole lines."""
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that were pressed, and take the answers."""
-        self.vt100_parser.feed(self._take_answers(self.stdin_reader.read()))
+        text = self._take_answers(self.stdin_reader.read())
+        if self._ahead and text.endswith("\n") and text.count("\n") == 1:
+            text = f"{text[:-1]}\r"
+        self._ahead = False
+        self.vt100_parser.feed(text)
         pressed, self._buffer = self._buffer, []
         return pressed
+
+    def raw_mode(self) -> AbstractContextManager[None]:
+        """Hand over single keys. Note whether a line was typed before: its end is an Enter."""
+        self._ahead = bool(select.select([self.fileno()], [], [], 0)[0])
+        return super().raw_mode()
 
     def _take_answers(self, text: str) -> str:
         if self.answered.is_set():
