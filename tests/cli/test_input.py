@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import statistics
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -362,6 +364,41 @@ def test_a_line_that_was_typed_ahead_is_sent_and_several_are_kept(
     pty.types("\x04")
 
     assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
+
+
+def test_shift_tab_goes_through_the_modes_and_keeps_what_was_typed(
+    chat: Chat, handrail: Handrail
+) -> None:
+    pty = chat()
+    pty.types("kept")
+    for mode in ("edits", "plan", "ask"):
+        pty.types("\x1b[Z")
+        pty.sees(f"mode {mode}")
+    pty.types("\r")
+    pty.sees("Heard 4.")
+    pty.types("\x04")
+
+    assert (pty.ends(), prompts(handrail)) == (0, ["kept"])
+
+
+@pytest.mark.soak
+def test_keys_are_shown_soon_while_a_reply_streams_in(chat: Chat) -> None:
+    """Half of the keys within a tenth of a second, which feels like at once."""
+    pty = chat()
+    pty.types("stream\r")
+    pty.sees("word20")
+    took: list[float] = []
+    for key in "QWTYUOPVXZN":  # none of them is on the screen, or part of an escape sequence
+        began = time.monotonic()
+        pty.types(key)
+        pty.sees(key)
+        took.append(time.monotonic() - began)
+    pty.types("\x03")
+    pty.sees("stopped;")
+    pty.types("\x03\x04")
+
+    assert pty.ends() == 0
+    assert statistics.median(took) < 0.1, sorted(took)
 
 
 def test_a_terminal_whose_ground_is_set_is_not_asked(chat: Chat) -> None:

@@ -206,7 +206,7 @@ def test_explain(handrail: Handrail, width: int) -> None:
             80: snapshot(
                 [
                     'call      bash {"command": "git status && rm -rf build"}',
-                    "touches   destroy *",
+                    "touches   destroy * (anything)",
                     "rule      ask by mode ask: no rule allows `rm -rf build`",
                     "decision  ask: Allow this command? `git status && rm -rf build` (no rule allows",
                     "`rm -rf build`) [mode ask]",
@@ -215,7 +215,7 @@ def test_explain(handrail: Handrail, width: int) -> None:
             120: snapshot(
                 [
                     'call      bash {"command": "git status && rm -rf build"}',
-                    "touches   destroy *",
+                    "touches   destroy * (anything)",
                     "rule      ask by mode ask: no rule allows `rm -rf build`",
                     "decision  ask: Allow this command? `git status && rm -rf build` (no rule allows `rm -rf build`) [mode ask]",
                 ]

@@ -48,10 +48,14 @@ def _format_lines(explanation: Explanation) -> list[str]:
         lines.append(f"tool      {explanation.tool}, by its alias")
     lines += _format_values("repair", explanation.repairs)
     lines += _format_values("hook", explanation.hooks)
-    lines += _format_values("touches", map(str, explanation.accesses))
+    lines += _format_values("touches", map(_describe_access, explanation.accesses))
     lines += _format_values("rule", map(str, explanation.matched))
     lines += _format_values("waits for", explanation.waits_for)
     return [*lines, f"decision  {_describe_decision(explanation.decision)}"]
+
+
+def _describe_access(access: Access) -> str:
+    return f"{access} (anything)" if access.resource == "*" else str(access)
 
 
 def _format_values(name: str, values: Iterable[str]) -> list[str]:

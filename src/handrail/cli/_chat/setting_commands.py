@@ -15,7 +15,7 @@ from handrail.cli._project.models import model_of
 from handrail.cli._rules.mode import describe_mode
 from handrail.cli._screen.rows import safe_line as safe
 from handrail.messages import Model
-from handrail.policy import Rulebook
+from handrail.policy import Mode, Rulebook
 
 
 def mode(chat: Conversation, rest: str) -> Rows:
@@ -23,12 +23,18 @@ def mode(chat: Conversation, rest: str) -> Rows:
     rules = chat.session.kit.rules
     try:
         if rest:
-            rules.set_mode(rest)
+            rules.set_mode(_next_mode(rules) if rest == "next" else rest)
     except HandrailError as error:
         yield safe(str(error))
         return
     yield f"mode {rules.mode}"
     yield from mode_lines(rules, chat.screen.width)
+
+
+def _next_mode(rules: Rulebook) -> Mode:
+    """Return the mode after the current one, and after the last one the first. None is ``open``."""
+    modes = [mode for mode in (Mode.PLAN, Mode.ASK, Mode.EDITS) if mode <= rules.ceiling]
+    return next((mode for mode in modes if mode > rules.mode), modes[0])
 
 
 def mode_lines(rules: Rulebook, width: int) -> list[str]:

@@ -56,6 +56,7 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     on("backspace", when=named)(lambda _event: _delete_paste(buffer, pastes))
     on("c-o")(lambda _event: _open_pastes(buffer, pastes))
     on("up", when=queued & empty)(lambda _event: _take_back(buffer, lines))
+    on("s-tab", when=~working)(lambda _event: lines.send("/mode next"))
     on("tab")(lambda _event: _complete(buffer))
     on("escape", when=completing)(lambda _event: buffer.cancel_completion())
     on("escape", when=working & ~completing)(lambda _event: actions.stop())
