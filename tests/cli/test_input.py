@@ -13,6 +13,7 @@ import pytest
 from cli.terminal import Pty
 from cli_harness import Handrail
 from cli_runs import journal_runs
+from handrail.cli._input.lines import Lines
 
 MODEL = """
 import time
@@ -399,6 +400,15 @@ def test_keys_are_shown_soon_while_a_reply_streams_in(chat: Chat) -> None:
 
     assert pty.ends() == 0
     assert statistics.median(took) < 0.1, sorted(took)
+
+
+def test_the_input_hears_when_the_chat_waits_for_a_message() -> None:
+    """A frame that was begun before the end of a turn would stay on the screen otherwise."""
+    lines, heard = Lines(), list[bool]()
+    lines.on_reading = lambda: heard.append(lines.reading)
+    lines.send("one")
+
+    assert (lines.line(), heard, lines.reading) == ("one", [True], False)
 
 
 def test_a_terminal_whose_ground_is_set_is_not_asked(chat: Chat) -> None:

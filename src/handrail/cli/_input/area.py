@@ -83,6 +83,7 @@ class InputArea:
         self._asks = screen.theme.guessed
         """Whether to ask the terminal for its ground, with the first frame."""
         self._app = self._make_app()
+        self.lines.on_reading = self._app.invalidate
         self._thread = threading.Thread(target=self._run, name="input", daemon=True)
         self._started = threading.Event()
         self._settled: deque[str] = deque()

@@ -7,6 +7,7 @@ So there is no lock: each step is one operation that Python does not divide.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -24,6 +25,8 @@ class Lines:
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self.reading = False
         """Whether the chat waits for a message; false during a turn."""
+        self.on_reading: Callable[[], None] = lambda: None
+        """Called when the chat begins to wait: what the input shows depends on it."""
         self.interrupts = 0
         """Requests to stop the current turn; the chat sets it back."""
         self.ended: Exit | None = None
@@ -54,6 +57,7 @@ class Lines:
     def line(self) -> str | Exit:
         """Wait for the next message, or the exit code of a chat that is to end."""
         self.reading = True
+        self.on_reading()
         try:
             while True:
                 if self.ended is not None:
