@@ -126,6 +126,47 @@ def test_what_is_typed_is_what_the_model_hears(chat: Chat, handrail: Handrail) -
     ]
 
 
+COMMANDS = [
+    ("/help", "/quit"),
+    ("/model", "model model.py:model"),
+    ("/mode", "mode ask"),
+    ("/mode next", "mode edits"),
+    ("/tools", "prints"),
+    ("/cost", "turns "),
+    ("/diff", "nothing has changed"),
+    ("/jobs", "no jobs"),
+    ("/save talk.md", "saved to talk.md"),
+    ("/undo", "nothing to undo"),
+    ("/compact", "are now sent as a summary"),
+    ("/clear", "resume this chat with"),
+    ("/resume", "resume one with /resume RUN"),
+    ("/nothing", "unknown command"),
+]
+
+
+def test_every_command_and_the_keys_beside_them(chat: Chat) -> None:
+    pty = chat()
+    for word in ("hello", "hello again"):
+        pty.types(f"{word}\r")
+        pty.sees(f"Heard {len(word)}.")
+    for command, said in COMMANDS:
+        pty.types(f"{command}\r")
+        pty.sees(said)
+    pty.types("/sav")
+    pty.sees("write the transcript")
+    pty.types("\x1b")  # closes the list, and keeps the text
+    pty.resizes(100, 30)
+    pty.signals(signal.SIGWINCH)
+    pty.sees("─" * 99)
+    pty.types("\x0c")
+    pty.sees("/sav")
+    pty.types("e again.md\r")
+    pty.sees("saved to again.md")
+    pty.types("/quit\r")
+
+    assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
+
+
 def test_denied_and_hidden_files_are_not_offered(chat: Chat, handrail: Handrail) -> None:
     handrail.write("shown/open.txt", "")
     handrail.write("shown/.hidden", "")
