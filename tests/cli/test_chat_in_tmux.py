@@ -12,6 +12,8 @@ from cli.terminal import Open, Tmux, opened
 from cli_harness import Handrail
 
 ANSWER = "your answer:"
+WIDTHS = [80, pytest.param(120, marks=pytest.mark.soak)]
+"""Both take long, and show the same. The first test below has both."""
 MODEL = """
 import anyio
 from handrail import Call, Text
@@ -159,7 +161,7 @@ model = ScriptedModel(["I mark it.", mark], obey, "It is a number now.")
 """
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: int) -> None:
     pane = tmux(width, 60)
     chats(pane, FEEDBACK, "Change the second line.")
@@ -270,7 +272,7 @@ model = ScriptedModel(
 """
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
     tmux: Open, width: int
 ) -> None:
@@ -391,7 +393,7 @@ async def model(request):
 """
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
     tmux: Open, width: int
 ) -> None:
@@ -449,7 +451,7 @@ model = ScriptedModel(
 """
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
     pane = tmux(width)
     chats(pane, FIRST, "My name is Ada.")
@@ -502,7 +504,7 @@ model = ScriptedModel(
 """
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
     tmux: Open, width: int
 ) -> None:
