@@ -84,6 +84,7 @@ DOORS = {
     "prompt_toolkit": {
         "cli._input.area",
         "cli._input.completion",
+        "cli._input.ground",
         "cli._input.history",
         "cli._input.keys",
         "cli._input.layout",
