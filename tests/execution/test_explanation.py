@@ -116,7 +116,7 @@ decision  ask: Sure? [mode ask]\
         """\
 call      count {"n":5}
 repair    n: the string was read as a number
-touches   read *
+touches   read * (anything)
 decision  allow\
 """
     )

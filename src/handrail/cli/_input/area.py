@@ -303,7 +303,7 @@ class InputArea:
             self._restore()
 
     def _learn_ground(self) -> None:
-        """Wait for the terminal's answer, but not long. The input is on the screen meanwhile."""
+        """Wait for the terminal's answer, but not long. The input is on the screen by then."""
         for _ in range(_MAX_GROUND_WAITS):
             if self._asked.answered.wait(_POLL_SECONDS):
                 break
