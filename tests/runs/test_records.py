@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from handrail.runs import (
     open_records,
     verify,
 )
+from runs.pages import PAGES, counted
 from runs.parked import RULE, call_lines, make_pending, park, resume_lines
 
 NOW = 1_500.0
@@ -47,22 +46,6 @@ def journal(tmp_path: Path) -> SqliteJournal:
 
 def read(journal: SqliteJournal, *labels: str, now: float = NOW) -> Records:
     return open_records(journal.path, labels=labels or None, clock=lambda: now)
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
-    """Collect the statements of connections that are opened inside."""
-    seen: list[str] = []
-    connect: Any = sqlite3.connect
-
-    def open_(*args: Any, **options: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(*args, **options)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite3, "connect", open_)
-        yield seen
 
 
 # the inbox
@@ -347,19 +330,6 @@ def multiply(journal: SqliteJournal, times: int) -> None:
         connection.execute(f"INSERT INTO {table} {numbers} SELECT {several} FROM {table}, n")  # noqa: S608
     connection.commit()
     connection.close()
-
-
-PAGES: dict[str, Callable[[Records], object]] = {
-    "inbox": lambda records: (records.inbox(), records.request("r/1/c1?0")),
-    "second page of the inbox": lambda records: records.inbox(after=records.inbox().next),
-    "receipt": lambda records: records.receipt("r/1/c1?0"),
-    "runs": lambda records: (records.runs(), records.figures()),
-    "run": lambda records: (records.run("r"), records.turns("r"), records.calls("r")),
-    "call": lambda records: (records.run("r"), records.call("r", 1)),
-    "audit": lambda records: records.events(),
-    "rules": lambda records: records.rules(),
-    "fleet": lambda records: records.fleet(),
-}
 
 
 @pytest.mark.parametrize("times", [10, 100_000 if SOAK else 2_000])

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "RunStatus", "Unserializable"]
 
+_MAX_PAUSE = 0.5
+"""Seconds between two looks at a run."""
+
 
 class DurableRuns:
     """Starts, watches, answers and works on durable runs in one database.
@@ -154,10 +157,11 @@ class DurableRuns:
         **about: Any,
     ) -> str:
         from handrail.runs._durable.orders import Order
+        from handrail.runs._durable.rows import run_row
 
         run = state.run_id
-        await self._rows.add_run(run, agent, principal)
         await self._rows.journal(run).begin(
+            run_row(run, agent, principal),
             state.messages,
             agent=agent,
             principal=principal,
@@ -171,9 +175,13 @@ class DurableRuns:
 
     async def get(self, run_id: str) -> DurableRun:
         """Return where a run stands. Raises LookupError if there is none with this id."""
+        return await self._look(run_id, engine=True)
+
+    async def _look(self, run_id: str, *, engine: bool) -> DurableRun:
+        """Return where a run stands, and ask the engine too if it should run."""
         row = await self._find(run_id)
         run = read_run(row)
-        if run.status == "running":
+        if engine and run.status == "running":
             from handrail.runs._durable.port import segment_id
 
             found = await self._engine.find(segment_id(run_id, row.segment))
@@ -191,10 +199,13 @@ class DurableRuns:
         """Return a run once it has ended or waits for a person. Raises TimeoutError."""
         pause = 0.02
         with anyio.fail_after(seconds):
-            while (run := await self.get(run_id)).status == "running":
+            while True:
+                is_late = pause >= _MAX_PAUSE  # the engine gives up no run that has just begun
+                run = await self._look(run_id, engine=is_late)
+                if run.status != "running":
+                    return run
                 await anyio.sleep(pause)
-                pause = min(2 * pause, 0.5)
-        return run
+                pause = min(2 * pause, _MAX_PAUSE)
 
     async def list(
         self, status: RunStatus | None = None, *, limit: int = 100

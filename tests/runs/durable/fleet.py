@@ -62,6 +62,14 @@ class Tables:
         )
         return int(rows[0][0])
 
+    def has_begun(self, pid: int) -> bool:
+        """Whether a worker has begun a run, so that it is past its own start."""
+        rows = self.read(
+            "SELECT COUNT(*) FROM dbos.workflow_status "  # noqa: S608  a number
+            f"WHERE executor_id LIKE '%-{pid}-%'"
+        )
+        return bool(rows[0][0])
+
     def can_write(self) -> bool:
         """Whether no one holds rows, or the whole file. A stopped process can."""
         if self.is_postgres:
@@ -175,6 +183,16 @@ class Fleet:
             while self._open:
                 await self.tend(runs)
                 await anyio.sleep(0.05)
+
+    async def begin(self, runs: DurableRuns) -> None:
+        """Wait until each worker has begun a run: one that cannot start ends, and is no part of it."""
+
+        def all_begun() -> bool:
+            return all(self.tables.has_begun(pid) for pid in self.pids)
+
+        with anyio.fail_after(300):
+            while not await to_thread.run_sync(all_begun):
+                await self.keep_busy(runs, 4)
 
     async def kill_one(self, runs: DurableRuns) -> None:
         """Kill a worker that has runs, and measure when another one has begun them all."""

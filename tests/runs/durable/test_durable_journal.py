@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from handrail import Call, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
+from handrail.runs._durable.rows import step_row
 from handrail.runs.durable import DurableRuns
 from handrail.testing import ScriptedModel
 from runs.durable.shop import TURNS
@@ -121,4 +123,27 @@ async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        await journal.record(fail)
+        await journal.record(fail, None)
+
+
+async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one_counts(
+    database: str,
+) -> None:
+    runs = DurableRuns(database, {"a": Agent(ScriptedModel("Done."))})
+
+    async def give(text: str) -> str:
+        return text
+
+    async with runs:
+        await runs.start("a", "Go.", run_id="r")
+        journals: list[Any] = [runs._rows.journal("r") for _ in range(2)]  # noqa: SLF001  two workers
+        recorded = []
+        for text, journal in zip(["mine", "late"], journals, strict=True):
+            journal.put_status(by=text)
+            recorded.append(await journal.record(partial(give, text), partial(step_row, "r", 0, 1)))
+        steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
+        kinds = [entry.content.get("by") for entry in runs.journal.read("r", after=2)]
+
+    assert recorded == [("mine", True), ("late", False)]
+    assert (steps, kinds) == (["mine"], ["mine", "late"])
+    assert verify(runs.journal, "r") is None

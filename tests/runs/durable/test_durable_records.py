@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
 import anyio
 import pytest
+import sqlalchemy
 from sqlalchemy.exc import DBAPIError
 
 from handrail import Allow, Ask, Call, CheckedCall, Deny, Text, tool
@@ -27,7 +29,9 @@ from handrail.runs import (
 )
 from handrail.runs.durable import DurableRuns
 from runs.durable.statements import counting
+from runs.pages import PAGES, counted
 
+SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 RULE = Origin("refunds", "rules.toml", 3, digest="00ff")
 WAITING = ["r/1/c1?0"]
 
@@ -197,32 +201,63 @@ async def test_a_writer_catches_up_with_entries_that_have_no_rows(database: str)
     assert [turn.text for turn in open_records(database).turns("r")] == ["Refund A1."]
 
 
-async def test_a_page_takes_six_statements_at_most_and_cannot_write(database: str) -> None:
+async def multiply(runs: DurableRuns, times: int) -> None:
+    """Copy the run that waits, and its request."""
+    database = runs._database  # noqa: SLF001  no program writes 100,000 requests
+    numbers = (
+        "(WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c "  # noqa: S608
+        f"WHERE i < {times}) SELECT i FROM c) AS numbers"
+    )
+    for table, key in (("run", "id"), ("summary", "run"), ("question", "id")):
+        columns = sqlalchemy.inspect(database.engine).get_columns(f"handrail_{table}")
+        values = {column["name"]: column["name"] for column in columns}
+        for name in {key, "run"} & values.keys():
+            values[name] = f"{name} || '-' || i"
+        values |= {"expires": "expires + i % 97"} if table == "question" else {}
+        several = ", ".join(values.values())
+        await database.write(
+            f"INSERT INTO handrail_{table} SELECT {several} FROM handrail_{table}, {numbers}"  # noqa: S608
+        )
+    await database.write("ANALYZE")
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("times", [10, 100_000] if SOAK else [10])
+async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
+    database: str, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
     runs = DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05)
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r")
         await waiting(open_records(database))
-    records: Any = open_records(database)
-    pages = {
-        "inbox": lambda: (records.inbox(), records.request(WAITING[0])),
-        "run": lambda: (records.run("r"), records.turns("r"), records.calls("r")),
-        "audit": records.events,
-        "fleet": records.fleet,
-    }
+    async with runs:
+        await multiply(runs, times)
     taken: dict[str, int] = {}
-    for name, page in pages.items():
+    with counted(monkeypatch) as plain:  # a file is read without SQLAlchemy
+        records: Any = open_records(database)
+    for name, page in PAGES.items():
+        plain.clear()
         with counting("SELECT") as statements:
-            page()
-        taken[name] = len(statements)
-
-    is_counted = database.startswith("postgresql")  # the other is counted without SQLAlchemy
-    assert taken == (
-        {"inbox": 4, "run": 5, "audit": 2, "fleet": 4} if is_counted else dict.fromkeys(taken, 0)
-    )
-    if is_counted:
+            page(records)
+        taken[name] = len(statements) + len(plain)
+    total = records.inbox().total
+    if database.startswith("postgresql"):
         with pytest.raises(DBAPIError, match="read-only transaction"):
             records._store.select("DELETE FROM handrail_vote RETURNING 1", {})  # noqa: SLF001
     records.close()
+
+    assert total == times + 1
+    assert taken == {
+        "inbox": 4,
+        "second page of the inbox": 4,
+        "receipt": 1,
+        "runs": 3,
+        "run": 5,
+        "call": 3,
+        "audit": 2,
+        "rules": 1,
+        "fleet": 4,
+    }
 
 
 async def test_a_statement_that_a_lost_connection_repeats_is_no_second_answer(sqlite: str) -> None:

@@ -67,6 +67,7 @@ async def test_a_restart_of_the_database_loses_and_doubles_nothing(
         for _ in range(2):
             fleet.add_worker()
         async with make_client(server.url, ledger) as runs:
+            await fleet.begin(runs)
             while fleet.restarts < RESTARTS:
                 await fleet.keep_busy(runs, 3)
                 await anyio.sleep(0.3)  # at any point of the runs

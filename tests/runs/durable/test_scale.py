@@ -81,7 +81,7 @@ def call_ten(turn: int, name: str, argument: str) -> Reply:
 async def test_a_turn_costs_seven_statements_and_two_more_for_each_payment(
     sqlite: str, name: str, argument: str, per_turn: int
 ) -> None:
-    """One for its reply, one for its results, and five in one transaction for its events."""
+    """One for its reply. In one transaction: one for its results, and five for its events."""
     seen: list[int] = []
 
     async def model(request: Request) -> Reply:

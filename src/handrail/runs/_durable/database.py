@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy
 from sqlalchemy import event
@@ -22,6 +22,7 @@ _RETRY_SECONDS = 20.0
 _PAUSE = 0.1
 _THREADS = 2
 """How many statements read at once, and on PostgreSQL how many write at once."""
+_Lend: TypeAlias = Callable[[], AbstractContextManager[sqlalchemy.Connection]]
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 _NEWER_FUNCTIONS: Mapping[str, Callable[[str], float]] = {
     "unixepoch": lambda _modifier: round(time.time(), 3)
@@ -51,6 +52,8 @@ class Database:
         tries the file again and again."""
         self._readers = Threads(_THREADS)
         self._writers = Threads(_THREADS if self.is_postgres else 1)
+        self._kept: list[sqlalchemy.Connection] = []
+        """Connections that do nothing now."""
         self._was_reached = False
 
     @property
@@ -73,29 +76,39 @@ class Database:
 
     async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        return await self._readers.run(self.read_now, sql, values)
+        rows: list[tuple[Any, ...]] = await self._readers.run(
+            partial(self._run, sql, values, rows=True, lend=self._lend)
+        )
+        return rows
 
     async def write(self, sql: str, **values: Any) -> int:
         """Run a statement, and return how many rows it changed."""
-        return await self._writers.run(self.write_now, sql, values)
+        return await self._writers.run(self._write, sql, values, self._lend)
 
     def read_now(self, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in this thread."""
-        rows: list[tuple[Any, ...]] = self._run(sql, values, rows=True)
+        rows: list[tuple[Any, ...]] = self._run(sql, values, rows=True, lend=self._rows.connect)
         return rows
 
     def write_now(self, sql: str, values: Mapping[str, Any]) -> int:
         """Run a statement in this thread, and return how many rows it changed."""
+        return self._write(sql, values, self._rows.connect)
+
+    def _write(self, sql: str, values: Mapping[str, Any], lend: _Lend) -> int:
         with self._writing:
-            changed: int = self._run(sql, values, rows=False)
+            changed: int = self._run(sql, values, rows=False, lend=lend)
         return changed
 
-    async def transact(self, steps: Sequence[Step], guards: int) -> bool:
+    async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
         """Run statements in one transaction, each with several values.
 
-        If one of the first ``guards`` changes no row, nothing is changed, and the result is False.
+        Returns how many rows each changed. If one of the first ``guards`` changes no row, nothing
+        is changed, and the result is empty.
         """
-        return bool(await self._writers.run(self._retry, partial(self._transact, steps, guards)))
+        done: list[int] = await self._writers.run(
+            self._retry, partial(self._transact, steps, guards), self._lend
+        )
+        return done
 
     def has_schema(self, version: str) -> bool:
         """Return whether the tables exist, as this version needs them."""
@@ -119,7 +132,7 @@ class Database:
                 if self.is_postgres:
                     connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_CREATING})")
 
-    def _run(self, sql: str, values: Mapping[str, Any], *, rows: bool) -> Any:
+    def _run(self, sql: str, values: Mapping[str, Any], *, rows: bool, lend: _Lend) -> Any:
         """Run a statement. A lost connection is opened again: every statement can be repeated."""
         statement = _for_psycopg(sql) if self.is_postgres else sql
 
@@ -127,11 +140,12 @@ class Database:
             done = connection.exec_driver_sql(statement, dict(values))
             return [tuple(row) for row in done] if rows else done.rowcount
 
-        return self._retry(work)
+        return self._retry(work, lend)
 
     def _transact(
         self, steps: Sequence[Step], guards: int, connection: sqlalchemy.Connection
-    ) -> bool:
+    ) -> list[int]:
+        changed: list[int] = []
         with self._writing:
             connection.exec_driver_sql("BEGIN" if self.is_postgres else "BEGIN IMMEDIATE")
             try:
@@ -142,19 +156,20 @@ class Database:
                     done = connection.exec_driver_sql(statement, single)
                     if number < guards and not done.rowcount:
                         connection.exec_driver_sql("ROLLBACK")
-                        return False
+                        return []
+                    changed.append(done.rowcount)
                 connection.exec_driver_sql("COMMIT")
             except BaseException:
                 with suppress(Exception):
                     connection.exec_driver_sql("ROLLBACK")
                 raise
-        return True
+        return changed
 
-    def _retry(self, work: Callable[[sqlalchemy.Connection], Any]) -> Any:
+    def _retry(self, work: Callable[[sqlalchemy.Connection], Any], lend: _Lend) -> Any:
         until = time.monotonic() + _RETRY_SECONDS
         while True:
             try:
-                with self._rows.connect() as connection:
+                with lend() as connection:
                     done = work(connection)
                     self._was_reached = True
                     return done
@@ -162,6 +177,30 @@ class Database:
                 if not self._is_away(error) or time.monotonic() > until:
                     raise
                 time.sleep(_PAUSE)
+
+    @contextmanager
+    def _lend(self) -> Generator[sqlalchemy.Connection]:
+        """Lend a connection to one of our few threads, and keep it: the pool costs a statement.
+
+        After an error, neither this one nor those that are as old are lent again.
+        """
+        try:
+            connection = self._kept.pop()
+        except IndexError:
+            connection = self._rows.connect()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            self._close_kept()
+            raise
+        else:
+            self._kept.append(connection)
+
+    def _close_kept(self) -> None:
+        while self._kept:
+            with suppress(IndexError):  # another thread has taken it
+                self._kept.pop().close()
 
     def _is_away(self, error: DBAPIError) -> bool:
         """Return whether the server is gone, shuts down, or does not accept connections yet.
@@ -178,6 +217,7 @@ class Database:
         """Close all connections."""
         self._readers.close()
         self._writers.close()
+        self._close_kept()
         self.engine.dispose()
         self._rows.dispose()
 

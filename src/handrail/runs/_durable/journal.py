@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +27,8 @@ from handrail.permissions import Answer
 from handrail.runs._durable.database import Database
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.store import POSTGRES, Dialect
-from handrail.runs._reading.tables import PUT_EVENT, PUT_EVENT_POSTGRES
-from handrail.runs._reading.tally import READ_TALLY, Tally
+from handrail.runs._reading.tables import POSTGRES_PUTS, PUTS
+from handrail.runs._reading.tally import TALLY_COLUMNS, Step, Tally
 from handrail.runs.journal import (
     STATUS,
     EventRow,
@@ -48,6 +56,10 @@ _HEADS = (
     "SELECT r.id, r.entries, r.digest, r.began, r.changed, j.last, j.digest, j.summary "
     "FROM handrail_run r LEFT JOIN handrail_journal j ON j.run = r.id "
     "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id)"
+)
+_HEAD_AND_TALLY = (
+    _HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
+    + " LEFT JOIN handrail_summary s ON s.run = r.id WHERE r.id = :run"
 )
 _BLOCKS = (
     "SELECT first, lines FROM handrail_journal WHERE run = :run AND first > :seen "
@@ -146,30 +158,30 @@ class RunJournal:
         self._database = database
         self._run = run
         self._tally = Tally(run)
+        self._puts = POSTGRES_PUTS if database.is_postgres else PUTS
         self._head: RunHead | None = None
-        self._unwritten: list[JournalLine] = []
+        self._unwritten: list[tuple[JournalLine, LineFields]] = []
         self._turn: Turn[Any] | None = None
         self._feed: Any = None
         self._turns = self._calls = 0
 
     def put(self, *lines: LineFields) -> None:
         """Add lines to those that the next ``flush`` writes."""
-        self._unwritten += [as_line(fields) for fields in lines]
+        self._unwritten += [(as_line(fields), fields) for fields in lines]
 
     def put_status(self, **fields: Any) -> None:
         """Add a line that changes the summary."""
         self.put({"event": STATUS, "at": time.time(), **fields})
 
-    async def begin(self, messages: Iterable[Message], **about: Any) -> None:
-        """Write the first lines of a run: its summary and its prompts. Once."""
+    async def begin(self, row: Step, messages: Iterable[Message], **about: Any) -> None:
+        """Write the row of a run, and its first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(status="running", command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        head, entries = extend(RunHead(self._run), self._unwritten, at)
-        await self._insert(head, entries)
+        await self._insert(RunHead(self._run), list(self._unwritten), at, row)
 
     async def note_answer(
         self, kind: str, pending: str, answer: Answer, given: Mapping[str, str | None]
@@ -216,25 +228,32 @@ class RunJournal:
         """Record the events of a turn from now on."""
         self._turn, self._feed = turn, turn.events()
 
-    async def record(self, work: Callable[[], Awaitable[str]]) -> str:
-        """Do the work of a turn, and write its events: at its end, and often while it runs."""
+    async def record(
+        self, work: Callable[[], Awaitable[str]], make_row: Callable[[str], Step]
+    ) -> tuple[str, bool]:
+        """Do the work of a turn, and write its events: at its end, and often while it runs.
+
+        A row is written with the last events. Returns what the work gave, and whether the row is
+        known to be new.
+        """
         failed: list[Exception] = []
-        text = ""
+        text, rows, added = "", list[Step](), False
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._flush_often)
                 try:
                     text = await work()
+                    rows.append(make_row(text))
                 except Exception as error:  # noqa: BLE001  raised below, outside of the group
                     failed.append(error)
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._take_events(last=True)
-                await self.flush()
+                added = await self._flush(None, *rows)
         if failed:
             raise failed[0]
-        return text
+        return text, added
 
     async def _flush_often(self) -> None:
         while True:
@@ -257,50 +276,44 @@ class RunJournal:
         """Write the lines that were put, in one statement."""
         await self._flush(None)
 
-    async def seal(self, segment: int, **fields: Any) -> None:
-        """Write how a segment ended, and record the end of the chain beside the run.
+    async def seal(self, segment: int, **fields: Any) -> RunHead:
+        """Write how a segment ended, and return the end of the chain, to record it beside the run.
 
         A second time writes no line: after a crash, or by a worker that comes late.
         """
         self.put_status(sealed=segment, **fields)
         await self._flush(segment)
-        head = self._head or RunHead(self._run)
-        await self._database.write(
-            "UPDATE handrail_run SET entries = :entries, digest = :digest "
-            "WHERE id = :run AND entries < :entries",
-            run=self._run,
-            entries=head.entries,
-            digest=head.digest,
-        )
+        return self._head or RunHead(self._run)
 
-    async def _flush(self, segment: int | None) -> None:
-        """Write the lines, unless they seal a segment of which the end is written."""
-        lines = list(self._unwritten)
+    async def _flush(self, segment: int | None, *rows: Step) -> bool:
+        """Write the lines, unless they seal a segment of which the end is written.
+
+        Rows are written with them, if there are lines. Returns whether the last one is new.
+        """
+        lines, added = list(self._unwritten), False
         while lines:
             before = self._head or await self._read_head()
             if segment is not None and _is_over(before, segment):
                 break
-            head, entries = extend(before, lines, time.time())
-            if await self._insert(head, entries) or (await self._read_head()).digest == head.digest:
+            head, changed = await self._insert(before, lines, time.time(), *rows)
+            if changed or (await self._read_head()).digest == head.digest:
                 self._head = head
+                added = changed[-1:] == [1]
                 break
         del self._unwritten[: len(lines)]
+        return added
 
     async def catch_up(self) -> None:
         """Write the rows that pages read, for entries of a version that wrote none."""
         await self._read_head()
-        steps = self._tally.steps(self._put_event)
-        await self._database.transact(steps, 1)
-
-    @property
-    def _put_event(self) -> str:
-        return PUT_EVENT_POSTGRES if self._database.is_postgres else PUT_EVENT
+        await self._database.transact(self._tally.steps(self._puts), 1)
 
     async def _read_head(self) -> RunHead:
         """Return the end of the chain as the database has it, and read the rows of the run."""
-        rows = await self._database.read(f"{_HEADS} WHERE r.id = :run", run=self._run)
-        self._head = _head(rows[0]) if rows else RunHead(self._run)
-        found = await self._database.read(READ_TALLY, run=self._run)
+        rows = await self._database.read(_HEAD_AND_TALLY, run=self._run)
+        count = len(TALLY_COLUMNS)
+        self._head = _head(rows[0][:-count]) if rows else RunHead(self._run)
+        found = [row[-count:] for row in rows if row[-count] is not None]
         self._tally = Tally.load(self._run, found)
         if self._tally.entries < self._head.entries:
             reader = DurableJournal(self._database)
@@ -310,11 +323,19 @@ class RunJournal:
     def _read_rest(self, reader: DurableJournal) -> None:
         self._tally.read(reader.read(self._run, after=self._tally.entries))
 
-    async def _insert(self, head: RunHead, entries: list[JournalEntry]) -> bool:
-        """Add entries, with the rows that pages read, in one transaction.
+    async def _insert(
+        self,
+        before: RunHead,
+        lines: Sequence[tuple[JournalLine, LineFields]],
+        at: float,
+        *rows: Step,
+    ) -> tuple[RunHead, list[int]]:
+        """Add lines, the rows that pages read, and more rows, in one transaction.
 
-        Returns False if another execution has added some at this place.
+        Returns the new end of the chain, and how many rows each statement changed: none if another
+        execution has added entries at this place.
         """
+        head, entries = extend(before, [line for line, _ in lines], at)
         block = {
             "run": self._run,
             "first": entries[0].number,
@@ -323,13 +344,13 @@ class RunJournal:
             "summary": json.dumps(dict(head.summary), separators=(",", ":")),
             "lines": json.dumps([[entry.kind, entry.body, entry.digest] for entry in entries]),
         }
-        self._tally.read(entries)
-        steps = [(_PUT_BLOCK, [block]), *self._tally.steps(self._put_event)]
+        self._tally.read_fields(entries, [fields for _, fields in lines])
+        steps = [(_PUT_BLOCK, [block]), *self._tally.steps(self._puts), *rows]
         self._head = None  # an error leaves both to be read again
-        added = await self._database.transact(steps, 2)
-        if added:
+        changed = await self._database.transact(steps, 2)
+        if changed:
             self._tally.written()
-        return added
+        return head, changed
 
 
 def _is_over(head: RunHead, segment: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from handrail.agent import RunState, load_state
@@ -33,23 +33,32 @@ class DurableRun:
     stop_reason: str = ""
     """Why it ended: as in ``RunResult``, or ``error``."""
     stop_detail: str = ""
-    state: RunState | None = None
-    """The messages and results of a run that has ended."""
+    _saved: str | None = field(default=None, repr=False)
+    _read: list[RunState] = field(default_factory=list[RunState], repr=False, compare=False)
+
+    @property
+    def state(self) -> RunState | None:
+        """The messages and results of a run that has ended. They are parsed when you ask."""
+        if self._saved is None:
+            return None
+        if not self._read:
+            self._read.append(load_state(self._saved))
+        return self._read[0]
 
     @property
     def text(self) -> str:
         """The text of the model's last reply."""
-        messages = () if self.state is None else self.state.messages
+        state = self.state
+        messages = () if state is None else state.messages
         replies = [message for message in messages if isinstance(message, Reply)]
         return replies[-1].text if replies else ""
 
 
 def read_run(row: RunRow, why: str = "") -> DurableRun:
     """Return where a run stands."""
-    reason, detail, state = ("error", why, None) if why else ("", "", None)
+    reason, detail, saved = ("error", why, None) if why else ("", "", None)
     if row.outcome is not None:
         reason, detail, saved = json.loads(row.outcome)
-        state = load_state(saved)
     return DurableRun(
         id=row.id,
         agent=row.agent,
@@ -59,7 +68,7 @@ def read_run(row: RunRow, why: str = "") -> DurableRun:
         changed=row.changed,
         stop_reason=reason,
         stop_detail=detail,
-        state=state,
+        _saved=saved,
     )
 
 

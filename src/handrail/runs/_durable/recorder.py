@@ -12,7 +12,7 @@ from handrail.runs._durable.journal import RunJournal
 from handrail.runs._durable.once import Once
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
-from handrail.runs._durable.rows import Rows
+from handrail.runs._durable.rows import Rows, step_row
 
 _CUT = '{"cut": true}'
 
@@ -67,14 +67,23 @@ class SegmentRecorder:
 
     async def step(self, work: Callable[[], Awaitable[str]]) -> str:
         """Return the recorded text of the next step, or do its work and record it."""
+        known = await self._find_step()
+        if known is not None:
+            return known
+        return await self._rows.add_step(*self._place, self._count - 1, await work())
+
+    async def _find_step(self) -> str | None:
+        """Return the recorded text of the next step, if it is recorded."""
         if self._recorded is None:
             self._recorded = await self._rows.steps_of(*self._place)
-        number = self._count
         self._count += 1
-        if number < len(self._recorded):
-            return self._recorded[number]
-        text = await work()
-        return await self._rows.add_step(*self._place, number, text)
+        return self._recorded[self._count - 1] if self._count <= len(self._recorded) else None
+
+    async def _record_turn(self, work: Callable[[], Awaitable[str]]) -> str:
+        """Do the work of a turn, and record it with its events. The first record counts."""
+        place = (*self._place, self._count - 1)
+        text, is_first = await self._journal.record(work, partial(step_row, *place))
+        return text if is_first else await self._rows.add_step(*place, text)
 
     async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
         """Return the recorded text of a step, or do its work and record it.
@@ -83,7 +92,8 @@ class SegmentRecorder:
         as well: a restart must end the segment at the same place.
         """
         if name != "model":
-            text = await self.step(partial(self._journal.record, work))
+            known = await self._find_step()
+            text = await self._record_turn(work) if known is None else known
             self._rows.reach("turn.recorded")
             return text
 

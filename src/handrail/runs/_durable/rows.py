@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 from handrail.runs._durable.database import Database
 from handrail.runs._durable.journal import RunJournal
 from handrail.runs._reading.tables import OF_A_RUN, QUESTION, reading_tables
+from handrail.runs._reading.tally import Step
+from handrail.runs.journal import RunHead
 
 Reach: TypeAlias = Callable[[str], None]
 """Names a point at which tests kill the process."""
@@ -77,6 +79,21 @@ class RunRow(NamedTuple):
 
 
 _RUN = "id, agent, principal, status, segment, began, changed, outcome"
+
+
+def run_row(run: str, agent: str, principal: str | None) -> Step:
+    """Return the statement that adds a run, unless there is one with this id."""
+    sql = (
+        f"INSERT INTO handrail_run ({_RUN}) VALUES "
+        "(:id, :agent, :principal, 'running', 0, :now, :now, NULL) ON CONFLICT DO NOTHING"
+    )
+    return sql, [{"id": run, "agent": agent, "principal": principal, "now": time.time()}]
+
+
+def step_row(run: str, segment: int, number: int, body: str) -> Step:
+    """Return the statement that records what a step gave, unless there is a record of it."""
+    sql = "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) ON CONFLICT DO NOTHING"
+    return sql, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
 class Rows:
@@ -167,29 +184,12 @@ class Rows:
 
     # runs
 
-    async def add_run(self, run: str, agent: str, principal: str | None) -> bool:
-        """Add a run. Returns False if there is one with this id."""
-        added = await self._write(
-            f"INSERT INTO handrail_run ({_RUN}) VALUES "
-            "(:id, :agent, :principal, 'running', 0, :now, :now, NULL) ON CONFLICT DO NOTHING",
-            id=run,
-            agent=agent,
-            principal=principal,
-            now=time.time(),
-        )
-        return added == 1
-
     async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
         """Record what a step of a segment gave. Returns what was recorded first."""
-        step = {"run": run, "segment": segment, "number": number}
-        added = await self._write(
-            "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) "
-            "ON CONFLICT DO NOTHING",
-            body=body,
-            **step,
-        )
-        if added:
+        sql, [step] = step_row(run, segment, number, body)
+        if await self._write(sql, **step):
             return body
+        del step["body"]
         rows = await self._read(f"{_STEPS} AND number = :number", **step)
         return str(rows[0][0])
 
@@ -247,18 +247,32 @@ class Rows:
             now=time.time(),
         )
 
-    async def end_run(self, run: str, status: str, segment: int, outcome: str) -> None:
-        """Record how a run ended. A run that has ended does not change."""
+    async def keep_head(self, head: RunHead) -> None:
+        """Record the end of the chain of a run, unless a later one is recorded."""
         await self._write(
+            "UPDATE handrail_run SET entries = :entries, digest = :digest "
+            "WHERE id = :run AND entries < :entries",
+            run=head.run,
+            entries=head.entries,
+            digest=head.digest,
+        )
+
+    async def end_run(self, head: RunHead, status: str, segment: int, outcome: str) -> None:
+        """Record how a run ended, and the end of its chain. A run that has ended keeps its end."""
+        changed = await self._write(
             "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
-            "outcome = :outcome "
+            "outcome = :outcome, entries = :entries, digest = :digest "
             "WHERE id = :id AND segment <= :segment AND status IN ('running', 'waiting')",
-            id=run,
+            id=head.run,
             status=status,
             segment=segment,
             outcome=outcome,
+            entries=head.entries,
+            digest=head.digest,
             now=time.time(),
         )
+        if not changed:
+            await self.keep_head(head)
 
     async def cancel_run(self, run: str) -> bool:
         """Record that a run is cancelled. Returns False if it has ended."""

@@ -20,7 +20,7 @@ from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows
-from handrail.runs.journal import JournalEntry
+from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 
 log = logging.getLogger("handrail")
@@ -153,7 +153,7 @@ class Segments:
         open_ = questions_of(state)
         following = order.next
         await self._add_state(following, before, state)
-        await self._seal(order, journal, ("pending", "", state))
+        await self.rows.keep_head(await self._seal(order, journal, ("pending", "", state)))
         await self._engine.park(
             following.id, json.dumps(following), next_deadline(open_, default=0.0)
         )
@@ -192,19 +192,21 @@ class Segments:
         self, order: Order, journal: RunJournal, status: str, how: tuple[str, str, RunState]
     ) -> str:
         reason, detail, state = how
-        await self._seal(order, journal, ("failed" if reason == "error" else reason, detail, state))
+        word = "failed" if reason == "error" else reason
+        head = await self._seal(order, journal, (word, detail, state))
         outcome = json.dumps([reason, detail, dump_state(state)])
-        await self.rows.end_run(order.run, status, order.number, outcome)
+        await self.rows.end_run(head, status, order.number, outcome)
         self.rows.reach("run.ended")
         return status
 
     async def _seal(
         self, order: Order, journal: RunJournal, how: tuple[str, str, RunState]
-    ) -> None:
-        """Write how a segment ended to the journal."""
+    ) -> RunHead:
+        """Write how a segment ended to the journal, and return the end of its chain."""
         status, why, state = how
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
-        await journal.seal(order.number, status=status, why=why, ended=ended, **counts)
+        head = await journal.seal(order.number, status=status, why=why, ended=ended, **counts)
         self.rows.reach("run.sealed")
+        return head

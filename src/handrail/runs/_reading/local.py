@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from handrail.runs._reading.tables import OF_A_RUN, PUT_EVENT
+from handrail.runs._reading.tables import OF_A_RUN, PUTS
 from handrail.runs._reading.tally import READ_TALLY, STATE, Tally, storable
 from handrail.runs.journal import JournalEntry
 
@@ -35,7 +35,7 @@ def keep_rows(connection: sqlite3.Connection, entries: Sequence[JournalEntry]) -
     if tally.entries < entries[0].number - 1:  # an older version has appended
         entries = read_after(connection, run, tally.entries)
     tally.read(entries)
-    for sql, values in tally.steps(PUT_EVENT):
+    for sql, values in tally.steps(PUTS):
         connection.executemany(sql, values)
     _keep_requests(connection, run, entries)
 

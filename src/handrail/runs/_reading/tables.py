@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any, NamedTuple
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS handrail_summary (
     run TEXT PRIMARY KEY, status TEXT NOT NULL, agent TEXT NOT NULL, principal TEXT NOT NULL,
@@ -93,31 +96,87 @@ PUT_VOTE = (
     "answer = excluded.answer"
 )
 READ_VOTES = "SELECT voter, answer FROM handrail_vote WHERE pending = :id"
-PUT_LABEL = "INSERT INTO handrail_label VALUES (:label, :run) ON CONFLICT DO NOTHING"
-PUT_TURN = (
-    "INSERT INTO handrail_turn VALUES (:run, :number, :speaker, :at, :text, :model, :seconds, "
-    ":input, :output, :cached, :calls, :failed, :denied, :waiting, :ended) "
-    "ON CONFLICT (run, number) DO UPDATE SET calls = excluded.calls, failed = excluded.failed, "
-    "denied = excluded.denied, waiting = excluded.waiting, ended = excluded.ended"
+
+
+class Puts(NamedTuple):
+    """The statements that write rows, each of them many."""
+
+    event: str
+    turn: str
+    call: str
+    label: str
+    rule: str
+    is_json: bool = False
+    """Whether a statement gets its rows as one text, so that it runs once for all of them."""
+
+    def pack(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the values of the statement for these rows, one for each of its executions."""
+        return [{"rows": json.dumps(rows)}] if self.is_json else rows
+
+
+_ON_CONFLICT = {
+    "turn": (
+        "ON CONFLICT (run, number) DO UPDATE SET calls = excluded.calls, "
+        "failed = excluded.failed, denied = excluded.denied, waiting = excluded.waiting, "
+        "ended = excluded.ended"
+    ),
+    "called": (
+        "ON CONFLICT (run, number) DO UPDATE SET tool = excluded.tool, status = excluded.status, "
+        "ended = excluded.ended, rule = excluded.rule, pending = excluded.pending, "
+        "resumed = excluded.resumed, last = excluded.last"
+    ),
+    "label": "ON CONFLICT DO NOTHING",
+    "rule": (
+        "ON CONFLICT (rule, file, line, day, outcome, labels, slot) "
+        "DO UPDATE SET count = handrail_rule.count + excluded.count"
+    ),
+}
+_VALUES = {
+    "turn": (
+        ":run, :number, :speaker, :at, :text, :model, :seconds, :input, :output, :cached, :calls, "
+        ":failed, :denied, :waiting, :ended"
+    ),
+    "called": (
+        ":run, :number, :call, :turn, :tool, :status, :began, :ended, :rule, :pending, :resumed, "
+        ":first, :last"
+    ),
+    "label": ":label, :run",
+    "rule": ":rule, :file, :line, :day, :outcome, :labels, :slot, :count",
+}
+
+
+def _put(table: str) -> str:
+    return f"INSERT INTO handrail_{table} VALUES ({_VALUES[table]}) {_ON_CONFLICT[table]}"
+
+
+def _put_json(table: str) -> str:
+    return (
+        f"INSERT INTO handrail_{table} SELECT * FROM {_rows_of(table)} AS r {_ON_CONFLICT[table]}"
+    )
+
+
+def _rows_of(table: str) -> str:
+    return f"json_populate_recordset(CAST(NULL AS handrail_{table}), CAST(:rows AS json))"
+
+
+PUTS = Puts(
+    "INSERT INTO handrail_event (place, run, number, at, kind, call, tool, rule, who) "
+    "VALUES (NULL, :run, :number, :at, :kind, :call, :tool, :rule, :who)",
+    _put("turn"),
+    _put("called"),
+    _put("label"),
+    _put("rule"),
 )
-PUT_CALL = (
-    "INSERT INTO handrail_called VALUES (:run, :number, :call, :turn, :tool, :status, :began, "
-    ":ended, :rule, :pending, :resumed, :first, :last) "
-    "ON CONFLICT (run, number) DO UPDATE SET tool = excluded.tool, status = excluded.status, "
-    "ended = excluded.ended, rule = excluded.rule, pending = excluded.pending, "
-    "resumed = excluded.resumed, last = excluded.last"
+"""For SQLite, where one more execution of a statement is cheap."""
+POSTGRES_PUTS = Puts(
+    "INSERT INTO handrail_event SELECT "
+    "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + number % 1048576, "
+    f"run, number, at, kind, call, tool, rule, who FROM {_rows_of('event')} AS r",
+    _put_json("turn"),
+    _put_json("called"),
+    _put_json("label"),
+    _put_json("rule"),
+    is_json=True,
 )
-PUT_RULE = (
-    "INSERT INTO handrail_rule VALUES (:rule, :file, :line, :day, :outcome, :labels, :slot, "
-    ":count) "
-    "ON CONFLICT (rule, file, line, day, outcome, labels, slot) "
-    "DO UPDATE SET count = handrail_rule.count + excluded.count"
-)
-_EVENT = "(place, run, number, at, kind, call, tool, rule, who)"
-_FIELDS = ":run, :number, :at, :kind, :call, :tool, :rule, :who"
-PUT_EVENT = f"INSERT INTO handrail_event {_EVENT} VALUES (NULL, {_FIELDS})"
-PUT_EVENT_POSTGRES = (
-    f"INSERT INTO handrail_event {_EVENT} VALUES "
-    f"((CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :number % 1048576, {_FIELDS})"
-)
-"""The place begins with the number of the transaction. Within it, entries of a run are in order."""
+"""The place of an event begins with the number of the transaction. Within it, entries of a run are
+in order."""

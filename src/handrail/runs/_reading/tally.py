@@ -13,14 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 from zlib import crc32
 
-from handrail.runs._reading.tables import (
-    PUT_CALL,
-    PUT_LABEL,
-    PUT_RULE,
-    PUT_SUMMARY,
-    PUT_TURN,
-    SUMMARY_COLUMNS,
-)
+from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs.journal import STATUS, JournalEntry
 
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
@@ -32,7 +25,8 @@ STATE = "state"
 """The kind of lines with a state."""
 MAX_SHOWN_CHARS = 200
 """Characters of a prompt or a reply to keep for a list."""
-READ_TALLY = f"SELECT {SUMMARY_COLUMNS}, unfinished FROM handrail_summary WHERE run = :run"
+TALLY_COLUMNS = (*SUMMARY_COLUMNS.split(", "), "unfinished")
+READ_TALLY = f"SELECT {', '.join(TALLY_COLUMNS)} FROM handrail_summary WHERE run = :run"
 _RUNNING = frozenset({"running", "pending"})
 _OTHERS = frozenset({"denied", "pending"})
 """Kinds of failures without a failure of the tool."""
@@ -83,8 +77,7 @@ class Tally:
         """Return what was written about a run, from the row of ``READ_TALLY``."""
         tally = cls(run)
         for row in rows:
-            names = f"{SUMMARY_COLUMNS}, unfinished".split(", ")
-            found: dict[str, Any] = dict(zip(names, row, strict=True))
+            found: dict[str, Any] = dict(zip(TALLY_COLUMNS, row, strict=True))
             tally._labels = json.loads(found.pop("labels"))
             tally._counts = Counter(json.loads(found.pop("counts")))
             tally._tokens = json.loads(found.pop("tokens"))
@@ -107,9 +100,16 @@ class Tally:
     def read(self, entries: Iterable[JournalEntry]) -> None:
         """Read the next entries. Damaged ones change no count."""
         for entry in entries:
-            self._read(entry)
+            self._read(entry, entry.content)
 
-    def steps(self, put_event: str) -> list[Step]:
+    def read_fields(
+        self, entries: Iterable[JournalEntry], fields: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Read the next entries, and spare parsing them: their contents are known."""
+        for entry, content in zip(entries, fields, strict=True):
+            self._read(entry, content)
+
+    def steps(self, puts: Puts) -> list[Step]:
         """Return what to write. The first statement must change a row: else nothing may change."""
         summary = {
             **self._row,
@@ -130,13 +130,14 @@ class Tally:
         ]
         labels = [{"label": label, "run": self.run} for label in self._new_labels]
         several = [
-            (put_event, self._events),
-            (PUT_TURN, [{**turn, "run": self.run} for turn in turns]),
-            (PUT_CALL, [{**call, "run": self.run} for call in self._changed_calls.values()]),
-            (PUT_LABEL, labels),
-            (PUT_RULE, rules),  # last and in order: other runs write the same rows
+            (puts.event, self._events),
+            (puts.turn, [{**turn, "run": self.run} for turn in turns]),
+            (puts.call, [{**call, "run": self.run} for call in self._changed_calls.values()]),
+            (puts.label, labels),
+            (puts.rule, rules),  # last and in order: other runs write the same rows
         ]
-        return [(PUT_SUMMARY, [summary]), *(step for step in several if step[1])]
+        written = [(sql, puts.pack(rows)) for sql, rows in several if rows]
+        return [(PUT_SUMMARY, [summary]), *written]
 
     def written(self) -> None:
         """Note that the rows are written."""
@@ -151,8 +152,7 @@ class Tally:
         kept = {call["turn"] for call in self._open.values()} | {self._turn}
         return sorted(kept & self._turns.keys())
 
-    def _read(self, entry: JournalEntry) -> None:
-        content = entry.content
+    def _read(self, entry: JournalEntry, content: Mapping[str, Any]) -> None:
         at = _number(content.get("at"), self._row["changed"])
         self._row["entries"] = entry.number
         self._row["began"] = self._row["began"] or at
@@ -337,7 +337,7 @@ def storable(value: object) -> str:
     if not isinstance(value, str):
         return ""
     if value.isascii() and "\0" not in value:
-        return value
+        return str.__str__(value)  # a driver may treat an enum in its own way
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
