@@ -100,6 +100,26 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
     assert verify(runs.journal, "r") is None
 
 
+@pytest.mark.parametrize("ends", [False, True])
+async def test_the_end_of_the_chain_is_recorded_beside_a_run_that_has_ended_or_not(
+    sqlite: str, *, ends: bool
+) -> None:
+    runs = DurableRuns(sqlite, {"a": Agent(ScriptedModel("Done."))})
+    async with runs:
+        await runs.start("a", "Go.", run_id="r")
+        if ends:
+            await runs.cancel("r")
+        head = runs.journal.head("r")
+        assert head is not None
+        outcome = '["error", "late", null]'
+        await runs._rows.end_run(head, "failed", 0, outcome)  # noqa: SLF001  a worker that comes late
+        run = await runs.get("r")
+        [beside] = await runs._database.read("SELECT entries, digest FROM handrail_run")  # noqa: SLF001
+
+    assert (run.status, run.stop_detail) == (("cancelled", "") if ends else ("failed", "late"))
+    assert beside == (head.entries, head.digest)
+
+
 async def test_a_journal_is_read_in_parts_and_its_runs_by_their_status(sqlite: str) -> None:
     runs = DurableRuns(sqlite, {"a": Agent(ScriptedModel("Done."))}, poll=0.05)
     with anyio.fail_after(60):
