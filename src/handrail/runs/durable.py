@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "RunStatus", "Unserializable"]
 
 _MAX_PAUSE = 0.5
-"""Seconds between two looks at a run."""
+"""Seconds between two checks of a run."""
 
 
 class DurableRuns:
