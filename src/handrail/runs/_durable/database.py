@@ -83,20 +83,16 @@ class Database:
 
     async def write(self, sql: str, **values: Any) -> int:
         """Run a statement, and return how many rows it changed."""
-        return await self._writers.run(self._write, sql, values, self._lend)
+        return await self._writers.run(self._write, sql, values)
 
     def read_now(self, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in this thread."""
         rows: list[tuple[Any, ...]] = self._run(sql, values, rows=True, lend=self._rows.connect)
         return rows
 
-    def write_now(self, sql: str, values: Mapping[str, Any]) -> int:
-        """Run a statement in this thread, and return how many rows it changed."""
-        return self._write(sql, values, self._rows.connect)
-
-    def _write(self, sql: str, values: Mapping[str, Any], lend: _Lend) -> int:
+    def _write(self, sql: str, values: Mapping[str, Any]) -> int:
         with self._writing:
-            changed: int = self._run(sql, values, rows=False, lend=lend)
+            changed: int = self._run(sql, values, rows=False, lend=self._lend)
         return changed
 
     async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
