@@ -290,6 +290,7 @@ def test_two_questions_have_the_terminal_one_after_the_other(
     pty.types("both\r")
     pty.sees("▸")
     pty.types("y")
+    pty.sees("new.txt")  # the first question may be drawn once more
     pty.sees("▸")
     pty.types("y")
     pty.sees("Heard 0.")

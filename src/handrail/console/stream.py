@@ -23,7 +23,7 @@ from handrail.runs import JournalError
 
 MAX_STREAMS = 900
 """Below the number of connections, so that pages load while all streams are open."""
-MAX_WAKES = 240
+MAX_WAKES = 20
 """Then a stream ends, and the browser opens the next one: its person is checked again."""
 QUIET_SECONDS = 15.0
 GAP_SECONDS = 0.3
