@@ -49,12 +49,14 @@ _LAZY = (
 """What of other packages a run loads on the way."""
 _RELAY = """\
 #!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
 asks = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 asks.connect({listens!r})
 wanted = dict(arguments=sys.argv[1:], env=dict(os.environ), cwd=os.getcwd(), terminal=False)
 socket.send_fds(asks, [json.dumps(wanted).encode()], [0, 1, 2])
-asks.recv(100)
+pid = int(asks.recv(100))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
 os._exit(int(asks.recv(100)) % 256)
 """
 
