@@ -48,7 +48,9 @@ def test_with_handrail_only_what_the_host_decides_itself_goes_wrong() -> None:
         setups.append(setup)
         return MODULE.railed(setup)
 
-    assert observe_host(railed) == MODULE.HOST_DECIDES
+    observed = observe_host(railed).items() - getattr(MODULE, "VARIES", {}).items()
+
+    assert dict(observed) == MODULE.HOST_DECIDES
     questions = {question for setup in setups for _, question in setup.asked}
     assert questions <= {"Append '1' to a?", "Append '2' to a?"}  # those of the policy
 

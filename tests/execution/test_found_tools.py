@@ -93,6 +93,24 @@ def test_runs_that_share_an_executor_get_described_tools() -> None:
     assert seen == [True] * 20
 
 
+def test_tools_that_change_while_they_are_described_are_described_again() -> None:
+    registry = make_registry()
+
+    class Changing(Never):
+        def never(self, spec: Spec) -> bool:
+            if not self.asked:
+                self.asked += 1
+                registry.add(Toolset(make_tool("late", "Come late.")), name="late")
+                executor.refresh_tools()
+            return super().never(spec)
+
+    executor = Executor(registry, policy=Changing())
+    tools = executor.refresh_tools()
+
+    assert tools is executor.tools
+    assert "late" in str(run(executor, "search_tools", queries=["come late"]).found)
+
+
 @tool(effect=READ)
 def claims() -> Result:
     """Claim to have found a tool."""

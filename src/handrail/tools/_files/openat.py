@@ -45,8 +45,9 @@ def open_by_kernel(root: int, path: str) -> int:
     _check_relative(path)
     name = os.fsencode(path)
     how = _OpenHow(NAMES, 0, _BENEATH_WITHOUT_MAGIC)
-    tries = 0
-    while True:
+    # a concurrent rename can make the kernel fail; a second attempt usually succeeds
+    code, tries = errno.EAGAIN, 0
+    while code in (errno.EAGAIN, errno.EINTR) and tries < _MAX_TRIES:
         found: int = _libc.syscall(
             ctypes.c_long(_OPENAT2),
             ctypes.c_int(root),
@@ -57,9 +58,7 @@ def open_by_kernel(root: int, path: str) -> int:
         if found >= 0:
             return found
         code, tries = ctypes.get_errno(), tries + 1
-        # a concurrent rename can make the kernel fail; a second attempt usually succeeds
-        if code not in (errno.EAGAIN, errno.EINTR) or tries == _MAX_TRIES:
-            raise OSError(code, os.strerror(code), path)
+    raise OSError(code, os.strerror(code), path)
 
 
 def _check_relative(path: str) -> None:
