@@ -50,8 +50,8 @@ def as_approvals(approvals: Approvals | Approver | None) -> Approvals:
     try:
         return Approvals(approver=approvals)
     except TypeError as error:
-        told = str(error).removeprefix("Approvals(approver")
-        raise TypeError(f"Agent(approvals{told}") from None
+        reason = str(error).removeprefix("Approvals(approver")
+        raise TypeError(f"Agent(approvals{reason}") from None
 
 
 def check_limits(limits: object) -> None:

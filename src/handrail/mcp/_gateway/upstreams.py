@@ -175,7 +175,7 @@ class Upstreams:
         await anyio.to_thread.run_sync(_count, new)
         total = sum(upstream.tokens for upstream in self._upstreams.values())
         if total > self._defer_over and not self._is_deferred:
-            self._is_deferred = True  # for good: clients keep what they were told
+            self._is_deferred = True  # for good: clients keep the list that they have
             new = list(self._upstreams.values())
         for upstream in new:
             self._offer(upstream)
