@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
-    from handrail.approvals._question import RequestSummary, summarize_request
+    from handrail.approvals._question import (
+        RequestSummary,
+        describe_changes,
+        measure_changes,
+        summarize_request,
+    )
     from handrail.approvals._remember import Proposal, Remembers, Scope
     from handrail.approvals._rows import diff_rows, name_grade
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
@@ -34,8 +39,10 @@ else:
         "TerminalAnswer": "_functions",
         "callback": "_functions",
         "defer": "_functions",
+        "describe_changes": "_question",
         "diff_rows": "_rows",
         "make_printable": "_display",
+        "measure_changes": "_question",
         "name_grade": "_rows",
         "render_request": "_prompt",
         "sign_pending": "_signing",
@@ -60,8 +67,10 @@ __all__ = [
     "TerminalAnswer",
     "callback",
     "defer",
+    "describe_changes",
     "diff_rows",
     "make_printable",
+    "measure_changes",
     "name_grade",
     "render_request",
     "sign_pending",

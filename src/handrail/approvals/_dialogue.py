@@ -212,7 +212,7 @@ class Dialogue:
         """Return a line behind the rail."""
         rail = GRAVE_RAIL if self._is_grave else RAIL
         spans = [(first + len(rail), last + len(rail), look) for first, last, look in line.spans]
-        mark = (0, 1, LOOKS[self._question.grade])
+        mark = (0, len(rail), LOOKS[self._question.grade])
         text = rail + line.text if line.text else rail.rstrip()
         return replace(line, text=text, spans=(mark, *spans))
 

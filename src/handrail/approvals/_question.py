@@ -30,7 +30,7 @@ from handrail.approvals._rows import (
     title_lines,
     why_line,
 )
-from handrail.permissions import FileChange, Grade, Pending
+from handrail.permissions import FileChange, Grade, Pending, Undoable
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,24 @@ def summarize_request(pending: Pending) -> RequestSummary:
     grade = raise_grade(pending.grade, request)
     title = f"{pending.headline or f'Call {pending.call.name}'}?"
     return RequestSummary(title, grade, describe_grade(pending, grade), read_args(pending), request)
+
+
+def describe_changes(pending: Pending) -> list[str]:
+    """Return what the tool says about a call, and what undo cannot restore."""
+    notes = [
+        change.description if isinstance(change, Undoable) else change
+        for change in pending.changes
+        if not isinstance(change, FileChange)
+    ]
+    return [note for note in notes if note]
+
+
+def measure_changes(pending: Pending) -> tuple[int, int]:
+    """Return the characters of all files that change, and how many pairs of lines are compared."""
+    files = [change for change in pending.changes if isinstance(change, FileChange)]
+    pairs = [(change.before or "", change.after or "") for change in files]
+    compared = sum((old.count("\n") + 1) * (new.count("\n") + 1) for old, new in pairs)
+    return sum(len(old) + len(new) for old, new in pairs), compared
 
 
 def raise_grade(grade: Grade, request: RenderedRequest) -> Grade:

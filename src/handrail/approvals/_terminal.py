@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, TextIO
 
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
@@ -25,6 +26,7 @@ from handrail.permissions import Answer, Approver, Explanation, Pending
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.style import Style
+    from rich.text import Text
 
 _MAX_WAITING = 20
 _MIN_COLUMNS = 20
@@ -129,28 +131,41 @@ class _ConsoleScreen:
         return os.terminal_size((columns or _UNKNOWN_SIZE, lines or _UNKNOWN_SIZE))
 
     def show(self, lines: Iterable[RenderedLine]) -> None:
-        for line in lines:
-            self._print(line, "\n")
+        """Print lines. The ground behind changed rows is as wide as the longest of them."""
+        for is_filled, rows in groupby(lines, self._has_ground):
+            block = [self._text(line) for line in rows]
+            longest = max(text.cell_len for text in block)
+            for text in block:
+                if is_filled:
+                    text.pad_right(longest - text.cell_len)
+                self._print(text, "\n")
+
+    def _has_ground(self, line: RenderedLine) -> bool:
+        is_changed = line.look in {"added", "removed"}
+        return is_changed and self._style(line.look).bgcolor is not None
 
     def ask(self, line: RenderedLine) -> None:
-        self._print(line, "")
+        self._print(self._text(line), "")
 
     def draw(self, lines: Sequence[RenderedLine], *, ends: bool = False) -> None:
         if self._drawn:
             up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
             self._console.file.write(f"\r{up}\x1b[J")
         for line in lines[:-1]:
-            self._print(line, "\n")
-        self._print(lines[-1], "\n" if ends else "")
+            self._print(self._text(line), "\n")
+        self._print(self._text(lines[-1]), "\n" if ends else "")
         self._drawn = 0 if ends else len(lines)
 
-    def _print(self, line: RenderedLine, end: str) -> None:
+    def _text(self, line: RenderedLine) -> Text:
         from rich.text import Text  # an extra, loaded when it is needed
 
         line = put_in_words(line) if self._plain else line
         text = Text(line.text, style=self._style(line.look), end="")
         for start, stop, look in line.spans:
             text.stylize(self._style(look), start, stop)
+        return text
+
+    def _print(self, text: Text, end: str) -> None:
         try:
             self._console.print(
                 text, end=end, markup=False, highlight=False, emoji=False, soft_wrap=True

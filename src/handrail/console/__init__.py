@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         SignedIdentity,
         read_config,
     )
+    from handrail.console.runs import export_run
     from handrail.console.serving import app, serve
 else:
     _HOMES = {
@@ -27,6 +28,7 @@ else:
         "HeaderIdentity": "config",
         "SignedIdentity": "config",
         "app": "serving",
+        "export_run": "runs",
         "read_config": "config",
         "serve": "serving",
     }
@@ -42,6 +44,7 @@ __all__ = [
     "HeaderIdentity",
     "SignedIdentity",
     "app",
+    "export_run",
     "read_config",
     "serve",
 ]

@@ -5,25 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
 
 import anyio
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from handrail.console.audit import Audit
-from handrail.console.config import ConsoleConfig, ConsoleError, HeaderIdentity
+from handrail.console.config import ConsoleConfig, ConsoleError, HeaderIdentity, LoadRules
 from handrail.console.guard import Refusal, RequestGuard
 from handrail.console.identity import LinkIdentity, make_identity
 from handrail.console.inbox import Inbox
 from handrail.console.rendering import Renderer
+from handrail.console.rules import Rules
 from handrail.console.runs import Runs
 from handrail.console.shown import Clear
 from handrail.console.store import Site, Store, visit_of
 from handrail.console.stream import Streams
+from handrail.policy import load_files
 
 
 class Console:
@@ -35,6 +39,7 @@ class Console:
         store: Store,
         *,
         clock: Callable[[], float] = time.time,
+        rules: LoadRules | None = None,
     ) -> None:
         if config.identity is not None and not config.hosts:
             raise ConsoleError("Behind a proxy, `hosts` must name the console's own host names.")
@@ -42,13 +47,15 @@ class Console:
         self._link = identity if isinstance(identity, LinkIdentity) else None
         self._store = store
         self.config = config
+        if rules is None and config.rules:
+            rules = partial(load_files, config.rules)
         base = config.base + (self._link.path if self._link else "")
         self._renderer = Renderer(config.base, base, is_local=self._link is not None)
         self._base = base
         site = Site(config, self._renderer, store, base, clock)
         self._streams = Streams(site)
         routes = Router(
-            self._routes(site),
+            self._routes(site, rules),
             redirect_slashes=False,
             default=self._not_found,
             lifespan=self._lifespan,
@@ -75,15 +82,15 @@ class Console:
             raise ConsoleError("Only a local console has links; a proxy says who a person is.")
         return f"{self.config.base}/link?code={quote(self._link.make_code())}"
 
-    def _routes(self, site: Site) -> list[Route]:
+    def _routes(self, site: Site, load: LoadRules | None) -> list[Route]:
         inbox, runs, audit = Inbox(site), Runs(site), Audit(site)
+        rules = Rules(site, load)
         return [
             Route("/", self._home),
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
             Route("/static/{name}", self._static),
-            Route("/link", self._show_link),
-            Route("/link", self._use_link, methods=["POST"]),
+            *self._link_routes(),
             Route("/inbox", inbox.show_list),
             Route("/inbox/deny", inbox.deny_several, methods=["POST"]),
             Route("/inbox/{pending}", inbox.show),
@@ -92,10 +99,14 @@ class Console:
             Route("/runs", runs.show_list),
             Route("/runs/{run}", runs.show),
             Route("/fleet", runs.show_fleet),
+            Route("/rules", rules.show),
+            Route("/rules/replay", rules.replay, methods=["POST"]),
             Route("/stream", self._streams.show),
             Route("/audit", audit.show),
             Route("/audit/export.jsonl", audit.export_lines),
             Route("/audit/export.csv", audit.export_table),
+            Route("/audit/verify", audit.verify, methods=["POST"]),
+            Route("/audit/chain/{run}", audit.export_chain),
         ]
 
     @asynccontextmanager
@@ -115,7 +126,7 @@ class Console:
         return PlainTextResponse("ok\n")
 
     async def _ready(self, _request: Request) -> Response:
-        await self._store.check()
+        await to_thread.run_sync(lambda: self._store.records(None).run(""))
         return PlainTextResponse("ok\n")
 
     async def _static(self, request: Request) -> Response:
@@ -123,8 +134,6 @@ class Console:
 
     async def _show_link(self, request: Request) -> Response:
         """Show a button. Programs that preview links send GET, so a GET uses no code."""
-        if self._link is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         return self._renderer.page(
             "link.html",
             request.state.visit,
@@ -133,14 +142,19 @@ class Console:
             action=Clear(f"{self.config.base}/link"),
         )
 
-    async def _use_link(self, request: Request) -> Response:
-        if self._link is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
-        cookie = self._link.use_code(request.state.visit.field("code"))
-        if cookie is None:
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
-        headers = {"set-cookie": cookie}
-        return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER, headers=headers)
+    def _link_routes(self) -> list[Route]:
+        """Return the routes of a local console, where a link signs in."""
+        if (link := self._link) is None:
+            return []
+
+        async def use(request: Request) -> Response:
+            cookie = link.use_code(request.state.visit.field("code"))
+            if cookie is None:
+                raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
+            headers = {"set-cookie": cookie}
+            return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER, headers=headers)
+
+        return [Route("/link", self._show_link), Route("/link", use, methods=["POST"])]
 
     async def _not_found(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
         raise Refusal(HTTPStatus.NOT_FOUND, "missing")

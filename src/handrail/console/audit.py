@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from http import HTTPStatus
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
+from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from handrail.console.shown import Clear, shown
+from handrail.console.guard import Refusal
+from handrail.console.shown import Clear
 from handrail.console.store import Site, number_of, query_of, visit_of
-from handrail.console.words import moment
-from handrail.runs import EventQuery, EventRecord, Records
+from handrail.runs import (
+    ChainCheck,
+    EventQuery,
+    EventRecord,
+    Records,
+    dump_chain_at,
+    events_as_csv,
+    events_as_jsonl,
+    from_path,
+    list_runs,
+    open_journal,
+    read_event_pages,
+    verify_on,
+)
 
 FIELDS = ("run", "kind", "who", "tool", "rule")
-MAX_EXPORTED = 10_000
-_PAGE = 500
-_FORMULA = tuple("=+-@\t\r\n'")
-_HEADS = ("place", "run", "number", "at", "event", "who", "tool", "rule", "digest")
 
 
 class Audit:
@@ -30,6 +39,8 @@ class Audit:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._checks: dict[frozenset[str] | None, ChainCheck] = {}
+        """How far this process has verified the runs with these labels."""
 
     async def show(self, request: Request) -> Response:
         """Show events."""
@@ -48,25 +59,46 @@ class Audit:
             given=given,
             again=Clear(urlencode(given, errors="replace")),
             page_size=size,
-            most=f"{MAX_EXPORTED:,}",
+            check=self._checks.get(visit.person.labels("auditor")),
+            now=self._site.clock(),
         )
+
+    async def verify(self, request: Request) -> Response:
+        """Verify the chains of all runs that the person sees: all, or on from the last check."""
+        visit = visit_of(request, "auditor")
+        labels = visit.person.labels("auditor")
+        before = None if visit.field("all") else self._checks.get(labels)
+
+        def work(records: Records) -> ChainCheck:
+            with open_journal(self._site.store.where) as journal:
+                return verify_on(journal, list_runs(records), before, clock=self._site.clock)
+
+        self._checks[labels] = await self._site.read(visit, "auditor", work)
+        return RedirectResponse(f"{self._site.base}/audit", HTTPStatus.SEE_OTHER)
+
+    async def export_chain(self, request: Request) -> Response:
+        """Return every entry of a run with its digest, for `handrail runs verify --from`."""
+        visit, run = visit_of(request, "auditor"), from_path(request.path_params["run"])
+        if await self._site.read(visit, "auditor", lambda runs: runs.run(run)) is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        lines = dump_chain_at(self._site.store.where, run)
+        return _download(lines, "application/jsonl", "chain.jsonl")
 
     async def export_lines(self, request: Request) -> Response:
         """Return events as JSON Lines, each with its digest."""
-        events = await self._collect(request)
-        lines = (f"{json.dumps(_document(event))}\n" for event in events)
-        return _download(lines, "application/jsonl", "audit.jsonl")
+        texts = events_as_jsonl(await self._collect(request))
+        return _download(texts, "application/jsonl", "audit.jsonl")
 
     async def export_table(self, request: Request) -> Response:
         """Return events as CSV. A spreadsheet runs no cell as a formula."""
-        events = await self._collect(request)
-        rows = (tuple(_cells(event)) for event in events)
-        return _download(map(_as_csv, (_HEADS, *rows)), "text/csv; charset=utf-8", "audit.csv")
+        texts = events_as_csv(await self._collect(request))
+        return _download(texts, "text/csv; charset=utf-8", "audit.csv")
 
-    async def _collect(self, request: Request) -> list[EventRecord]:
-        visit = visit_of(request, "auditor")
-        query, _ = _query(request)
-        return await self._site.read(visit, "auditor", partial(_read_all, query))
+    async def _collect(self, request: Request) -> Iterator[Sequence[EventRecord]]:
+        """Read a page now, so that a failure has an answer, and each other page when it is sent."""
+        labels = visit_of(request, "auditor").person.labels("auditor")
+        pages = read_event_pages(partial(self._site.store.records, labels), _query(request)[0])
+        return chain([await to_thread.run_sync(next, pages)], pages)
 
 
 def _query(request: Request) -> tuple[EventQuery, dict[str, str]]:
@@ -75,38 +107,6 @@ def _query(request: Request) -> tuple[EventQuery, dict[str, str]]:
     return EventQuery(**values), given
 
 
-def _read_all(query: EventQuery, records: Records) -> list[EventRecord]:
-    found: list[EventRecord] = []
-    before = 0
-    while len(found) < MAX_EXPORTED:
-        page = records.events(query, before=before, limit=min(_PAGE, MAX_EXPORTED - len(found)))
-        found += page.rows
-        before = page.next
-        if not before:
-            break
-    return found
-
-
-def _document(event: EventRecord) -> dict[str, Any]:
-    row = event.row
-    about = {"place": row.place, "run": row.run, "number": row.number, "kind": row.kind}
-    return {**about, "body": event.body, "digest": event.digest}
-
-
-def _cells(event: EventRecord) -> Iterator[str]:
-    row = event.row
-    several = (row.place, row.run, row.number, moment(row.at), row.kind, row.who, row.tool)
-    for value in (*several, row.rule, event.digest):
-        text = str(shown(value))
-        yield f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _as_csv(cells: tuple[str, ...]) -> str:
-    out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL).writerow(cells)
-    return out.getvalue()
-
-
-def _download(lines: Iterator[str], media: str, name: str) -> Response:
+def _download(texts: Iterator[str], media: str, name: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(lines, media_type=media, headers=headers)
+    return StreamingResponse(texts, media_type=media, headers=headers)

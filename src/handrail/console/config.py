@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from handrail import HandrailError
+
+if TYPE_CHECKING:
+    from handrail.policy import Rulebook
 
 Role: TypeAlias = Literal["viewer", "approver", "operator", "auditor"]
 ROLES: tuple[Role, ...] = ("viewer", "approver", "operator", "auditor")
 MIN_SECRET_CHARS = 32
+
+
+LoadRules: TypeAlias = "Callable[[], Rulebook]"
+"""Returns the rules of today, to compare recorded calls with them."""
 
 
 class ConsoleError(HandrailError):
@@ -92,6 +99,8 @@ class ConsoleConfig:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """Signs forms and cookies. Processes behind one proxy share it."""
     page_size: int = 100
+    rules: tuple[str, ...] = ()
+    """Rule files, to compare recorded calls with the rules of today. They are only read."""
 
     def __post_init__(self) -> None:
         if len(self.key) < MIN_SECRET_CHARS:
@@ -126,8 +135,7 @@ def _read(values: dict[str, Any]) -> ConsoleConfig:
     groups = {name: _read_group(group) for name, group in tables.items()}
     if "key" in options:
         options["key"] = options["key"].encode()
-    if "hosts" in options:
-        options["hosts"] = tuple(options["hosts"])
+    options |= {name: tuple(options[name]) for name in ("hosts", "rules") if name in options}
     identity: SignedIdentity | HeaderIdentity | None = None
     if "keys" in proxy:
         if "algorithms" in proxy:

@@ -16,13 +16,13 @@ from http import HTTPStatus
 from typing import cast
 from urllib.parse import parse_qsl
 
-import anyio
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handrail.console.config import ConsoleConfig
 from handrail.console.identity import Identity, LinkIdentity, Person, sign
+from handrail.net import read_body
 from handrail.runs import JournalError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -113,6 +113,8 @@ class RequestGuard:
             await self._refuse(refusal.status, refusal.message)(scope, receive, sender)
         except JournalError as error:
             _log.error("the runs cannot be read: %s", ascii(str(error)))
+            if sender.started:
+                raise
             message = "away" if reads else "unsure"  # a part of an answer may be recorded
             away = self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, message)
             await away(scope, receive, sender)
@@ -204,18 +206,10 @@ async def _read_form(headers: Headers, receive: Receive) -> Mapping[str, tuple[s
     """Read a form that is neither long nor slow."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "refused")
-    body = bytearray()
-    with anyio.move_on_after(BODY_SECONDS):
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":  # broken off: the rest may change the answer
-                raise Refusal(HTTPStatus.BAD_REQUEST, "refused")
-            body += message.get("body", b"")
-            if len(body) > MAX_BODY_BYTES:
-                raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "refused")
-            if not message.get("more_body"):
-                return _parse(bytes(body))
-    raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "refused")
+    body = await read_body(receive, most=MAX_BODY_BYTES, seconds=BODY_SECONDS)
+    if isinstance(body, HTTPStatus):
+        raise Refusal(body, "refused")
+    return _parse(body)
 
 
 def _parse(body: bytes) -> Mapping[str, tuple[str, ...]]:

@@ -10,11 +10,12 @@ import os
 import pwd
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from handrail.console.config import (
@@ -48,9 +49,10 @@ class Person:
     session: str = ""
     """What forms are tied to."""
 
-    def may(self, role: Role) -> bool:
-        """Return whether the person has a role for some runs."""
-        return any(_includes(group, role) for group in self.grants)
+    def may(self, role: Role, labels: Collection[str] | None = None) -> bool:
+        """Return whether the person has a role for a run with these labels; None: for some run."""
+        groups = [group.labels for group in self.grants if _includes(group, role)]
+        return any(labels is None or own is None or set(own) & set(labels) for own in groups)
 
     def labels(self, role: Role) -> frozenset[str] | None:
         """Return the labels of the runs for which the person has a role. None: all runs."""
@@ -112,7 +114,7 @@ class LinkIdentity:
 
     def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
         """Return the person who has the cookie."""
-        issued, _, mac = _read_cookie(headers.get("cookie", "")).rpartition(".")
+        issued, _, mac = cookie_parser(headers.get("cookie", "")).get(COOKIE, "").rpartition(".")
         if not hmac.compare_digest(mac.encode(), sign(self._key, "cookie", issued).encode()):
             return None
         if not 0 <= self._clock() - float(issued.partition(".")[0]) < SESSION_SECONDS:
@@ -236,14 +238,6 @@ def _make_person(
 def _includes(group: ConsoleGroup, role: Role) -> bool:
     """Return whether a group has a role. Every role includes what a viewer may see."""
     return role in group.roles or (role == "viewer" and bool(group.roles))
-
-
-def _read_cookie(header: str) -> str:
-    for pair in header.split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""
 
 
 def _is_unix_socket(scope: Scope) -> bool:

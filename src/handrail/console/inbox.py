@@ -18,32 +18,23 @@ from handrail.console.answers import (
     read_answer,
     seen_of,
 )
+from handrail.console.figures import ago, duration, moment, spaced
 from handrail.console.guard import Refusal, Visit
-from handrail.console.request import (
-    RequestView,
-    from_path,
-    to_path,
-    view_request,
-)
+from handrail.console.request import RequestView, view_request
 from handrail.console.shown import Clear, shown
 from handrail.console.store import Site, query_of, visit_of
-from handrail.console.words import ago, duration, moment, spaced
 from handrail.permissions import Pending
-from handrail.runs import RequestRecord, request_digest
+from handrail.runs import (
+    ANSWERS,
+    RequestRecord,
+    describe_approvers,
+    describe_votes,
+    from_path,
+    request_digest,
+    to_path,
+)
 
 MAX_SEVERAL = 100
-_DONE = {
-    "allow": "✓ Approved.",
-    "deny": "✓ Denied.",
-    "edit": "✓ Sent with other arguments.",
-    "result": "✓ Answered.",
-}
-_VOTED = {
-    "allow": "approved",
-    "deny": "denied",
-    "edit": "sent other arguments",
-    "result": "answered",
-}
 
 
 class Inbox:
@@ -143,10 +134,8 @@ class Inbox:
 
     def _may_answer(self, visit: Visit, record: RequestRecord) -> bool:
         """Return whether to offer an answer. The claim checks again when it is given."""
-        person, labels = visit.person, visit.person.labels("approver")
-        if not person.may("approver") or not person.is_asked(record.pending.approvers):
-            return False
-        return labels is None or not labels.isdisjoint(record.run.labels)
+        asked = visit.person.is_asked(record.pending.approvers)
+        return asked and visit.person.may("approver", record.run.labels)
 
     async def _content(
         self, visit: Visit, record: RequestRecord, *, full: bool
@@ -168,12 +157,11 @@ class Inbox:
         waits = given is None and now < pending.expires_at
         return {
             **{name: getattr(view, name) for name in view.__dataclass_fields__},
-            "args_rows": view.args_rows,
             "seen": Clear(seen_of(self._site.config.key, visit, pending, digest, full=full)),
             "state": "waiting" if waits else "answered",
             "answerable": self._may_answer(visit, record),
-            "reserved": _reserved(pending),
-            "votes": _votes(record),
+            "reserved": describe_approvers(pending),
+            "votes": describe_votes(record),
             "agent": record.run.agent,
             "pending": pending,
         }
@@ -233,22 +221,8 @@ class Inbox:
             else f"Resume the run: handrail runs resume {record.run.id}"
         )
         look = Clear("ask" if given.answer == "deny" else "ok")
-        return AnswerNotice(look, Clear(_DONE[given.answer]), shown(f"{who} {went}"))
-
-
-def _reserved(pending: Pending) -> str:
-    """Say who may answer a request, if not all approvers may."""
-    lists = [" or ".join(names) for names in pending.approvers.groups]
-    return f"Only {', and '.join(lists)} can answer it." if lists else ""
-
-
-def _votes(record: RequestRecord) -> str:
-    """Say who has answered a request that needs several people, and how."""
-    wanted = record.pending.approvers.count
-    if wanted == 1:
-        return ""
-    votes = ", ".join(f"{vote.by} {_VOTED[vote.answer]}" for vote in record.votes)
-    return f"{wanted} people must approve it. So far: {votes or 'none'}."
+        done = Clear(f"✓ {ANSWERS[given.answer].capitalize()}.")
+        return AnswerNotice(look, done, shown(f"{who} {went}"))
 
 
 def _too_late(pending: Pending) -> AnswerNotice:

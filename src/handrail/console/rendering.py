@@ -12,15 +12,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from handrail.console.config import Role
+from handrail.console.figures import ago, count, duration, moment, short_moment, status
 from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
-from handrail.console.request import look_of, tag_of, time_left, to_path
+from handrail.console.request import look_of, tag_of, time_left
 from handrail.console.shown import Clear, escaped, finish, one_line, pieces
-from handrail.console.words import ago, count, duration, moment, short_moment, status
+from handrail.runs import to_path
 
 MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("inbox"), Clear("Inbox"), "viewer"),
     (Clear("runs"), Clear("Runs"), "viewer"),
+    (Clear("rules"), Clear("Rules"), "viewer"),
     (Clear("audit"), Clear("Audit"), "auditor"),
     (Clear("fleet"), Clear("Fleet"), "operator"),
 )
@@ -42,7 +44,7 @@ def make_environment() -> Environment:
     own = (one_line, pieces, escaped, look_of, tag_of, time_left, to_path)
     said = (ago, count, duration, moment, short_moment, status)
     known |= {function.__name__: function for function in (*own, *said)}
-    known["menu"] = MENU
+    known |= {"menu": MENU, "details": {}, "facts": {}}  # only an exported run has details
     return environment
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
-from handrail.approvals import RequestSummary, diff_rows, name_grade, summarize_request
+from handrail.approvals import (
+    RequestSummary,
+    describe_changes,
+    diff_rows,
+    measure_changes,
+    name_grade,
+    summarize_request,
+)
+from handrail.console.figures import count, left
 from handrail.console.shown import Clear, Piece, pieces
-from handrail.console.words import count, left
-from handrail.permissions import FileChange, Grade, Pending, Undoable
+from handrail.permissions import FileChange, Grade, Pending
+from handrail.runs import to_path
 
 URGENT_SECONDS = 3600.0
 SHORT_BYTES = 4_000
@@ -36,7 +42,6 @@ _DIFF = {
     " ": (Clear(""), Clear(""), Clear("")),
 }
 NOTHING = Clear("")
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class ArgumentView(NamedTuple):
@@ -71,7 +76,7 @@ class ChangeView(NamedTuple):
 class RequestView:
     """A request, ready for the template."""
 
-    path: Clear
+    path: str
     title: str
     look: Clear
     tag: Clear
@@ -95,36 +100,6 @@ class RequestView:
     complete: bool
     """Whether all of it is on the page."""
     args_text: Clear = field(repr=False)
-
-    @property
-    def args_rows(self) -> int:
-        """How many rows a field for the arguments has."""
-        return min(max(self.args_text.count("\n") + 2, 4), 24)
-
-
-def to_path(text: str) -> Clear:
-    """Return an id for an address. Ids come from outside, so most are encoded.
-
-    The address of an id that no database can store is that of the id as it was stored.
-    """
-    if _PLAIN.fullmatch(text):
-        return Clear(text)
-    stored = text.replace("\0", "\ufffd").encode("utf-8", "replace")
-    encoded = base64.urlsafe_b64encode(stored).decode()
-    return Clear(f"~{encoded.rstrip('=')}")
-
-
-def from_path(path: str) -> str:
-    """Return the id that ``to_path`` encoded; an id that nothing has for any other text."""
-    if not path.startswith("~"):
-        return path if _PLAIN.fullmatch(path) else ""
-    try:
-        plain = path[1:].encode("ascii")
-        data = base64.b64decode(plain + b"=" * (-len(plain) % 4), altchars=b"-_", validate=True)
-        text = data.decode("utf-8")
-    except ValueError:
-        return ""
-    return text if to_path(text) == path else ""
 
 
 def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestView:
@@ -157,7 +132,7 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
             for name in args
         ],
         changes=[] if too_long else list(_changes(pending, complete=complete)),
-        notes=_notes(pending),
+        notes=describe_changes(pending),
         hidden=count(summary.request.hidden, "hidden character is", "hidden characters are")
         if summary.request.hidden
         else Clear(""),
@@ -189,19 +164,16 @@ def time_left(expires: float, now: float) -> tuple[Clear, bool]:
 
 def _is_wide(pending: Pending) -> bool:
     """Return whether the changes together are too much to compare them."""
-    files = [change for change in pending.changes if isinstance(change, FileChange)]
-    pairs = [(change.before or "", change.after or "") for change in files]
-    compared = sum((old.count("\n") + 1) * (new.count("\n") + 1) for old, new in pairs)
-    return compared > MAX_COMPARED or sum(len(old) + len(new) for old, new in pairs) > MAX_BYTES
+    chars, compared = measure_changes(pending)
+    return compared > MAX_COMPARED or chars > MAX_BYTES
 
 
 def _size(summary: RequestSummary, pending: Pending) -> int:
-    files = [change for change in pending.changes if isinstance(change, FileChange)]
-    texts = [text for change in files for text in (change.before, change.after) if text]
-    paths = [change.path for change in files]
+    paths = [change.path for change in pending.changes if isinstance(change, FileChange)]
     paths += [path for part in pending.parts for path in part.removes or ()]
-    several = (summary.title, *paths, *texts, *_notes(pending))
-    return summary.request.size + sum(len(text) for text in several)
+    several = (summary.title, *paths, *describe_changes(pending))
+    chars, _ = measure_changes(pending)
+    return summary.request.size + chars + sum(len(text) for text in several)
 
 
 def _command(
@@ -253,16 +225,6 @@ def _note(change: FileChange) -> Clear:
     if change.after is None:
         return Clear("would be deleted")
     return Clear("no change" if change.before == change.after else "")
-
-
-def _notes(pending: Pending) -> list[str]:
-    """Return what the tool says about the call, and what undo cannot restore."""
-    notes = [
-        change.description if isinstance(change, Undoable) else change
-        for change in pending.changes
-        if not isinstance(change, FileChange)
-    ]
-    return [note for note in notes if note]
 
 
 def _format_args(pending: Pending) -> Clear:

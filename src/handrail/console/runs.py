@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeAlias, cast
+from importlib.resources import files
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from handrail.console.config import Role
-from handrail.console.drawing import Bar, describe, draw_call, draw_hours, draw_strip
+from handrail.console.figures import Bar, draw_call, draw_hours, draw_strip, duration
 from handrail.console.guard import Refusal, Visit
-from handrail.console.request import from_path, to_path
+from handrail.console.rendering import make_environment
 from handrail.console.shown import Clear
 from handrail.console.store import Site, number_of, query_of, visit_of
-from handrail.console.words import count, duration, spaced
 from handrail.runs import (
     CallHistory,
     CallRecord,
@@ -29,19 +31,19 @@ from handrail.runs import (
     RunsPage,
     RunSummary,
     TurnRow,
+    describe_event,
+    describe_moment,
+    describe_phases,
+    describe_wait,
+    from_path,
+    read_call_records,
+    to_path,
 )
 
 STATUSES = ("", "running", "pending", "answer", "failed", "limit", "interrupted", "stopped")
 DAY = 86_400.0
+POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
-_ANSWERS = {"allow": "approved", "deny": "denied", "edit": "approved with other arguments"}
-
-
-class Step(NamedTuple):
-    """Something that happened to a call."""
-
-    at: Clear
-    text: str
 
 
 class Runs:
@@ -85,9 +87,7 @@ class Runs:
         run = from_path(request.path_params["run"])
         after, turn, call = (number_of(request, name) for name in ("after", "turn", "call"))
 
-        def read(
-            records: Records,
-        ) -> tuple[RunSummary | None, tuple[TurnRow, ...], CallsPage, CallRecord | None]:
+        def read(records: Records) -> tuple[Any, tuple[TurnRow, ...], CallsPage, Any]:
             found = records.run(run)
             if found is None:
                 return None, (), CallsPage(rows=()), None
@@ -101,11 +101,11 @@ class Runs:
         found, turns, calls, chosen = await self._site.read(visit, "viewer", read)
         if found is None:
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
-        now, hides = self._site.clock(), not _sees_content(visit, found)
+        now, hides = self._site.clock(), not sees_content(visit, found)
         first = turns[0].at if turns else found.began
         place = {"after": after, "turn": turn}
         query = urlencode({name: value for name, value in place.items() if value is not None})
-        views = [_turn(row, calls.rows, now, hides=hides) for row in _on_page(turns, calls)]
+        views = [_view_turn(row, calls.rows, now, hides=hides) for row in _on_page(turns, calls)]
         return self._site.renderer.page(
             "run.html",
             visit,
@@ -114,10 +114,10 @@ class Runs:
             now=now,
             strip=draw_strip(turns, first, found.ended or found.changed),
             turns=views,
-            folded=_folded(turns, calls),
+            before=[row for row in turns if calls.rows and row.number < calls.rows[0].turn],
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),
-            drawer=_drawer(chosen, hides=not _sees_content(visit, found, chosen))
+            drawer=_view_call(chosen, hides=not sees_content(visit, found, chosen))
             if chosen
             else None,
         )
@@ -131,15 +131,11 @@ class Runs:
         return self._site.renderer.page("fleet.html", visit, fleet=fleet, whole=whole, **values)
 
 
-def _sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:
+def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:
     """Return whether a person sees arguments and results: who may answer, or audits."""
     reserved = call is not None and not visit.person.is_asked(call.approvers)
     roles: tuple[Role, ...] = ("auditor",) if reserved else ("approver", "auditor")
-    for role in roles:
-        labels = visit.person.labels(role)
-        if visit.person.may(role) and (labels is None or not labels.isdisjoint(run.labels)):
-            return True
-    return False
+    return any(visit.person.may(role, run.labels) for role in roles)
 
 
 def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:
@@ -150,51 +146,38 @@ def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:
     return [turn for turn in turns if first <= turn.number <= last]
 
 
-def _folded(turns: Sequence[TurnRow], calls: CallsPage) -> Clear:
-    """Return what is before the page, in one line."""
-    before = [turn for turn in turns if calls.rows and turn.number < calls.rows[0].turn]
-    if not before:
-        return Clear("")
-    number, failed = sum(turn.calls for turn in before), sum(turn.failed for turn in before)
-    return Clear(
-        f"{count(len(before), 'turn')} before this: {count(number, 'call')}, {failed} failed."
-    )
-
-
-def _turn(
-    turn: TurnRow, rows: Iterable[CallRow], now: float, *, hides: bool
+def _view_turn(
+    turn: TurnRow, rows: Sequence[CallRow], now: float, *, hides: bool
 ) -> tuple[TurnRow, list[CallView]]:
     """Return a turn with the calls that are on this page."""
     own = [row for row in rows if row.turn == turn.number]
     start = min((row.began for row in own), default=turn.at)
     end = max((row.ended or now for row in own), default=start)
-    return turn, [_call(row, start, end, hides=hides) for row in own]
+    names = {row.id: row.history for row in rows if row.history and row.turn <= turn.number}
+    return turn, [_call(row, (start, end), names, hides=hides) for row in own]
 
 
-def _call(row: CallRow, start: float, end: float, *, hides: bool) -> CallView:
+def _call(
+    row: CallRow, span: tuple[float, float], names: Mapping[str, CallHistory], *, hides: bool
+) -> CallView:
     """Return a call with its bar, how long it ran, and why it waited."""
-    history = row.history
-    bar = draw_call(history, start, end) if history else Bar((), Clear("no record"))
-    took = duration(history.seconds("running")) if history else Clear("")
-    return row, bar, took, "; ".join(_reasons(history, hides=hides)) if history else ""
+    if (history := row.history) is None:
+        return row, Bar((), Clear("no record")), Clear(""), ""
+    why = "; ".join(filter(None, _reasons(history, names, hides=hides)))
+    return row, draw_call(history, *span), duration(history.seconds("running")), why
 
 
-def _reasons(call: CallHistory, *, hides: bool) -> Iterable[str]:
-    """Yield why a call waited."""
+def _reasons(call: CallHistory, names: Mapping[str, CallHistory], *, hides: bool) -> Iterable[str]:
+    """Yield why a call waited, and who decided about it."""
     for span in call.spans:
-        if span.phase == "waiting" and span.why:
-            what = f" ({span.what})" if span.what and not hides else ""
-            yield f"waited {spaced(duration(span.seconds))} for {', '.join(span.why)}{what}"
-        elif span.phase == "approval":
-            yield f"waited {spaced(duration(span.seconds))} for approval"
+        yield describe_wait(replace(span, what="") if hides else span, names)
     for one in call.moments:
-        if one.what == "decided" and one.word == "deny":
-            yield f"denied by {one.origin or 'the policy'}"
-        elif one.what == "answered":
-            yield f"{_ANSWERS.get(one.word, one.word)}"
+        if one.what == "answered" or one.word == "deny":
+            yield describe_moment(replace(one, text="") if hides else one, call.text)
 
 
-def _drawer(record: CallRecord, *, hides: bool) -> dict[str, Any]:
+def _view_call(record: CallRecord, *, hides: bool) -> dict[str, Any]:
+    """Return everything about a call; who may not answer sees no content."""
     row, history = record.row, record.row.history
     diffs = [one.diff for one in history.moments if one.diff] if history else []
     return {
@@ -202,7 +185,7 @@ def _drawer(record: CallRecord, *, hides: bool) -> dict[str, Any]:
         "id": row.id,
         "tool": row.tool,
         "status": row.status,
-        "label": describe(history.spans) if history else Clear(""),
+        "label": describe_phases(history.spans) if history else "",
         "steps": [_step(event, row.began, hides=hides) for event in record.events],
         "rule": row.rule,
         "pending": to_path(row.pending) if row.pending else "",
@@ -212,27 +195,46 @@ def _drawer(record: CallRecord, *, hides: bool) -> dict[str, Any]:
     }
 
 
-def _step(event: Any, began: float, *, hides: bool) -> Step:
-    """Return an event of a call as text; who may not answer sees no content."""
+def _step(event: Mapping[str, Any], began: float, *, hides: bool) -> tuple[Clear, str]:
+    """Return when an event of a call was, and what; who may not answer sees no content."""
     at: Any = event.get("at")
     after = duration(max(0.0, at - began)) if isinstance(at, int | float) else Clear("")
-    kind = str(event.get("event", ""))
-    facts = [
-        _fact(event[name])
-        for name in ("decision", "answer", "by", "via", "origin", "reason", "attempt", "kind")
-        if event.get(name) and not (hides and name == "reason")
-    ]
-    return Step(after, " · ".join([kind, *facts]))
-
-
-def _fact(value: Any) -> str:
-    """Return a field of an event; a rule with its file and line."""
-    if isinstance(value, Mapping):
-        rule = cast("Mapping[str, Any]", value)
-        place = f" ({rule.get('file')}:{rule.get('line')})" if rule.get("file") else ""
-        return f"{rule.get('rule')}{place}"
-    return str(value)
+    return after, describe_event(event, reasons=not hides)
 
 
 def _json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def export_run(
+    records: Records, run: str, lines: Iterable[Mapping[str, Any]], facts: Mapping[str, str]
+) -> str:
+    """Return a run as one HTML file, with all of its calls and everything in them.
+
+    Args:
+        records: Where the run is recorded.
+        run: The id of the run.
+        lines: The lines of its journal.
+        facts: What else the page says about it, by name.
+    """
+    found = records.run(run)
+    if found is None:
+        raise LookupError(run)
+    turns, calls = records.turns(run, limit=100_000), read_call_records(records, run, lines)
+    now, rows = found.ended or found.changed, [one.row for one in calls]
+    css = files("handrail.console").joinpath("static/console.css").read_bytes()
+    page = make_environment().get_template("run.html")
+    return page.render(
+        parent="base.html",
+        policy=Clear(POLICY),
+        style=Clear(f"data:text/css;base64,{base64.b64encode(css).decode()}"),
+        **dict.fromkeys(("base", "script", "here", "before", "next", "here_query"), ""),
+        person=None,
+        drawer=None,
+        run=found,
+        now=now,
+        facts=facts,
+        strip=draw_strip(turns, turns[0].at if turns else found.began, now),
+        turns=[_view_turn(turn, rows, now, hides=False) for turn in turns],
+        details={one.row.number: _view_call(one, hides=False) for one in calls},
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -21,10 +21,12 @@ from handrail.console.rendering import Renderer
 from handrail.permissions import Answer
 from handrail.runs import (
     AnswerOutcome,
+    Claimant,
     Records,
     RequestRecord,
     SqliteJournal,
-    answer_request,
+    answer_at,
+    is_durable,
     open_records,
 )
 
@@ -41,53 +43,30 @@ class Store:
     """
 
     def __init__(self, where: str) -> None:
-        self._where = where
+        self.where = where
         self._records: dict[frozenset[str] | None, Records] = {}
-        self._durable: bool | None = None
         self._lock = threading.Lock()
 
     def records(self, labels: frozenset[str] | None) -> Records:
         """Return what is recorded of the runs with these labels; None: of all. Blocks."""
         with self._lock:
             if labels not in self._records:
-                if "://" not in self._where and not Path(self._where).exists():
-                    _create(self._where)
-                self._records[labels] = open_records(self._where, labels=labels)
+                if "://" not in self.where and not Path(self.where).exists():
+                    _create(self.where)
+                self._records[labels] = open_records(self.where, labels=labels)
             return self._records[labels]
 
-    @property
+    @cached_property
     def is_durable(self) -> bool:
         """Whether workers run the runs, and not a command."""
-        if self._durable is None:
-            self._durable = self.records(None).fleet() is not None
-        return self._durable
+        return is_durable(self.where)
 
     async def answer(
         self, pending_id: str, answer: Answer, person: Person, *, run: str, seen: str = ""
     ) -> AnswerOutcome:
         """Answer a request, and return whether the answer is used."""
-        give = partial(
-            answer_request,
-            pending_id=pending_id,
-            answer=answer,
-            by=person.id,
-            groups=person.groups,
-            via=VIA,
-            seen=seen,
-            names=(person.name,),
-        )
-        if not await to_thread.run_sync(lambda: self.is_durable):
-            with closing(SqliteJournal(self._where)) as journal:
-                return await give(journal)
-        from handrail.runs.durable import DurableRuns
-
-        name, version = await to_thread.run_sync(_application, self._where, run)
-        async with DurableRuns(self._where, {}, name=name, version=version) as runs:
-            return await give(runs)
-
-    async def check(self) -> None:
-        """Raise an error if the runs cannot be read."""
-        await to_thread.run_sync(lambda: self.records(None).run(""))
+        claimant = Claimant(person.id, person.groups, VIA, seen, (person.name,))
+        return await answer_at(self.where, pending_id, answer, claimant, run=run)
 
     def close(self) -> None:
         """Close all connections."""
@@ -100,15 +79,6 @@ def _create(where: str) -> None:
     """Create an empty journal, so that pages can say that there are no runs yet."""
     with closing(SqliteJournal(where)) as journal, journal.write():
         pass
-
-
-def _application(where: str, run: str) -> tuple[str, str]:
-    """Return the name and the version of the application whose workers continue a run."""
-    from handrail.runs.durable import DurableRuns
-
-    head = DurableRuns(where, {}).journal.head(run)
-    summary: Mapping[str, Any] = {} if head is None else head.summary
-    return str(summary.get("application", "handrail")), str(summary.get("version", "1"))
 
 
 def open_store(where: str | Path) -> Store:

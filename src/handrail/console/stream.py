@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import unquote
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio import to_thread
@@ -17,16 +18,19 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Scope
 
 from handrail.console.guard import Refusal
-from handrail.console.request import from_path
+from handrail.console.identity import Person
 from handrail.console.store import Site, number_of, visit_of
-from handrail.runs import JournalError
+from handrail.runs import JournalError, from_path
 
-MAX_STREAMS = 900
+MAX_STREAMS = 1_000
 """Below the number of connections, so that pages load while all streams are open."""
 MAX_WAKES = 20
 """Then a stream ends, and the browser opens the next one: its person is checked again."""
+MAX_PLACES = 10_000
+"""Runs whose last event is known."""
 QUIET_SECONDS = 15.0
 GAP_SECONDS = 0.3
+SHARED_SECONDS = 1.0
 READY_SECONDS = 2.0
 _RETRY_SECONDS = 2.0
 _PAGE = re.compile(r"(?P<path>/(?:inbox|runs|fleet)(?:/(?P<id>[^/?#]+))?)(?:\?(?P<query>[^#]*))?")
@@ -42,6 +46,7 @@ class Streams:
         self._ready = anyio.Event()
         self._places: dict[str, int] = {}
         """The place of the last event of each run since the reader began; of all under ``""``."""
+        self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
         self._ended = False
 
@@ -65,29 +70,29 @@ class Streams:
         scope["query_string"] = query.encode("ascii", "replace")
         scope["state"] = {"visit": replace(visit, live=True)}
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
-        if not await _render(request, scope):  # a page of others does not exist
+        shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
+        if not await shared.read(self._places.get(run, 0)):  # a page of others does not exist
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
-        events = self._events(request, scope, run, seen)
+        events = self._events(shared, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
-    async def _events(
-        self, request: Request, scope: Scope, run: str, seen: str
-    ) -> AsyncGenerator[str]:
+    async def _events(self, shared: _Page, run: str, seen: str) -> AsyncGenerator[str]:
         """Yield the live parts of a page whenever they have changed."""
         self._open += 1
         try:
             before, shown = "", -1
             for _ in range(MAX_WAKES):
-                news, place = self._news, self._places.get(run, 0)
+                place = self._places.get(run, 0)
                 if place != shown and (str(place) != seen or not place):
-                    fresh = await _render(request, scope)
+                    fresh = await shared.read(place)
                     if fresh != before:
                         yield f"id: {place}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
                     before = fresh
                 shown, seen = place, ""
                 with anyio.move_on_after(QUIET_SECONDS):
-                    await news.wait()
+                    while self._places.get(run, 0) == place and not self._ended:
+                        await self._news.wait()
                 if self._ended:
                     return
                 yield ":\n\n"
@@ -113,20 +118,37 @@ class Streams:
         events = records.follow(max((one.row.place for one in newest.rows), default=0))
         while True:
             event = await anext(events)
+            if len(self._places) > MAX_PLACES:  # a page of an older run is then sent once more
+                self._places.clear()
             self._places[event.run] = self._places[""] = event.place
             self._news.set()
             self._news = anyio.Event()
 
 
-async def _render(request: Request, scope: Scope) -> str:
-    """Return the live parts of a page for its person; empty if it is not theirs to see."""
-    sent: list[Message] = []
+class _Page:
+    """The live parts of a page, for all streams of one person that show it."""
 
-    async def send(message: Message) -> None:
-        sent.append(message)
+    def __init__(self, request: Request, scope: Scope) -> None:
+        self._request, self._scope = request, scope
+        self._one = anyio.Lock()
+        self._place, self._until, self._html = -1, 0.0, ""
 
-    try:
-        await request.scope["router"](dict(scope), request.receive, send)
-    except Refusal:
-        return ""
-    return b"".join(message.get("body", b"") for message in sent).decode()
+    async def read(self, place: int) -> str:
+        """Return the parts after the event at a place; empty if they are not theirs to see."""
+        async with self._one:
+            if self._place != place or anyio.current_time() > self._until:
+                self._html, self._place = await self._render(), place
+                self._until = anyio.current_time() + SHARED_SECONDS  # it says how long ago
+            return self._html
+
+    async def _render(self) -> str:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        try:
+            await self._request.scope["router"](dict(self._scope), self._request.receive, send)
+        except Refusal:
+            return ""
+        return b"".join(message.get("body", b"") for message in sent).decode()

@@ -13,6 +13,7 @@ from handrail.hooks._command import command
 from handrail.hooks._frame import frame
 from handrail.hooks._limit_effect import limit_effect
 from handrail.hooks._loop_guard import loop_guard
+from handrail.hooks._notify import notify
 from handrail.hooks._rate_limit import rate_limit
 from handrail.hooks._redact import redact
 
@@ -27,6 +28,7 @@ __all__ = [
     "frame",
     "limit_effect",
     "loop_guard",
+    "notify",
     "rate_limit",
     "redact",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.policy._decisions.replay import Change, Recorded, recorded, replay
+    from handrail.policy._decisions.replay import Change, Recorded, read_decision, recorded, replay
     from handrail.policy._decisions.rulebook import Rulebook
     from handrail.policy._decisions.unreachable import UnreachableRule
     from handrail.policy._rules.errors import InvalidRule, RuleProblem
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from handrail.policy._stores.load import builtin_rules, load
     from handrail.policy._stores.remembered import RememberedApprovals, RememberedRule
     from handrail.policy._stores.trust import Trust, digest
+    from handrail.policy._stores.usage import (
+        RecordedLine,
+        RuleEffect,
+        RuleLine,
+        RuleTrial,
+        RuleUse,
+        count_uses,
+        load_files,
+        read_recorded,
+        try_rules,
+    )
 else:
     _HOMES = {
         "Change": "_decisions.replay",
@@ -30,23 +41,33 @@ else:
         "Level": "_rules.rule",
         "Mode": "_rules.mode",
         "Recorded": "_decisions.replay",
+        "RecordedLine": "_stores.usage",
         "RememberedApprovals": "_stores.remembered",
         "RememberedRule": "_stores.remembered",
         "Rule": "_rules.rule",
+        "RuleEffect": "_stores.usage",
         "RuleFile": "_rules.parse",
+        "RuleLine": "_stores.usage",
         "RulePaths": "_rules.paths",
         "RuleProblem": "_rules.errors",
+        "RuleTrial": "_stores.usage",
+        "RuleUse": "_stores.usage",
         "Rulebook": "_decisions.rulebook",
         "Trust": "_stores.trust",
         "UnreachableRule": "_decisions.unreachable",
         "builtin_rules": "_stores.load",
         "check_examples": "_rules.examples",
+        "count_uses": "_stores.usage",
         "digest": "_stores.trust",
         "load": "_stores.load",
+        "load_files": "_stores.usage",
         "parse": "_rules.parse",
+        "read_decision": "_decisions.replay",
+        "read_recorded": "_stores.usage",
         "recorded": "_decisions.replay",
         "replay": "_decisions.replay",
         "strictest": "_rules.mode",
+        "try_rules": "_stores.usage",
         "user_home": "_rules.paths",
     }
 
@@ -61,22 +82,32 @@ __all__ = [
     "Level",
     "Mode",
     "Recorded",
+    "RecordedLine",
     "RememberedApprovals",
     "RememberedRule",
     "Rule",
+    "RuleEffect",
     "RuleFile",
+    "RuleLine",
     "RulePaths",
     "RuleProblem",
+    "RuleTrial",
+    "RuleUse",
     "Rulebook",
     "Trust",
     "UnreachableRule",
     "builtin_rules",
     "check_examples",
+    "count_uses",
     "digest",
     "load",
+    "load_files",
     "parse",
+    "read_decision",
+    "read_recorded",
     "recorded",
     "replay",
     "strictest",
+    "try_rules",
     "user_home",
 ]

@@ -1,8 +1,7 @@
 """Runs and their journal: every event of a run, in a chain that shows changes.
 
 ``SqliteJournal`` keeps runs in one file. ``verify`` finds the first entry of a run that was
-changed, added or removed. ``replay_run`` checks the calls of a run again, and ``render_page``
-makes a page of it.
+changed, added or removed. ``replay_run`` checks the calls of a run again.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +15,11 @@ if TYPE_CHECKING:
         Claimant,
         answer_request,
         request_digest,
+    )
+    from handrail.runs._reading.exports import (
+        events_as_csv,
+        events_as_jsonl,
+        read_event_pages,
     )
     from handrail.runs._reading.port import Records
     from handrail.runs._reading.values import (
@@ -41,8 +45,42 @@ if TYPE_CHECKING:
         Vote,
         WorkerRow,
     )
+    from handrail.runs._reading.wording import (
+        ANSWERS,
+        describe_approvers,
+        describe_event,
+        describe_moment,
+        describe_phases,
+        describe_votes,
+        describe_wait,
+        format_seconds,
+    )
     from handrail.runs._serving.opening import open_records
-    from handrail.runs.chain import ChainBreak, find_break, verify, verify_all
+    from handrail.runs._serving.past_calls import (
+        PastCall,
+        list_runs,
+        past_call,
+        read_call_records,
+        read_past_calls,
+    )
+    from handrail.runs.answering import (
+        answer_at,
+        dump_chain_at,
+        from_path,
+        is_durable,
+        open_journal,
+        to_path,
+    )
+    from handrail.runs.chain import (
+        ChainBreak,
+        ChainCheck,
+        dump_chain,
+        find_break,
+        read_chains,
+        verify,
+        verify_all,
+        verify_on,
+    )
     from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
     from handrail.runs.journal import (
         AppendConflict,
@@ -57,7 +95,6 @@ if TYPE_CHECKING:
         chain_digest,
         extend,
     )
-    from handrail.runs.page import render_page
     from handrail.runs.record import RunRecord
     from handrail.runs.recorder import record_events
     from handrail.runs.replay import Replay, ReplayDifference, replay_run
@@ -65,6 +102,7 @@ if TYPE_CHECKING:
     from handrail.runs.sqlite_ledger import SqliteLedger
 else:
     _HOMES = {
+        "ANSWERS": "_reading.wording",
         "AnswerOutcome": "_reading.claims",
         "AnswerRecord": "_reading.values",
         "Answers": "_reading.claims",
@@ -75,6 +113,7 @@ else:
         "CallRow": "_reading.values",
         "CallsPage": "_reading.values",
         "ChainBreak": "chain",
+        "ChainCheck": "chain",
         "Claimant": "_reading.claims",
         "EventQuery": "_reading.values",
         "EventRecord": "_reading.values",
@@ -89,6 +128,7 @@ else:
         "JournalLine": "journal",
         "JournalReader": "journal",
         "ModelTokens": "_reading.values",
+        "PastCall": "_serving.past_calls",
         "PhaseSpan": "history",
         "QueueRow": "_reading.values",
         "Records": "_reading.port",
@@ -109,24 +149,47 @@ else:
         "TurnRow": "_reading.values",
         "Vote": "_reading.values",
         "WorkerRow": "_reading.values",
+        "answer_at": "answering",
         "answer_request": "_reading.claims",
         "chain_digest": "journal",
+        "describe_approvers": "_reading.wording",
+        "describe_event": "_reading.wording",
+        "describe_moment": "_reading.wording",
+        "describe_phases": "_reading.wording",
+        "describe_votes": "_reading.wording",
+        "describe_wait": "_reading.wording",
+        "dump_chain": "chain",
+        "dump_chain_at": "answering",
+        "events_as_csv": "_reading.exports",
+        "events_as_jsonl": "_reading.exports",
         "extend": "journal",
         "find_break": "chain",
+        "format_seconds": "_reading.wording",
+        "from_path": "answering",
+        "is_durable": "answering",
+        "list_runs": "_serving.past_calls",
+        "open_journal": "answering",
         "open_records": "_serving.opening",
+        "past_call": "_serving.past_calls",
+        "read_call_records": "_serving.past_calls",
+        "read_chains": "chain",
+        "read_event_pages": "_reading.exports",
         "read_history": "history",
+        "read_past_calls": "_serving.past_calls",
         "record_events": "recorder",
-        "render_page": "page",
         "replay_run": "replay",
         "request_digest": "_reading.claims",
+        "to_path": "answering",
         "verify": "chain",
         "verify_all": "chain",
+        "verify_on": "chain",
     }
 
     __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
 
 
 __all__ = [
+    "ANSWERS",
     "AnswerOutcome",
     "AnswerRecord",
     "Answers",
@@ -137,6 +200,7 @@ __all__ = [
     "CallRow",
     "CallsPage",
     "ChainBreak",
+    "ChainCheck",
     "Claimant",
     "EventQuery",
     "EventRecord",
@@ -151,6 +215,7 @@ __all__ = [
     "JournalLine",
     "JournalReader",
     "ModelTokens",
+    "PastCall",
     "PhaseSpan",
     "QueueRow",
     "Records",
@@ -171,16 +236,38 @@ __all__ = [
     "TurnRow",
     "Vote",
     "WorkerRow",
+    "answer_at",
     "answer_request",
     "chain_digest",
+    "describe_approvers",
+    "describe_event",
+    "describe_moment",
+    "describe_phases",
+    "describe_votes",
+    "describe_wait",
+    "dump_chain",
+    "dump_chain_at",
+    "events_as_csv",
+    "events_as_jsonl",
     "extend",
     "find_break",
+    "format_seconds",
+    "from_path",
+    "is_durable",
+    "list_runs",
+    "open_journal",
     "open_records",
+    "past_call",
+    "read_call_records",
+    "read_chains",
+    "read_event_pages",
     "read_history",
+    "read_past_calls",
     "record_events",
-    "render_page",
     "replay_run",
     "request_digest",
+    "to_path",
     "verify",
     "verify_all",
+    "verify_on",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 
 from handrail.runs.journal import (
     NO_DIGEST,
@@ -13,7 +15,14 @@ from handrail.runs.journal import (
     JournalReader,
     RunHead,
     chain_digest,
+    parse_object,
 )
+
+MAX_ENTRIES = 50_000
+"""Entries that ``verify_on`` checks at once."""
+_HEAD = {"run": str, "entries": int, "digest": str, "summary": dict}
+_HEAD_FIELDS = {*_HEAD, "began", "changed"}
+_ENTRY = {"run": str, "number": int, "kind": str, "body": str, "digest": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,22 @@ class ChainBreak:
     number: int
     """The first entry that is wrong or missing."""
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainCheck:
+    """How far the chains of runs were verified, and when."""
+
+    at: float
+    runs: int = 0
+    """How many runs were verified up to their end."""
+    entries: int = 0
+    """How many entries were checked, each against the one before it."""
+    rest: int = 0
+    """How many runs have entries that were not checked yet."""
+    breaks: tuple[ChainBreak, ...] = ()
+    anchors: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """The last entry of each run that was checked: its number and its digest."""
 
 
 def verify(
@@ -46,6 +71,103 @@ def verify_all(journal: JournalReader) -> Iterator[tuple[str, ChainBreak | None]
     """Verify every run, and yield its id and where its chain breaks."""
     for run in journal.names():
         yield run, verify(journal, run)
+
+
+def verify_on(
+    journal: JournalReader,
+    runs: Iterable[str],
+    before: ChainCheck | None = None,
+    *,
+    limit: int = MAX_ENTRIES,
+    clock: Callable[[], float] = time.time,
+) -> ChainCheck:
+    """Verify what was appended to runs since an earlier check, and return how far it got.
+
+    Args:
+        journal: The journal.
+        runs: The ids of the runs.
+        before: An earlier check, to continue it; default: check everything.
+        limit: How many entries to check at most. Continue with the result.
+        clock: Returns the time.
+    """
+    earlier = before or ChainCheck(at=0.0)
+    known = {broken.run: broken for broken in earlier.breaks}
+    anchors: dict[str, tuple[int, str]] = {}
+    breaks: list[ChainBreak] = []
+    whole = rest = done = 0
+    for run in runs:
+        anchor = anchors[run] = earlier.anchors.get(run, (0, NO_DIGEST))
+        broken, ends = known.get(run), False
+        if broken is None:
+            anchors[run], broken, ends = _follow(journal, run, anchor, limit - done)
+        done += anchors[run][0] - anchor[0]
+        breaks += [] if broken is None else [broken]
+        whole += ends
+        rest += broken is None and not ends
+    return ChainCheck(
+        at=clock(),
+        runs=whole,
+        entries=earlier.entries + done,
+        rest=rest,
+        breaks=tuple(breaks),
+        anchors=anchors,
+    )
+
+
+def _follow(
+    journal: JournalReader, run: str, anchor: tuple[int, str], limit: int
+) -> tuple[tuple[int, str], ChainBreak | None, bool]:
+    """Check entries after an anchor.
+
+    Return the last good one, where the chain breaks, and whether the run ends there.
+    """
+    first = journal.head(run)
+    entries = list(islice(journal.read(run, after=anchor[0]), limit))
+    head = journal.head(run)  # a writer may append at any time
+    if first is None or head is None:
+        return anchor, ChainBreak(run, 1, "the run is not in the list of runs"), False
+    number, digest = anchor
+    for entry in entries:
+        if reason := _find_fault(run, number + 1, digest, entry):
+            return (number, digest), ChainBreak(run, number + 1, reason), False
+        number, digest = entry.number, entry.digest
+    if number < first.entries and len(entries) < limit:
+        reason = f"the run ends here instead of at {first.entries}"
+        return (number, digest), ChainBreak(run, number + 1, reason), False
+    if number > head.entries:
+        reason = f"the run should end at {head.entries}"
+        return anchor, ChainBreak(run, head.entries + 1, reason), False
+    if number == head.entries and digest != head.digest:
+        reason = "the run ends with another digest than recorded"
+        return anchor, ChainBreak(run, number, reason), False
+    return (number, digest), None, number == head.entries
+
+
+def dump_chain(journal: JournalReader, run: str) -> Iterator[str]:
+    """Yield a run as JSON Lines: its head, then every entry. ``read_chains`` reads them back."""
+    head = journal.head(run)
+    if head is not None:
+        yield f"{json.dumps(asdict(head))}\n"
+        for entry in journal.read(run):
+            yield f"{json.dumps(asdict(entry))}\n"
+
+
+def read_chains(lines: Iterable[str]) -> dict[str, tuple[RunHead, list[JournalEntry]]]:
+    """Return the head and the entries of each run, from the lines of ``dump_chain``.
+
+    Raises ValueError for a line that is neither.
+    """
+    found: dict[str, tuple[RunHead, list[JournalEntry]]] = {}
+    for number, line in enumerate(lines, 1):
+        fields = parse_object(line)
+        shape: dict[str, object] = {name: type(value) for name, value in fields.items()}
+        if shape.items() >= _HEAD.items() and shape.keys() == _HEAD_FIELDS:
+            found[fields["run"]] = RunHead(**fields), []
+        elif shape == _ENTRY and fields["run"] in found:
+            found[fields["run"]][1].append(JournalEntry(**fields))
+        else:
+            raise ValueError(f"line {number} is not an entry of a chain")
+    return found
 
 
 def find_break(

@@ -26,9 +26,9 @@ from handrail.runs._durable.reading import DurableRun, RunStatus, fork_run, read
 from handrail.runs.crash_points import crash_point
 
 if TYPE_CHECKING:
-    from handrail.runs import JournalReader
     from handrail.runs._durable.rows import RunRow
     from handrail.runs._reading.claims import AnswerOutcome, Claimant
+    from handrail.runs.journal import JournalReader
 
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "RunStatus", "Unserializable"]
 

@@ -45,6 +45,7 @@ class CallMoment:
     """The decision, the answer, or the kind of failure."""
     text: str = ""
     origin: str = ""
+    """The rule with its file and line; of an answer, who gave it."""
     seconds: float = 0.0
     """How long the answer took, or the delay before the next attempt."""
     diff: str = ""
@@ -64,6 +65,8 @@ class CallHistory:
     kind: str | None = None
     """The kind of its failure; empty for success, None if there is no result."""
     text: str = ""
+    principal: str = ""
+    """On whose behalf it ran; empty if the journal does not say."""
     moments: list[CallMoment] = field(default_factory=list[CallMoment])
     spans: list[PhaseSpan] = field(default_factory=list[PhaseSpan])
 
@@ -160,6 +163,7 @@ class _HistoryReader:
         elif event in self._about_calls:
             call = self._call(_text(line, "call_id"), event)
             self._about_calls[event](call, line)
+            call.principal = call.principal or _text(line, "principal")
             call.ended = max(call.ended, self._now)
 
     def end(self) -> None:
@@ -214,7 +218,8 @@ class _HistoryReader:
     def _note_answer(self, call: CallHistory, line: Mapping[str, Any]) -> None:
         seconds = call.close(self._now, "approval")
         text = _text(line, "reason") or _text(line, "text")
-        call.moments.append(CallMoment("answered", _text(line, "answer"), text, seconds=seconds))
+        word, by = _text(line, "answer"), _text(line, "by")
+        call.moments.append(CallMoment("answered", word, text, by, seconds))
 
     def _note_wait(self, call: CallHistory, line: Mapping[str, Any]) -> None:
         on: Any = line.get("on")

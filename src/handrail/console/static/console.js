@@ -9,7 +9,9 @@
   let quiet = performance.now();
   const touch = () => { quiet = performance.now(); };
   document.addEventListener("visibilitychange", touch);
-  addEventListener("pageshow", touch);
+  addEventListener("pageshow", (event) => { // after going back, a form was sent or is out of date
+    if (event.persisted) location.reload(); else touch();
+  });
   for (const one of document.querySelectorAll("form.answer")) {
     one.addEventListener("submit", (event) => {
       if (performance.now() - quiet <= QUIET || one.dataset.sent) event.preventDefault();

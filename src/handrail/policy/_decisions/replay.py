@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Spec, Toolset
+from handrail import (
+    Access,
+    Allow,
+    Ask,
+    Call,
+    CheckedCall,
+    Decision,
+    Deny,
+    Effect,
+    Spec,
+    Toolset,
+)
+from handrail._support import is_table
 from handrail.events import Decided, Event, Requested
 from handrail.permissions import Policy, Verdict
+
+_DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask("Allow it?"), "deny": Deny("")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,27 @@ def verdict_of(decision: Decision) -> Verdict:
     if isinstance(decision, Allow):
         return "allow"
     return "ask" if isinstance(decision, Ask) else "deny"
+
+
+def read_decision(
+    call: Call, accesses: Any, decision: object
+) -> tuple[Call, tuple[Access, ...], Decision] | None:
+    """Return a call, its accesses and its decision as a journal has them; None if one is missing.
+
+    Args:
+        call: The call. Its arguments may be JSON text.
+        accesses: A verb and a resource each.
+        decision: ``allow``, ``ask`` or ``deny``.
+    """
+    known = _DECISIONS.get(str(decision))
+    try:
+        args = json.loads(call.args) if isinstance(call.args, str) else dict(call.args)
+        touched = tuple(Access(Effect[verb.upper()], what) for verb, what in accesses)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+    if known is None or not is_table(args):
+        return None
+    return Call(call.name, args, call.id), touched, known
 
 
 def recorded(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, ...]:

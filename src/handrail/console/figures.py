@@ -1,0 +1,148 @@
+"""Figures of the pages: times, durations and numbers as text, and bars as rectangles.
+
+Units stay with their numbers. Phases of a bar differ in pattern, not in color alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from handrail.console.shown import Clear
+from handrail.runs import CallHistory, TurnRow, describe_phases
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_SPACE = "\u00a0"
+_SMALL_SECONDS = 10
+_CLASSES = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
+_MIN_WIDTH = 0.4
+MAX_STRIP = 240
+STATUSES: Mapping[str, tuple[str, str]] = {
+    "running": ("accent", "▸ running"),
+    "pending": ("ask", "? waiting"),
+    "waiting": ("ask", "? waiting"),
+    "answer": ("ok", "✓ done"),
+    "done": ("ok", "✓ done"),
+    "ok": ("ok", "✓ ok"),
+    "denied": ("bad", "⊘ denied"),
+    "failed": ("bad", "✗ failed"),
+    "limit": ("warn", "! limit"),
+    "interrupted": ("warn", "! interrupted"),
+    "cancelled": ("warn", "! cancelled"),
+    "stopped": ("warn", "! stopped"),
+    "unknown": ("warn", "! unknown"),
+}
+"""How a status looks, and its words. Others are shown as they are recorded."""
+
+
+def duration(seconds: float) -> Clear:
+    """Return a duration in one unit."""
+    size = abs(seconds)
+    for unit, name in _UNITS:
+        if size >= unit:
+            return Clear(f"{int(size // unit)}{_SPACE}{name}")
+    return Clear(f"{size:.1f}{_SPACE}s" if size < _SMALL_SECONDS else f"{size:.0f}{_SPACE}s")
+
+
+def spaced(text: Clear) -> str:
+    """Return a text without its fixed spaces, for a sentence with text from outside."""
+    return text.replace(_SPACE, " ")
+
+
+def left(seconds: float) -> Clear:
+    """Return how much time is left."""
+    if seconds == math.inf:
+        return Clear("no limit")
+    return Clear(f"{duration(seconds)} left" if seconds > 0 else "expired")
+
+
+def ago(seconds: float) -> Clear:
+    """Return how long ago something was."""
+    return Clear(f"{duration(max(0.0, seconds))} ago")
+
+
+def moment(at: float) -> Clear:
+    """Return a time with its zone."""
+    if not 0 < at < 1e11:  # noqa: PLR2004  the journal holds nothing else
+        return Clear("unknown time")
+    return Clear(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def short_moment(at: float) -> Clear:
+    """Return a time without its seconds."""
+    return Clear(moment(at)[5:16])
+
+
+def count(number: int, one: str, several: str = "") -> Clear:
+    """Return a number with its noun."""
+    return Clear(f"{number:,}{_SPACE}{one if number == 1 else several or f'{one}s'}")
+
+
+def status(word: str) -> tuple[Clear, Clear]:
+    """Return how a status looks, and its words."""
+    look, text = STATUSES.get(word, ("bad" if word else "muted", ""))
+    return Clear(look), Clear(text)
+
+
+class Rect(NamedTuple):
+    """A rectangle: where it begins and how wide it is in percent, and how it looks."""
+
+    x: Clear
+    width: Clear
+    look: Clear
+
+
+class Bar(NamedTuple):
+    """A bar, and the sentence that says the same."""
+
+    rects: tuple[Rect, ...]
+    label: Clear
+
+
+def draw_call(call: CallHistory, start: float, end: float) -> Bar:
+    """Return the phases of a call between two times."""
+    looks = {**_CLASSES, "running": "f-bad" if call.failed else "f-runs"}
+    rects = [_part(span.start, span.end, start, end, looks[span.phase]) for span in call.spans]
+    return Bar(tuple(rects), Clear(describe_phases(call.spans)))
+
+
+def draw_strip(turns: Sequence[TurnRow], start: float, end: float) -> Bar:
+    """Return the whole run in at most 240 rectangles: models and tools."""
+    rects: list[Rect] = []
+    step = max(1, len(turns) // (MAX_STRIP // 2))
+    for turn in turns[::step]:
+        if turn.speaker == "model":
+            rects.append(_part(turn.at - turn.seconds, turn.at, start, end, "f-model"))
+        if turn.calls and turn.ended > turn.at:
+            look = "f-bad" if turn.failed else "dots st-ask" if turn.waiting else "f-runs"
+            rects.append(_part(turn.at, turn.ended, start, end, look))
+    models = sum(turn.seconds for turn in turns)
+    tools = sum(max(0.0, turn.ended - turn.at) for turn in turns if turn.calls)
+    label = f"Whole run: {duration(models)} of models, {duration(tools)} of calls"
+    return Bar(tuple(rects), Clear(label))
+
+
+def draw_hours(hours: Sequence[tuple[float, int]], now: float, span: int = 24) -> Bar:
+    """Return how many runs began in each of the last hours. The height is in the look."""
+    first = now - span * 3600
+    recent = [(at, number) for at, number in hours if at >= first - 3600]
+    most = max((number for _, number in recent), default=1)
+    rects = [
+        Rect(
+            Clear(f"{min(max(0.0, (at - first) / (span * 3600) * 100), 96.6):.2f}"),
+            Clear("3.4"),
+            Clear(f"{number / most * 36:.1f}"),
+        )
+        for at, number in recent
+    ]
+    total = sum(number for _, number in recent)
+    return Bar(tuple(rects), Clear(f"Runs in each of the last {span} hours: {total} in all"))
+
+
+def _part(first: float, last: float, start: float, end: float, look: str) -> Rect:  # noqa: PLR0917
+    whole = max(end - start, 1e-9)
+    x = min(max((first - start) / whole * 100, 0.0), 100 - _MIN_WIDTH)
+    width = min(max((last - first) / whole * 100, _MIN_WIDTH), 100 - x)
+    return Rect(Clear(f"{x:.1f}"), Clear(f"{width:.1f}"), Clear(look))

@@ -1,0 +1,79 @@
+"""The rules: which decide how often, what today's say about a call, and a rule to try out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from handrail.console.config import LoadRules
+from handrail.console.guard import Refusal, Visit
+from handrail.console.runs import sees_content
+from handrail.console.shown import Clear
+from handrail.console.store import Site, number_of, query_of, visit_of
+from handrail.policy import InvalidRule, RuleTrial, count_uses, read_recorded, try_rules
+from handrail.runs import Records, from_path, past_call, read_past_calls
+
+DAYS = 30
+
+
+class Rules:
+    """The page of the rules. It writes none."""
+
+    def __init__(self, site: Site, load: LoadRules | None) -> None:
+        self._site = site
+        self._load = load
+
+    async def show(self, request: Request) -> Response:
+        """Show which rules decide, and what today's rules say about a recorded call."""
+        visit, call = visit_of(request), number_of(request, "call")
+        run = from_path(query_of(request, "run"))
+
+        def read(records: Records) -> dict[str, Any]:
+            found, record = records.run(run), records.call(run, call or 0)
+            if found is None or record is None:
+                raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+            then, hides = past_call(run, record), not sees_content(visit, found, record)
+            recorded = read_recorded(then)
+            now = self._load()(recorded.checked) if self._load and recorded else None
+            text = "" if hides else getattr(now, "question", getattr(now, "reason", ""))
+            return {"then": then, "rule": record.row.rule, "now": now, "text": text, "call": call}
+
+        explained = await self._site.read(visit, "viewer", read) if run else None
+        return await self._page(visit, explained=explained)
+
+    async def replay(self, request: Request) -> Response:
+        """Show what a proposed rule would change. An auditor sees the content of all calls."""
+        visit, load = visit_of(request, "auditor"), self._load
+        if load is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        text = visit.field("rule").replace("\r\n", "\n")
+
+        def read(records: Records) -> RuleTrial | str:
+            try:
+                return try_rules(text, load, read_past_calls(records))
+            except InvalidRule as error:
+                return error.reason
+
+        trial = await self._site.read(visit, "auditor", read)
+        return await self._page(visit, text=text, trial=trial)
+
+    async def _page(
+        self, visit: Visit, *, explained: Any = None, text: str = "", trial: RuleTrial | str = ""
+    ) -> Response:
+        since = datetime.fromtimestamp(self._site.clock() - DAYS * 86_400, UTC).date().isoformat()
+        counts = await self._site.read(visit, "viewer", lambda runs: runs.rules(since=since))
+        return self._site.renderer.page(
+            "rules.html",
+            visit,
+            here=Clear("rules"),
+            uses=count_uses(self._load() if self._load else None, counts),
+            days=DAYS,
+            has_rules=self._load is not None,
+            explained=explained,
+            text=text,
+            trial=trial,
+        )

@@ -1,0 +1,62 @@
+"""Notify people that a call waits for approval: a POST with its grade and a link, no content."""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+
+from handrail import Call, CheckedCall, Hook, Result
+from handrail.permissions import Pending
+
+_OF_THIS_MACHINE = {("http", "127.0.0.1"), ("http", "localhost")}
+_log = logging.getLogger("handrail.hooks")
+
+
+def notify(
+    url: str,
+    *,
+    link: Callable[[Pending], str],
+    text: Callable[[Pending], str] | None = None,
+    timeout: float = 5.0,
+) -> Hook:
+    """Send a POST to a webhook for every call that waits for approval.
+
+    It has JSON with ``text``, ``grade``, ``run`` and ``link``, and nothing of the call. A webhook
+    that fails is logged, and changes no result. A run that parks again may notify again.
+
+    Args:
+        url: The webhook, of ``https`` or of this machine.
+        link: Returns the page of a request, such as its page in the console.
+        text: Returns the text for people. Default: the grade and the link.
+        timeout: Seconds until the webhook is given up.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in _OF_THIS_MACHINE:
+        raise ValueError(f"A webhook needs https, got {url!r}.")
+
+    async def after(_call: CheckedCall | Call, result: Result) -> Result:
+        if (pending := result.pending) is not None:
+            place, grade = link(pending), pending.grade.name.lower()
+            said = f"A call waits for approval ({grade}): {place}"
+            words = said if text is None else text(pending)
+            body = {"text": words, "grade": grade, "run": pending.run_id, "link": place}
+            await to_thread.run_sync(_post, url, body, timeout)
+        return result
+
+    return Hook(after=after)
+
+
+def _post(url: str, body: dict[str, str], timeout: float) -> None:
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310  checked
+    try:
+        with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310  checked
+            pass
+    except (OSError, ValueError, HTTPException) as error:
+        _log.warning("the webhook for approvals failed: %s", type(error).__name__)

@@ -1,0 +1,229 @@
+"""How rules are used, from counts and recorded calls: which decide, which never do, what changes.
+
+Nothing here runs a call or writes a rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from handrail import Call, DefinitionError, Effect, Spec
+from handrail.permissions import Verdict
+from handrail.policy._decisions.replay import Recorded, read_decision, verdict_of
+from handrail.policy._decisions.rulebook import Rulebook
+from handrail.policy._rules.mode import Mode, strictest
+from handrail.policy._rules.parse import parse
+from handrail.policy._rules.rule import Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleUse:
+    """How often a rule decided, and what people answered."""
+
+    rule: str
+    file: str = ""
+    line: int = 0
+    decides: str = ""
+    """``allow``, ``ask`` or ``deny``; empty for a rule that does not exist today."""
+    decided: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict[str, int])
+    """``allow``, ``deny``, ``edit`` and ``result``, and how often people answered so."""
+    note: str = ""
+    """Why it never decides, or that it was not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleEffect:
+    """Recorded calls that a proposed rule decides differently, all with the same arguments."""
+
+    tool: str
+    args: str
+    before: Verdict
+    after: Verdict
+    calls: int
+    denied: int
+    """How many of them a person had denied."""
+
+
+class RecordedLine(Protocol):
+    """A call as a journal has it."""
+
+    @property
+    def call(self) -> Call:
+        """The call."""
+        ...
+
+    @property
+    def accesses(self) -> Sequence[Sequence[str]]:
+        """Its accesses: a verb and a resource each."""
+        ...
+
+    @property
+    def decision(self) -> str:
+        """The decision: ``allow``, ``ask`` or ``deny``."""
+        ...
+
+    @property
+    def answer(self) -> str:
+        """The answer of a person; empty if no one answered."""
+        ...
+
+
+class RuleLine(Protocol):
+    """How often a rule led to an outcome."""
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule."""
+        ...
+
+    @property
+    def file(self) -> str:
+        """Its file."""
+        ...
+
+    @property
+    def line(self) -> int:
+        """Its line."""
+        ...
+
+    @property
+    def outcome(self) -> str:
+        """A decision, or ``answer`` and the answer of a person."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How often."""
+        ...
+
+
+def read_recorded(line: RecordedLine) -> Recorded | None:
+    """Return a call as a journal has it, to decide it again; None if it is not complete.
+
+    The effect of its tool is the worst of what the call touched.
+    """
+    found = read_decision(line.call, line.accesses, line.decision)
+    if found is None:
+        return None
+    call, touched, decision = found
+    effect = max((access.verb for access in touched), default=Effect.WRITE)
+    try:
+        return Recorded(call, _spec(call.name, effect), touched, decision)
+    except DefinitionError:
+        return None
+
+
+def load_files(files: Iterable[str]) -> Rulebook:
+    """Return the rules of some files as one policy, in the strictest of their modes."""
+    texts = {name: Path(name).read_text(encoding="utf-8") for name in files}
+    found = [parse(text, file=name, level=Level.USER) for name, text in texts.items()]
+    modes = [one.mode for one in found if one.mode is not None]
+    rules = [rule for one in found for rule in one.rules]
+    return Rulebook(rules, mode=strictest(*modes or [Mode.ASK]))
+
+
+@lru_cache
+def _spec(name: str, effect: Effect) -> Spec:
+    return Spec(name=name, description="", input_schema={"type": "object"}, effect=effect)
+
+
+def count_uses(book: Rulebook | None, counts: Iterable[RuleLine]) -> tuple[RuleUse, ...]:
+    """Return how the rules are used, the most used first; then those that never decide.
+
+    Args:
+        book: Today's rules; None if they are not known.
+        counts: How often each rule led to an outcome.
+    """
+    found: dict[tuple[str, str, int], Counter[str]] = {}
+    for one in counts:
+        found.setdefault((one.rule, one.file, one.line), Counter())[one.outcome] += one.count
+    known: dict[tuple[str, str, int], Verdict] = {
+        (rule.origin.rule, rule.origin.file, rule.origin.line): rule.decide
+        for rule in (book.rules if book else ())
+        if rule.level is not Level.BUILT_IN
+    }
+    dead = {
+        (one.rule.origin.rule, one.rule.origin.file, one.rule.origin.line): one.reason
+        for one in (book.unreachable_rules() if book else ())
+    }
+    uses = [_use(key, found.get(key, Counter()), known, dead) for key in {**found, **known}]
+    return tuple(sorted(uses, key=lambda use: (-use.decided, use.file, use.line, use.rule)))
+
+
+def _use(
+    key: tuple[str, str, int],
+    counts: Counter[str],
+    known: Mapping[tuple[str, str, int], Verdict],
+    dead: Mapping[tuple[str, str, int], str],
+) -> RuleUse:
+    rule, file, line = key
+    decided = sum(number for word, number in counts.items() if not word.startswith("answer "))
+    answers = {
+        word.removeprefix("answer "): number
+        for word, number in sorted(counts.items())
+        if word.startswith("answer ")
+    }
+    note = f"dead: {dead[key]}" if key in dead else "" if decided else "unused"
+    return RuleUse(
+        rule=rule,
+        file=file,
+        line=line,
+        decides=known.get(key, ""),
+        decided=decided,
+        answers=answers,
+        note=note,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTrial:
+    """The changes that proposed rules would make."""
+
+    calls: int
+    """How many recorded calls were decided again."""
+    changed: int
+    effects: tuple[RuleEffect, ...]
+    """First what a person had denied."""
+
+
+def try_rules(text: str, load: Callable[[], Rulebook], calls: Iterable[RecordedLine]) -> RuleTrial:
+    """Decide recorded calls again, with and without proposed rules.
+
+    Args:
+        text: The rules, as in a rule file. Raises InvalidRule if they are not correct.
+        load: Returns today's rules.
+        calls: Recorded calls.
+    """
+    before, after = load(), load()
+    for rule in parse(text, file="proposed", level=Level.USER).rules:
+        after.add(rule)
+    totals: Counter[tuple[str, str, Verdict, Verdict]] = Counter()
+    denied: Counter[tuple[str, str, Verdict, Verdict]] = Counter()
+    complete = 0
+    for line in calls:
+        if (call := read_recorded(line)) is None:
+            continue
+        complete += 1
+        was, now = verdict_of(before(call.checked)), verdict_of(after(call.checked))
+        if was != now:
+            key = (call.call.name, _text(call.call.args), was, now)
+            totals[key] += 1
+            denied[key] += line.answer == "deny"
+    effects = [
+        RuleEffect(tool=tool, args=args, before=was, after=now, calls=number, denied=denied[key])
+        for key, number in totals.items()
+        for tool, args, was, now in [key]
+    ]
+    effects.sort(key=lambda one: (-one.denied, -one.calls, one.tool, one.args))
+    return RuleTrial(calls=complete, changed=totals.total(), effects=tuple(effects))
+
+
+def _text(args: Any) -> str:
+    return args if isinstance(args, str) else json.dumps(dict(args), ensure_ascii=False)

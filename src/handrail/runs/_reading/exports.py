@@ -1,0 +1,74 @@
+"""Events as files: JSON Lines with digests, and a table for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from handrail.approvals import make_printable
+from handrail.runs._reading.port import Records
+from handrail.runs._reading.values import EventQuery, EventRecord
+
+MAX_EXPORTED = 10_000
+"""Events of one export; the newest are kept."""
+_PAGE = 500
+_FORMULA = tuple("=+-@\t\r\n'")
+_HEADS = ("place", "run", "number", "at", "event", "who", "tool", "rule", "digest")
+
+
+def read_event_pages(
+    records: Callable[[], Records], query: EventQuery | None = None
+) -> Iterator[Sequence[EventRecord]]:
+    """Yield the events of a search in pages, the newest first, up to ``MAX_EXPORTED``. Blocks.
+
+    Args:
+        records: Returns the records. It is called for each page, in the thread that reads it.
+        query: What to search for. Default: every event.
+    """
+    before, left = 0, MAX_EXPORTED
+    while left:
+        page = records().events(query, before=before, limit=min(_PAGE, left))
+        yield page.rows
+        before, left = page.next, left - len(page.rows) if page.next else 0
+
+
+def events_as_jsonl(pages: Iterable[Sequence[EventRecord]]) -> Iterator[str]:
+    """Yield the lines of each page: an event with its digest as JSON."""
+    for page in pages:
+        yield "".join(f"{json.dumps(_document(event))}\n" for event in page)
+
+
+def _document(event: EventRecord) -> dict[str, Any]:
+    row = event.row
+    about = {"place": row.place, "run": row.run, "number": row.number, "kind": row.kind}
+    return {**about, "body": event.body, "digest": event.digest}
+
+
+def events_as_csv(pages: Iterable[Sequence[EventRecord]]) -> Iterator[str]:
+    """Yield a head, then the rows of each page. A spreadsheet runs no cell as a formula."""
+    yield _row(_HEADS)
+    for page in pages:
+        yield "".join(_row(_cells(event)) for event in page)
+
+
+def _cells(event: EventRecord) -> Iterator[str]:
+    row = event.row
+    at = datetime.fromtimestamp(row.at, UTC).isoformat(sep=" ", timespec="seconds")
+    about = (row.place, row.run, row.number, at, row.kind, row.who, row.tool, row.rule)
+    return map(_cell, (*about, event.digest))
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    shown = make_printable(text, most=max(len(text.encode("utf-8", "surrogatepass")), 1)).text
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+
+
+def _row(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,121 @@
+"""Describe what happened to a call: for the terminal and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from handrail.permissions import Pending
+from handrail.runs._reading.values import RequestRecord
+from handrail.runs.history import CallHistory, CallMoment, PhaseSpan
+
+_DECISIONS = {"allow": "allowed", "deny": "denied"}
+ANSWERS = {
+    "allow": "approved",
+    "deny": "denied",
+    "edit": "edited and approved",
+    "result": "answered with a result",
+}
+"""The words for each kind of answer."""
+_WHOLE = {"file:": "the workspace", "*": "everything"}
+"""Resources that contain all others."""
+_PHASES = {
+    "running": "ran",
+    "waiting": "waited",
+    "approval": "waited for approval",
+    "backoff": "waited for a retry",
+}
+_FACTS = ("decision", "answer", "by", "via", "origin", "question", "reason", "attempt", "kind")
+_REASONS = ("question", "reason")
+_TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
+
+
+def format_seconds(amount: float) -> str:
+    """Format a duration in at most eight columns."""
+    if amount < 1:
+        return f"{amount * 1000:.0f} ms"
+    if amount < _MINUTE:
+        return f"{amount:.{2 if amount < _TWO_DIGITS else 1}f} s"  # three digits in all
+    if amount < _HOUR:
+        return f"{amount // _MINUTE:.0f}m {amount % _MINUTE // 1:02.0f}s"
+    if amount < _DAY:
+        return f"{amount // _HOUR:.0f}h {amount % _HOUR // _MINUTE:02.0f}m"
+    if amount < _DAY * 1000:
+        return f"{amount // _DAY:.0f}d {amount % _DAY // _HOUR:02.0f}h"
+    return "years"
+
+
+def describe_moment(moment: CallMoment, result: str = "") -> str:
+    """Describe one moment of a call. The text of the result is shown separately."""
+    is_repeated = moment.text == result or (moment.what == "decided" and moment.text in result)
+    text = f": {moment.text}" if moment.text and not is_repeated else ""
+    by, time = f"by {moment.origin or 'the policy'}{text}", format_seconds(moment.seconds)
+    person = f" by {moment.origin}" if moment.origin else ""
+    return {
+        "decided": f"{_DECISIONS.get(moment.word, '?')} {by}",
+        "asked": f"asked {by}",
+        "answered": f"{ANSWERS.get(moment.word, 'answered')}{person} after {time}{text}",
+        "attempt": f"attempt failed, retried after {time}: {moment.word}{text}",
+    }[moment.what]
+
+
+def describe_wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
+    """Describe what a call waited for and how long; empty if another text says so.
+
+    Args:
+        span: The phase.
+        names: The calls that it may have waited for, by id.
+    """
+    if span.phase == "approval" and not span.closed:
+        return f"waiting for approval for {format_seconds(span.seconds)}"
+    if span.phase != "waiting":
+        return ""
+    calls = [names[call_id] for call_id in span.why if call_id in names]
+    waited_for = [f"#{call.number} {call.tool}" for call in calls]
+    waited_for += ["a call that is not in the journal"] * (len(calls) < len(span.why))
+    what = _WHOLE.get(span.what, span.what)
+    on, used = ", ".join(waited_for), f", which used {what}" if what else ""
+    if span.reason == "slot" or not on:
+        of = f" of {span.what}" if span.what else ""
+        on, used = f"a free slot{of}, as the limit of running calls was reached", ""
+    return f"{'waited' if span.closed else 'waiting'} {format_seconds(span.seconds)} for {on}{used}"
+
+
+def describe_phases(spans: Iterable[PhaseSpan]) -> str:
+    """Describe how long a call was in each phase."""
+    totals: dict[str, float] = {}
+    for span in spans:
+        totals[span.phase] = totals.get(span.phase, 0.0) + span.seconds
+    parts = [f"{_PHASES[phase]} {format_seconds(total)}" for phase, total in totals.items()]
+    return ", ".join(parts) or "did not run"
+
+
+def describe_event(event: Mapping[str, Any], *, reasons: bool = True) -> str:
+    """Describe an event of a call. Reasons can quote its arguments."""
+    names = [name for name in _FACTS if event.get(name) and (reasons or name not in _REASONS)]
+    facts = [_fact(event[name]) for name in names]
+    return " · ".join([str(event.get("event", "")), *facts])
+
+
+def _fact(value: Any) -> str:
+    """Return a field of an event; a rule with its file and line."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    rule = cast("Mapping[str, Any]", value)
+    place = f" ({rule.get('file')}:{rule.get('line')})" if rule.get("file") else ""
+    return f"{rule.get('rule')}{place}"
+
+
+def describe_approvers(pending: Pending) -> str:
+    """Describe who may answer a request; empty if all approvers may."""
+    lists = [" or ".join(names) for names in pending.approvers.groups]
+    return f"Only {', and '.join(lists)} can answer it." if lists else ""
+
+
+def describe_votes(record: RequestRecord) -> str:
+    """Describe who has answered a request that needs several people; empty if it needs one."""
+    wanted = record.pending.approvers.count
+    if wanted == 1:
+        return ""
+    votes = ", ".join(f"{vote.by} {ANSWERS[vote.answer]}" for vote in record.votes)
+    return f"{wanted} people must approve it. So far: {votes or 'none'}."
