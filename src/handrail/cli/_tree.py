@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -175,6 +176,8 @@ def tree(version: str) -> click.Group:
 
 def run(arguments: Sequence[str], version: str) -> int:
     """Run a command and return its exit code."""
+    if arguments[:1] == ["chat"]:
+        _greet(arguments, version)
     try:
         code = tree(version).main(list(arguments), "handrail", standalone_mode=False)
     except Exception as error:  # noqa: BLE001  reported as text or JSON
@@ -184,6 +187,18 @@ def run(arguments: Sequence[str], version: str) -> int:
 
         return report_error(error, as_json=_wants_json(arguments), debug="--debug" in arguments)
     return code if isinstance(code, int) else 0
+
+
+def _greet(arguments: Sequence[str], version: str) -> None:
+    """Print the beginning of a chat's first row at once: a chat takes seconds to load.
+
+    Whatever is printed next takes its place: the whole row, or an error.
+    """
+    is_plain = {"--plain", "--help", "-h"} & {*arguments} or os.environ.get("HANDRAIL_PLAIN")
+    is_screen = sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if is_screen and not is_plain:
+        sys.stderr.write(f"handrail {version} …\r")
+        sys.stderr.flush()
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -122,11 +122,11 @@ def http_app(
 
 async def serve_http(app: ASGIApp, executor: Executor, listening: socket.socket) -> None:
     """Serve an application on a socket that is bound, until a signal or a cancellation."""
-    from handrail.mcp._server.listen import serve
+    from handrail.net import serve_app
 
     with listening:
         async with executor:
-            await serve(app, listening)
+            await serve_app(app, listening)
 
 
 def bind(host: str = "127.0.0.1", port: int = 0) -> socket.socket:

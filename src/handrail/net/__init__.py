@@ -1,4 +1,4 @@
-"""Network access: public addresses, resolving names once, and a proxy for sandboxes."""
+"""Network access: public addresses, names resolved once, a proxy for sandboxes, and servers."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,11 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.net._addresses import is_public
+    from handrail.net._body import read_body
     from handrail.net._guard import Guard, Resolver
     from handrail.net._hosts import normalize_host
     from handrail.net._proxy import Proxy, bridge, proxy_variables
+    from handrail.net._serving import serve_app
     from handrail.net._url import Url, parse_url
 else:
     _HOMES = {
@@ -21,6 +23,8 @@ else:
         "normalize_host": "_hosts",
         "parse_url": "_url",
         "proxy_variables": "_proxy",
+        "read_body": "_body",
+        "serve_app": "_serving",
     }
 
     __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
@@ -36,4 +40,6 @@ __all__ = [
     "normalize_host",
     "parse_url",
     "proxy_variables",
+    "read_body",
+    "serve_app",
 ]

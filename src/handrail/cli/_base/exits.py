@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -55,6 +56,15 @@ class Halt(Exception):
 
 EXTRAS = {"click": "cli", "prompt_toolkit": "cli", "rich": "cli"}
 """Packages that commands need, and the extra that installs each."""
+CONSOLE_PACKAGES = ("jinja2", "starlette", "uvicorn")
+
+
+def need_packages(what: str, *packages: str, extra: str) -> None:
+    """Halt if a package of an extra is not installed, and say what to install."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        hint = f"install it: pip install 'handrail[{extra}]'"
+        raise Halt(f"{what} needs the package `{missing[0]}`", code="extra", hint=hint)
 
 
 def report_error(error: BaseException, *, as_json: bool, debug: bool = False) -> int:

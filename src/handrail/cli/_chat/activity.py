@@ -58,11 +58,31 @@ class RunningCall:
     asked: bool = False
 
 
-def call_rows(calls: Sequence[RunningCall], now: float, width: int) -> Iterator[Row]:
-    """Yield the running calls: what each does, for how long, and the last it said."""
+def call_rows(calls: Sequence[RunningCall], now: float, width: int, done: int = 0) -> Iterator[Row]:
+    """Yield the calls that have not ended, below a row that counts them if there are several."""
+    sign = Span(FRAMES[int(now * _FRAMES_A_SECOND) % len(FRAMES)], "accent")
+    running = [call.began for call in calls if call.began]
+    if len(calls) == 1 or not running:
+        yield from _call_rows(calls, sign, now, width)
+        return
+    asks = sum(call.asked and not call.began for call in calls)
+    counts = {
+        "done": done,
+        "running": len(running),
+        "waiting": len(calls) - len(running) - asks,
+        "asks you" if asks == 1 else "ask you": asks,
+    }
+    words = ", ".join([f"{count} {what}" for what, count in counts.items() if count])
+    title = (Span(f"{done + len(calls)} calls: {words}"),)
+    yield title_row(sign, title, format_elapsed(now - min(running)), width)
+    for row in _call_rows(calls, sign, now, width - len(GUTTER)):
+        yield (Span(GUTTER), *row)
+
+
+def _call_rows(calls: Sequence[RunningCall], sign: Span, now: float, width: int) -> Iterator[Row]:
+    """Yield what each call does, for how long, and the last it said."""
     running = [call for call in calls if call.began]
     shown = running if len(running) <= _MAX_RUNNING else running[: _MAX_RUNNING - 1]
-    sign = Span(FRAMES[int(now * _FRAMES_A_SECOND) % len(FRAMES)], "accent")
     for one in shown:
         seconds = now - one.began
         took = f"{format_elapsed(seconds)}  " if seconds >= _MIN_SHOWN_SECONDS else ""

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import NamedTuple
 
 from handrail import HandrailError
+from handrail.cli._base.columns import cells
 from handrail.cli._chat.calls import OUTSIDE, shorten
 from handrail.cli._project.kit import MAX_COMPARED_BYTES
-from handrail.cli._screen.rows import Row, Span, safe_line, strip_end
+from handrail.cli._screen.rows import Row, Span, plain, safe_line, strip_end
 from handrail.tools import UndoEntry, Workspace
 
 MAX_DIFF_ROWS = 12
@@ -45,8 +47,9 @@ def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> It
         return
     lines = list(_compare(old, new))
     size = max((len(str(line.number)) for line in lines), default=0)
-    for line in lines[:most]:
-        yield strip_end((OUTSIDE, *shorten(_row(line, size), width - 4)))
+    for is_changed, block in groupby(lines[:most], lambda line: line.sign in _ROLES):
+        rows = [strip_end(shorten(_row(line, size), width - 4)) for line in block]
+        yield from ((OUTSIDE, *row) for row in (_fill(rows) if is_changed else rows))
     if len(lines) > most:
         yield (Span(f"    … {len(lines) - most:,} more rows", "muted"),)
 
@@ -70,6 +73,15 @@ def _row(line: _Line, size: int) -> Row:
     if role := _ROLES.get(line.sign):
         return (Span(number, "muted"), Span(line.sign, f"{role}.sign"), Span(text, role))
     return (Span(number, "muted"), Span(f" {text}"))
+
+
+def _fill(rows: list[Row]) -> Iterator[Row]:
+    """Yield changed rows, each with a ground as wide as the longest of them."""
+    longest = max(cells(plain(row)) for row in rows)
+    for row in rows:
+        blanks = " " * (longest - cells(plain(row)))
+        role = row[1].role.replace("sign", "fill")
+        yield (*row, Span(blanks, role)) if blanks else row
 
 
 def _compare(old: str, new: str) -> Iterator[_Line]:

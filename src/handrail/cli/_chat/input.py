@@ -63,7 +63,7 @@ class Keyboard:
         """Let others use the terminal, which is theirs whenever no line is read."""
         yield
 
-    def show_status(self, status: Callable[[int], Row]) -> None:
+    def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
         """Show nothing: lines have no row below them."""
 
     def line(self) -> str | Exit:

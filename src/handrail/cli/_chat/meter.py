@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from handrail.agent import RunState
 from handrail.cli._base.columns import cells
-from handrail.cli._runs.session import CONTEXT_WINDOW
 from handrail.cli._screen.rows import MAX_PROSE_COLUMNS, Row, Span, plain, safe_line, width_of
 from handrail.messages import Model, Reply, model_names
 from handrail.models import cost
@@ -22,6 +21,8 @@ class Meter:
 
     def __init__(self) -> None:
         self.mode = ""
+        self.window: int | None = None
+        """Tokens that the model's context holds, if that is known."""
         self._money: Decimal | None = Decimal(0)
         """None once a reply had no known price."""
         self._tokens = 0
@@ -70,19 +71,26 @@ class Meter:
     @property
     def sentence(self) -> str:
         """The tokens, the money and the context, as a sentence."""
-        share = 100 * self._context // CONTEXT_WINDOW
-        money = "" if self._money is None else f"{self._money:.2f} dollars, "
-        return f"Used: {self._tokens:,} tokens, {money}{share} percent of the context."
+        used = [f"Used: {self._tokens:,} tokens"]
+        used += [] if self._money is None else [f"{self._money:.2f} dollars"]
+        if self.window:
+            used.append(f"{100 * self._context // self.window} percent of the context")
+        return f"{', '.join(used)}."
+
+    def _context_used(self) -> Row:
+        """The part of the context that is used, if that is known."""
+        if not self._context or not self.window:
+            return ()
+        share = 100 * self._context // self.window
+        full = share >= _NEARLY_FULL
+        text = f"{'! ' * full}{share}% of {self.window // 1000}k context{', /compact' * full}"
+        return (Span(" · ", "muted"), Span(text, "warn" if full else "muted"))
 
     def row(self, activity: str, width: int) -> Row:
         """Return a row with the mode, the activity, and what was used."""
-        share = 100 * self._context // CONTEXT_WINDOW
-        window = f"{CONTEXT_WINDOW // 1000}k context"
-        full = share >= _NEARLY_FULL
-        context = Span(f"{'! ' * full}{share}% of {window}", "warn" if full else "muted")
         mode = Span(("! open" if self.mode == "open" else self.mode), "key")
         what = (Span(f" · {safe_line(activity)}", "muted"),) if activity else ()
-        used = (Span(" · ", "muted"), context) if self._context else ()
+        used = self._context_used()
         spent = (Span(self._spent, "muted"),) if self._spent else ()
         first, edge = (Span("  "), mode), min(width, MAX_PROSE_COLUMNS)
         for left in ((*first, *what, *used), (*first, *used)):

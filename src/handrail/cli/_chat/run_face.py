@@ -33,9 +33,9 @@ class RunFace:
         self._screen.show((Span(f"run {run_id}", "muted"),), ())
         self._watcher.begin()
 
-    def know(self, state: RunState) -> None:
+    def know(self, state: RunState, window: int | None) -> None:
         """Count from where an earlier process ended."""
-        self._watcher.count = state.calls
+        self._watcher.count, self._watcher.meter.window = state.calls, window
 
     def watch(self, event: RunEvent) -> None:
         """Show an event of the agent."""

@@ -11,10 +11,9 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import SettingOrigin
 from handrail.cli._chat.calls import format_elapsed
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
-from handrail.cli._project.models import model_of
+from handrail.cli._project.models import model_of, window_of
 from handrail.cli._rules.mode import describe_mode
 from handrail.cli._screen.rows import safe_line as safe
-from handrail.messages import Model
 from handrail.policy import Mode, Rulebook
 
 
@@ -56,7 +55,7 @@ def model(chat: Conversation, rest: str) -> Rows:
     """Show the model, or switch to another one."""
     if rest:
         try:
-            chat.session.model = _load_model(chat, rest)
+            _load_model(chat, rest)
         except Halt as halt:
             yield from halt_rows(halt)
             return
@@ -64,14 +63,15 @@ def model(chat: Conversation, rest: str) -> Rows:
     yield f"model {safe(chat.model)}"
 
 
-def _load_model(chat: Conversation, named: str) -> Model:
+def _load_model(chat: Conversation, named: str) -> None:
     """Load a model by name, and save the name for when this chat is resumed."""
-    app, saved = chat.session.kit.app, chat.session.saved
+    app, session = chat.session.kit.app, chat.session
     values = {**app.settings.values, "model": named}
     origins = {**app.settings.origins, "model": SettingOrigin("flag", "/model")}
-    model = model_of(replace(app.settings, values=values, origins=origins), app.workspace)
-    saved.record.set_status(settings=values, given=sorted({*saved.about["given"], "model"}))
-    return model
+    settings = replace(app.settings, values=values, origins=origins)
+    session.model, session.window = model_of(settings, app.workspace), window_of(settings)
+    given = sorted({*session.saved.about["given"], "model"})
+    session.saved.record.set_status(settings=values, given=given)
 
 
 def cost(chat: Conversation, _rest: str) -> Rows:

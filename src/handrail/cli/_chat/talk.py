@@ -66,8 +66,8 @@ class ChatInput(Protocol):
         """Let others use the terminal until the end of a block."""
         ...
 
-    def show_status(self, status: Callable[[int], Row]) -> None:
-        """Set what makes the row below the input, for a width."""
+    def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
+        """Set what makes the row below the input, for a width, and the last output of a tool."""
         ...
 
 
@@ -130,10 +130,20 @@ class Talk:
 
     def status(self, width: int) -> Row:
         """Return what happens and what was used, as a row."""
-        self._watcher.meter.mode = str(self._session.kit.rules.mode)
+        self._set_meter()
         return self._watcher.status(width) or self._watcher.meter.row(
             self.conversation.model, width
         )
+
+    def _set_meter(self) -> None:
+        """Tell the meter what a command can change."""
+        meter = self._watcher.meter
+        meter.mode, meter.window = str(self._session.kit.rules.mode), self._session.window
+
+    def last_output(self) -> str:
+        """Return the whole result of the last call, safe to show."""
+        last = self._watcher.last_output if isinstance(self._watcher, Watcher) else ""
+        return "\n".join([safe(line) for line in last.splitlines()])
 
     def until_over(self, first: str) -> Exit:
         """Chat until the user or a signal ends it, and return the exit code."""
@@ -203,7 +213,7 @@ class Talk:
 
     async def _run_turn(self, prompts: Sequence[str]) -> None:
         self._watcher.model = self._session.model
-        self._watcher.meter.mode = str(self._session.kit.rules.mode)
+        self._set_meter()
         self._watcher.begin()
         async with anyio.create_task_group() as group:
             group.start_soon(self._tick)

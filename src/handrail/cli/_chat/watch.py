@@ -51,6 +51,9 @@ class Watcher:
         """The model whose replies come; set before a run."""
         self.count = 0
         """The number of the last call."""
+        self.last_output = ""
+        """The whole result of the last call that has ended."""
+        self._hinted = False
         self.jobs = JobList()
         self._plan = Plan()
         self._text = Markdown(screen.width)
@@ -178,6 +181,7 @@ class Watcher:
         if shown is None:
             return
         self._over.add(result.call_id)
+        self.last_output = result.text
         call, width = shown.call, self._screen.width
         changed = self._changed(result.call_id)
         change = [] if changed is None else list(diff_rows(changed, width))
@@ -190,9 +194,16 @@ class Watcher:
         if change and not shown.asked:  # otherwise the approval request has shown it
             rows += change
         elif not change:
-            rows += output_rows(ending.output, ending.note, width)
+            rows += output_rows(ending.output, self._add_hint(ending.note), width)
         self._show("text", self._end_text())
         self._show("call", rows)
+
+    def _add_hint(self, note: str) -> str:
+        """Return a note about what is not shown, once with the key that shows it."""
+        if not note or self._hinted or self._screen.frame is None:
+            return note
+        self._hinted = True
+        return f"{note}   Ctrl+O shows all"
 
     def _show(self, kind: str, rows: Iterable[Row]) -> bool:
         """Print rows that stay, if there are any, with an empty row before another kind of them."""
@@ -226,7 +237,7 @@ class Watcher:
             tail.insert(0, ())
         below = [
             *self._plan.rows(width, max(self._screen.live_rows - 5, 2)),
-            *call_rows(list(self._calls.values()), now, width),
+            *call_rows(list(self._calls.values()), now, width, len(self._over)),
             *self.jobs.rows(now, width),
         ]
         room = max(self._screen.live_rows - len(below) - 2, 1)

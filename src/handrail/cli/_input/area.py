@@ -91,6 +91,8 @@ class InputArea:
         self._columns = 0
         """The width that the last frame was drawn for."""
         self._loan: _Loan | None = None
+        self._output: Callable[[], str] = str
+        """Returns the last output of a tool."""
 
     def _make_app(self) -> Application[None]:
         app: Application[None] = Application(
@@ -117,9 +119,9 @@ class InputArea:
         columns, rows = self._screen.size()
         return Size(rows=rows, columns=columns)
 
-    def show_status(self, status: Callable[[int], Row]) -> None:
+    def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
         """Set what makes the last row, for a width. It is called from another thread."""
-        self._parts.status = status
+        self._parts.status, self._output = status, output
 
     # -- drawing ----------------------------------------------------------------------------------
 
@@ -233,6 +235,16 @@ class InputArea:
         if after is not None:
             self._set_text(clean_typed(after))
 
+    def page(self) -> None:
+        """Show the last output of a tool in a pager."""
+        if text := self._output():
+            self._app.create_background_task(self._page(text))
+
+    async def _page(self, text: str) -> None:
+        pager = _split_command(os.environ.get("PAGER") or "less")
+        async with in_terminal():
+            await anyio.to_thread.run_sync(_edit_text, pager, text, "output.txt")
+
     # -- the terminal, for others -----------------------------------------------------------------
 
     @asynccontextmanager
@@ -345,17 +357,21 @@ class _Loan:
 
 def _find_editor() -> list[str]:
     """Return the command of the person's editor; empty if there is none."""
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    return _split_command(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+
+
+def _split_command(named: str) -> list[str]:
+    """Return the words of a command; none if it cannot be read."""
     try:
         return shlex.split(named)
     except ValueError:  # a quotation mark is missing
         return []
 
 
-def _edit_text(editor: list[str], text: str) -> str | None:
+def _edit_text(editor: list[str], text: str, name: str = "message.md") -> str | None:
     """Return a text as the person left it in the editor; None if the editor failed."""
     with tempfile.TemporaryDirectory(prefix="handrail-") as folder:
-        file = Path(folder, "message.md")
+        file = Path(folder, name)
         file.write_text(text, encoding="utf-8")
         try:
             done = subprocess.run([*editor, str(file)], check=False)  # noqa: S603  the person's own

@@ -32,6 +32,9 @@ class Actions(Protocol):
     def edit(self) -> None:
         """Write the message in an editor."""
 
+    def page(self) -> None:
+        """Show the last output of a tool in a pager."""
+
     def draw_again(self) -> None:
         """Draw all of the input again."""
 
@@ -54,7 +57,9 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     on("escape", "enter")(lambda _event: buffer.insert_text("\n"))
     on(Keys.BracketedPaste)(lambda event: _paste(buffer, pastes, event))
     on("backspace", when=named)(lambda _event: _delete_paste(buffer, pastes))
-    on("c-o")(lambda _event: _open_pastes(buffer, pastes))
+    folded = Condition(lambda: pastes.unfold(buffer.text) != buffer.text)
+    on("c-o", when=folded)(lambda _event: _open_pastes(buffer, pastes))
+    on("c-o", when=~folded)(lambda _event: actions.page())
     on("up", when=queued & empty)(lambda _event: _take_back(buffer, lines))
     on("s-tab", when=~working)(lambda _event: lines.send("/mode next"))
     on("tab")(lambda _event: _complete(buffer))

@@ -15,12 +15,15 @@ from collections.abc import (
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from handrail import HandrailError, models
+from handrail import models
 from handrail.cli._base.exits import Exit, Halt, unwrap_group
+from handrail.cli._base.local_servers import window_at
 from handrail.cli._base.redact import redact_setting
 from handrail.cli._base.settings import Settings
 from handrail.cli._project.sources import NoModule, load_source
@@ -34,12 +37,23 @@ KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a server on this machine."""
+_WINDOWS = {
+    "claude-": 200_000,
+    "gemini-2.5-": 1_048_576,
+    "gpt-4.1": 1_047_576,
+    "gpt-4o": 128_000,
+    "gpt-5-chat": 128_000,
+    "gpt-5": 400_000,
+}
+"""The tokens that well-known models hold at least, by the beginning of their names."""
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = (
     f"use PROVIDER:NAME with one of {_NAMES}; or FILE.py:NAME, or MODULE:NAME; "
     "`handrail models list` lists names"
 )
+_SDKS = {"google": "google.genai"}
+"""The package of an SDK, if the extra has another name."""
 _Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
@@ -69,6 +83,20 @@ def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> 
     return _wrap_model(cast("Model", model), partial(_as_model_error, named))
 
 
+def window_of(settings: Settings) -> int | None:
+    """Return the tokens that the context of the model holds, if that is known.
+
+    A server on this machine is asked. One elsewhere is not: it gets nothing but the requests.
+    """
+    provider, _, name = (settings["model"] or "").partition(":")
+    url = settings["base_url"]
+    if provider not in BY_PREFIX:
+        return None
+    if url:
+        return window_at(url, name) if is_here(address_of(url)[0]) else None
+    return next((size for known, size in _WINDOWS.items() if name.startswith(known)), None)
+
+
 def check_name(named: str) -> None:
     """Raise a Halt if a text cannot be the name of a model."""
     provider, _, name = named.partition(":")
@@ -96,16 +124,37 @@ def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
     base_url = settings["base_url"]
     variable = key_variable(settings) or (KEY if base_url else "")  # not a provider's key
     key = os.environ.get(variable) or None
+    if not _is_installed(_SDKS.get(provider.extra, provider.extra)):
+        hint = f"run `pip install 'handrail[{provider.extra}]'`"
+        raise Halt(f"the SDK for {provider.name} is not installed", code="no_model", hint=hint)
     make: Callable[..., Model] = getattr(models, provider.api)
-    try:
-        model = make(name, base_url=base_url, key=key)
-    except HandrailError:
-        raise Halt(
-            f"the SDK for {provider.name} is not installed",
-            code="no_model",
-            hint=f"run `pip install 'handrail[{provider.extra}]'`",
-        ) from None
-    return _wrap_model(model, _in_cli_style)
+    return LateModel(partial(make, name, base_url=base_url, key=key))
+
+
+def _is_installed(package: str) -> bool:
+    with suppress(ModuleNotFoundError):  # of the package around it
+        return find_spec(package) is not None
+    return False
+
+
+class LateModel:
+    """A provider's model. Its SDK takes a second to import: it is loaded when it is needed."""
+
+    def __init__(self, make: Callable[[], Model]) -> None:
+        self._make = make
+        self._model: Model | None = None
+        self._lock = Lock()
+
+    def load(self) -> Model:
+        """Load the SDK, if that was not done. Any thread may do so."""
+        with self._lock:
+            if self._model is None:
+                self._model = _wrap_model(self._make(), _in_cli_style)
+            return self._model
+
+    def __call__(self, request: Request) -> AsyncIterator[StreamItem] | Awaitable[Reply]:
+        """Reply to a request."""
+        return self.load()(request)
 
 
 def _check_key(provider: Provider, settings: Settings) -> None:

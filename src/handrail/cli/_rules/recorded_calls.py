@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from handrail import Access, Allow, Ask, Call, Decision, Deny, Effect, Executor, Toolset
+from handrail import Access, Call, Decision, Executor, Toolset
 from handrail._support import is_table
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.calls import as_data
 from handrail.cli._runs.saved import find_run
-from handrail.policy import Recorded, Rulebook
+from handrail.policy import Recorded, Rulebook, read_decision
 
 MAX_FILE_BYTES = 1 << 26
-_DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask("Allow it?"), "deny": Deny("")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +107,11 @@ def _call(line: Mapping[str, Any], name: object, call_id: object) -> Call:
 def _read_decision(line: Mapping[str, Any], asked: Mapping[str, Call]) -> WrittenCall | None:
     """Return a call with its decision; None if the journal is incomplete or was changed."""
     first = asked.get(str(line.get("call_id")))
-    decision = _DECISIONS.get(str(line.get("decision")))
-    if first is None or decision is None:
+    if first is None:
         return None
     call = _call(line, line["tool"], first.id) if "tool" in line else first
-    try:
-        args = json.loads(call.args) if isinstance(call.args, str) else call.args
-        touched = tuple(Access(Effect[verb.upper()], what) for verb, what in line["accesses"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return None
-    return (
-        WrittenCall(Call(call.name, args, call.id), touched, decision) if is_table(args) else None
-    )
+    found = read_decision(call, line.get("accesses"), line.get("decision"))
+    return WrittenCall(*found) if found is not None else None
 
 
 def attach_decisions(

@@ -57,8 +57,8 @@ class Face(Protocol):
         """Start."""
         ...
 
-    def know(self, state: RunState) -> None:
-        """Take the state to continue from."""
+    def know(self, state: RunState, window: int | None) -> None:
+        """Take the state to continue from, and the size of the context if it is known."""
         ...
 
     def watch(self, event: RunEvent) -> None:
@@ -171,7 +171,7 @@ class _HeadlessRun:
             on_event=self._on_event,
             signals=self.signals,
         ) as session:
-            self._stream.know(session.state)
+            self._stream.know(session.state, session.window)
             answers = await session.answers(approver)
             run = session.run(*self._task.prompt, answers=answers, watch=self._stream.watch)
             if seconds is not None:

@@ -39,6 +39,7 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.settings import Settings, runs_folder
 from handrail.cli._base.signals import Signals
 from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._project.trusted import make_trust_check
 from handrail.cli._runs.port import StoredRun
@@ -66,10 +67,8 @@ SYSTEM = (
 """The default system prompt."""
 MAX_CONTINUED = 5
 """How often Stop hooks can continue a run after an answer."""
-CONTEXT_WINDOW = 200_000
-"""Tokens that a model is taken to hold."""
-_COMPACTION = Compaction(window=CONTEXT_WINDOW)
-"""The usual window. A model with a smaller one says that a request is too long."""
+USUAL_WINDOW = 200_000
+"""The window of a model whose own is not known. One with less says that a request is too long."""
 _NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
 
 
@@ -90,6 +89,8 @@ class Session:
         self.saved = saved
         self.model = model
         """The model. It can be replaced between turns."""
+        self.window: int | None = None
+        """Tokens that the model's context holds, if that is known."""
         self.executor = executor
         self.system = ""
         self.hooks = hooks
@@ -139,7 +140,7 @@ class Session:
             limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
-            compaction=_COMPACTION,
+            compaction=Compaction(window=self.window or USUAL_WINDOW),
         )
 
     async def compact(self) -> int:
@@ -307,6 +308,7 @@ async def open_session(
         ),
     )
     session = Session(kit, saved, model, executor, hooks=hooks, signals=signals)
+    session.window = await to_thread.run_sync(window_of, kit.app.settings)
     said = await hooks.start(is_resumed=bool(session.state.messages))
     session.system = "\n\n".join(filter(None, (system, said)))
     failed: BaseException | None = None

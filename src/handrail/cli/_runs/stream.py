@@ -37,7 +37,7 @@ class RunPrinter:
         self._line(lambda: {"type": "run", "id": run_id})
         self._app.say(f"run {run_id}")
 
-    def know(self, state: RunState) -> None:
+    def know(self, state: RunState, window: int | None) -> None:  # noqa: ARG002  for a face
         """Read the names of earlier calls."""
         for message in state.messages:
             if isinstance(message, Reply):

@@ -10,14 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells
 from handrail.cli._base.columns import pieces as broken
-from handrail.runs.history import (
-    CallHistory,
-    CallMoment,
-    Phase,
-    PhaseSpan,
-    RunTurn,
-    read_history,
-)
+from handrail.runs import describe_moment, describe_wait, format_seconds
+from handrail.runs.history import CallHistory, CallMoment, Phase, RunTurn, read_history
 
 Style: TypeAlias = Literal["", "head", "dim", "good", "bad", "waiting", "approval", "running"]
 StyledText: TypeAlias = tuple[str, Style]
@@ -32,16 +26,6 @@ _OUTCOME = 12
 """Columns of a name, a duration and an outcome."""
 _MIN_BAR_CELLS = 6
 _INDENT = 7
-_DECISIONS = {"allow": "allowed", "deny": "denied"}
-_ANSWERS = {
-    "allow": "approved",
-    "deny": "denied",
-    "edit": "edited and approved",
-    "result": "answered with a result",
-}
-_WHOLE = {"file:": "the workspace", "*": "everything"}
-"""Resources that contain all others."""
-_TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
 
 class _Marks(NamedTuple):
@@ -91,21 +75,6 @@ def one_line(text: str, width: int, *, ascii_only: bool = False) -> str:
     return page.cut(page.name(" ".join(text.split())), page.width)[0]
 
 
-def seconds(amount: float) -> str:
-    """Format a duration in at most eight columns."""
-    if amount < 1:
-        return f"{amount * 1000:.0f} ms"
-    if amount < _MINUTE:
-        return f"{amount:.{2 if amount < _TWO_DIGITS else 1}f} s"  # three digits in all
-    if amount < _HOUR:
-        return f"{amount // _MINUTE:.0f}m {amount % _MINUTE // 1:02.0f}s"
-    if amount < _DAY:
-        return f"{amount // _HOUR:.0f}h {amount % _HOUR // _MINUTE:02.0f}m"
-    if amount < _DAY * 1000:
-        return f"{amount // _DAY:.0f}d {amount % _DAY // _HOUR:02.0f}h"
-    return "years"
-
-
 @dataclass(frozen=True, slots=True)
 class _TimelinePage:
     width: int
@@ -130,7 +99,7 @@ class _TimelinePage:
             yield from self._legend()
 
     def _turn(self, turn: RunTurn, number: int, began: float) -> Iterator[list[StyledText]]:
-        since = f"+{seconds(max(0.0, turn.at - began))}"
+        since = f"+{format_seconds(max(0.0, turn.at - began))}"
         heads = {
             "person": f"prompt  {since}",
             "model": self._reply(turn, number, since),
@@ -142,7 +111,7 @@ class _TimelinePage:
 
     def _reply(self, turn: RunTurn, number: int, since: str) -> str:
         parts = [f"turn {number}", since, self._end_of(self.name(turn.model))]
-        parts.append(f"model took {seconds(turn.seconds)}" if turn.seconds else "")
+        parts.append(f"model took {format_seconds(turn.seconds)}" if turn.seconds else "")
         tokens = turn.input_tokens or turn.output_tokens
         used = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
         parts.append(used if tokens else "")
@@ -157,7 +126,7 @@ class _TimelinePage:
         """Return a row for a call: number, name, bar, duration and outcome."""
         name = f"  #{call.number:<3} {self.name(call.tool)}"
         left = f"{self._column(name, _INDENT + _MAX_NAME_CELLS - 1)} "
-        took = seconds(max(0.0, call.ended - call.began)).rjust(_TIME)
+        took = format_seconds(max(0.0, call.ended - call.began)).rjust(_TIME)
         style: Style = "good" if call.outcome == "ok" else "bad"
         outcome = self.cut(self.name(call.outcome), _OUTCOME, style)
         room = self.width - _INDENT - _MAX_NAME_CELLS - _TIME - _OUTCOME - 4
@@ -209,11 +178,12 @@ class _TimelinePage:
     def _details(self, call: CallHistory, names: Mapping[str, CallHistory]) -> Iterator[StyledText]:
         if self.full:
             yield f"id {call.id}", "dim"
+        yield call.principal and f"for {call.principal}", "dim"
         yield _args(call.args), "dim"
         for moment in call.moments:
-            yield _moment(moment, call.text), _style(moment)
+            yield describe_moment(moment, call.text), _style(moment)
         for span in call.spans:
-            yield _wait(span, names), _STYLES[span.phase]
+            yield describe_wait(span, names), _STYLES[span.phase]
         if call.kind and call.kind != "pending":
             yield f"{call.kind}: {call.text}", "bad"
         elif self.full:
@@ -317,33 +287,3 @@ def _style(moment: CallMoment) -> Style:
     if moment.what == "attempt" or moment.word == "deny":
         return "bad"
     return "approval" if moment.what in {"asked", "answered"} else "dim"
-
-
-def _moment(moment: CallMoment, result: str) -> str:
-    """Describe one moment of a call. The text of the result is shown separately."""
-    is_repeated = moment.text == result or (moment.what == "decided" and moment.text in result)
-    text = f": {moment.text}" if moment.text and not is_repeated else ""
-    by, time = f"by {moment.origin or 'the policy'}{text}", seconds(moment.seconds)
-    return {
-        "decided": f"{_DECISIONS.get(moment.word, '?')} {by}",
-        "asked": f"asked {by}",
-        "answered": f"{_ANSWERS.get(moment.word, 'answered')} after {time}{text}",
-        "attempt": f"attempt failed, retried after {time}: {moment.word}{text}",
-    }[moment.what]
-
-
-def _wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
-    """Describe what a call waited for and how long; empty if another line says so."""
-    if span.phase == "approval" and not span.closed:
-        return f"waiting for approval for {seconds(span.seconds)}"
-    if span.phase != "waiting":
-        return ""
-    calls = [names[call_id] for call_id in span.why if call_id in names]
-    waited_for = [f"#{call.number} {call.tool}" for call in calls]
-    waited_for += ["a call that is not in the journal"] * (len(calls) < len(span.why))
-    what = _WHOLE.get(span.what, span.what)
-    on, used = ", ".join(waited_for), f", which used {what}" if what else ""
-    if span.reason == "slot" or not on:
-        of = f" of {span.what}" if span.what else ""
-        on, used = f"a free slot{of}, as the limit of running calls was reached", ""
-    return f"{'waited' if span.closed else 'waiting'} {seconds(span.seconds)} for {on}{used}"

@@ -46,6 +46,8 @@ _GROUNDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "removed": ("43200f", "ffe3d3"),
         "added.sign": ("0b3b45", "d3f3f5"),
         "removed.sign": ("43200f", "ffe3d3"),
+        "added.fill": ("0b3b45", "d3f3f5"),
+        "removed.fill": ("43200f", "ffe3d3"),
     }
 )
 """The ground behind a row of a diff."""
@@ -68,6 +70,8 @@ class Theme:
 
     def paint(self, row: Row) -> str:
         """Return a row with its colors, if it has any."""
+        if self.ground in {"none", "ansi"}:
+            row = tuple([span for span in row if not span.role.endswith(".fill")])
         if self.ground == "none":
             return plain(row)
         painted = [
@@ -97,6 +101,8 @@ class Theme:
             f"handrail.{look}": f"not dim {bold[look == 'muted']} #{_COLORS[role][which]}"
             for look, role in _LOOKS.items()
         }
+        for look in ("ask", "warning", "bad"):  # the rail beside a changed row
+            styles[f"handrail.{look}"] += " on default"
         for look in ("added", "removed"):
             styles[f"handrail.{look}"] = f"on #{_GROUNDS[look][which]}"
         styles["handrail.picked"] = f"bold {_ON_ASK[which]} on #{_COLORS['ask'][which]}"

@@ -11,11 +11,11 @@ import click
 
 from handrail.cli._base.columns import columns
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.local_servers import LocalServer, models_at
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import is_variable
 from handrail.cli._project.models import BY_PREFIX, KEY, address_of, check_name, is_here
 from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
-from handrail.cli._setup.local_servers import LocalServer, models_at
 from handrail.cli._setup.settings_file import Chosen
 from handrail.models import find_credentials
 from handrail.policy import Rulebook

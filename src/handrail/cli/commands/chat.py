@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from typing import Any, NamedTuple
 
 import click
@@ -30,7 +31,7 @@ from handrail.cli._chat.input import Keyboard
 from handrail.cli._chat.setting_commands import mode_lines
 from handrail.cli._chat.talk import ChatApprover, ChatInput, Talk
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import model_of
+from handrail.cli._project.models import LateModel, model_of
 from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids
 from handrail.cli._runs.session import app_to_resume, flag_settings, open_session
 from handrail.cli._screen.rows import Row, Span, safe_line
@@ -140,12 +141,14 @@ def _converse(
             watcher=watcher,
             approver=approver,
         )
-        terminal_input.show_status(talk.status)
+        terminal_input.show_status(talk.status, talk.last_output)
         screen.show(_headline(kit, len(open_.executor.tools)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)
         if screen.frame is None:
             screen.show(())
+        if isinstance(model, LateModel):  # while the first message is being typed
+            Thread(target=model.load, daemon=True).start()
         exits = talk.until_over(prompt)
     _print_how_to_resume(saved, screen)
     return exits, talk.conversation

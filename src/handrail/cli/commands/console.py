@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import socket
 from functools import partial
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from handrail.cli._base.app import App, as_command
-from handrail.cli._base.exits import Halt
+from handrail.cli._base.exits import CONSOLE_PACKAGES, Halt, need_packages
 from handrail.cli._base.options import DATABASE
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.signals import run_alone
+from handrail.cli._project.kit import Kit
 
 if TYPE_CHECKING:
     from handrail.console import Console
-
-_PACKAGES = ("jinja2", "starlette", "uvicorn")
 
 
 @as_command("console", "Answer approval requests and read runs in a browser.", DATABASE)
@@ -48,10 +46,7 @@ def command(
     Without --config it listens on this machine only, and prints a link that works once, within 60
     seconds. With --config a proxy says who a person is: see the page on the console.
     """
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        hint = "install it: pip install 'handrail[console]'"
-        raise Halt(f"the console needs the package `{missing[0]}`", code="extra", hint=hint)
+    need_packages("the console", *CONSOLE_PACKAGES, extra="console")
     console = _make(app, runs, config)
     if console.needs_socket and path is None:
         hint = "pass --socket, or share a secret with the proxy"
@@ -69,7 +64,9 @@ def _make(app: App, runs: Path | None, config: Path | None) -> Console:
 
     where = str(app.settings["database"] or runs or runs_folder() / "journal.db")
     try:
-        return make_console(None if config is None else read_config(config), runs=where)
+        if config is not None:
+            return make_console(read_config(config), runs=where)
+        return make_console(runs=where, rules=Kit(app).load_rules)
     except ConsoleError as error:
         raise Halt(str(error), code="config") from None
 

@@ -9,6 +9,7 @@ import click
 
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
 from handrail.cli._base.options import BASE_URL, KEY_VARIABLE, MODE, MODEL, PORTS
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import files
@@ -16,7 +17,6 @@ from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import check_name, join_hints, model_of
 from handrail.cli._project.trusted import trust_of
 from handrail.cli._rules.wording import short
-from handrail.cli._setup.local_servers import USUAL_PORTS, find_servers
 from handrail.cli._setup.questions import ask_key_variable, ask_mode, ask_model, ask_model_at
 from handrail.cli._setup.settings_file import Chosen, store_settings
 from handrail.cli._setup.trial import try_model

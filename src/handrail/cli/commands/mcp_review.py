@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from handrail.mcp import ChangedTool, McpSource, ServerConfig
 
 _MARGIN = "  │ "
+_MAX_INDENT = 24
+"""Characters at the start of a line that are shown; a longer row of spaces is described."""
 
 
 @as_command("review", "Review the tools of an MCP server, and approve them.")
@@ -75,7 +77,8 @@ def _screen(source: McpSource, config: ServerConfig) -> Iterator[str]:
         what = "new" if change.approved is None else "changed"
         yield f"\n{change.name} ({what}, {effect})"
         for line in change.difference.split("\n"):
-            yield f"{_MARGIN}{make_printable(line).text}"
+            indent = line[: min(_MAX_INDENT, len(line) - len(line.lstrip("+- ")))]
+            yield f"{_MARGIN}{indent}{make_printable(line[len(indent) :]).text}"
         yield from (f"warning: {one_line(warning)}" for warning in change.now.find_warnings())
     yield from (one_line(problem) for problem in source.problems)
 

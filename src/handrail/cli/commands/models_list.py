@@ -7,10 +7,10 @@ from typing import Any
 
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
+from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
 from handrail.cli._base.options import PORTS
 from handrail.cli._base.printable import one_line
 from handrail.cli._project.models import BY_PREFIX
-from handrail.cli._setup.local_servers import USUAL_PORTS, find_servers
 from handrail.models import PriceList, find_credentials, known_prices
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -11,17 +12,16 @@ import click
 
 from handrail.agent import dump_state
 from handrail.cli._base.app import App, as_command, as_json
-from handrail.cli._base.exits import Halt
+from handrail.cli._base.exits import CONSOLE_PACKAGES, Halt, need_packages
 from handrail.cli._base.new_file import write_new_file
 from handrail.cli._base.options import DATABASE, RUN
 from handrail.cli._base.printable import safe
 from handrail.cli._base.redact import redact_setting
+from handrail.cli._base.settings import runs_folder
 from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.runs import verify
-from handrail.runs.history import read_history
-from handrail.runs.page import render_page
+from handrail.runs import open_records, verify
 
 _KEPT = frozenset(
     """
@@ -43,7 +43,8 @@ _KEPT_WHOLE = frozenset({"calls", "given", "on", "origin"})
 @click.option(
     "--html",
     is_flag=True,
-    help="Export a page to read: timeline, calls, decisions and diffs. It needs no network.",
+    help="Export a page to read: timeline, calls, decisions and diffs. It needs no network to "
+    "open, and `handrail[console]` to make.",
 )
 def command(app: App, *, run: str, to: str | None, redact: bool, html: bool) -> None:
     """Export a run as one JSON document: metadata, state and journal. Or as one HTML page.
@@ -54,7 +55,7 @@ def command(app: App, *, run: str, to: str | None, redact: bool, html: bool) -> 
     if html and redact:
         raise click.UsageError("`--redact` is for JSON; a page has the text")
     saved = open_store(app).find(run)
-    text = _page(saved) if html else _document(app, saved, redact=redact)
+    text = _page(app, saved) if html else _document(app, saved, redact=redact)
     if to is None:
         click.echo(text, nl=False)
         return
@@ -69,19 +70,18 @@ def _document(app: App, saved: StoredRun, *, redact: bool) -> str:
     return f"{as_json(document, indent=None if app.output == 'jsonl' else 2)}\n"
 
 
-def _page(saved: StoredRun) -> str:
+def _page(app: App, saved: StoredRun) -> str:
+    need_packages("--html", *CONSOLE_PACKAGES, extra="console")
+    from handrail.console import export_run
+
     about, head = saved.about, saved.head
     broken = verify(saved.journal, saved.id)
     chain = f"broken at entry {broken.number}: {broken.reason}" if broken else "whole"
-    facts = {
-        "id": saved.id,
-        "status": f"{saved.stop} {about['why']}".strip(),
-        **{name: about[name] for name in ("prompt", "workspace", "command", "began", "ended")},
-        "turns": about["turns"],
-        "calls": about["calls"],
-        "journal": f"{head.entries} entries, {chain}, {head.digest}",
-    }
-    return render_page(facts, read_history(saved.lines()))
+    facts = {name: str(about[name]) for name in ("workspace", "command") if about[name]}
+    facts["journal"] = f"{head.entries} entries, {chain}, {head.digest}"
+    where = str(app.settings["database"] or runs_folder() / "journal.db")
+    with closing(open_records(where)) as records:
+        return export_run(records, saved.id, saved.lines(), facts)
 
 
 def _parts(saved: StoredRun) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.port import InboxCall
 from handrail.cli._runs.stores import open_store
-from handrail.cli._runs.timeline import seconds
 from handrail.permissions import Pending
+from handrail.runs import format_seconds
 
 _HEADS = ("run", "call", "tool", "waits for", "for", "since", "waited", "request")
 
@@ -94,6 +94,6 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
         *names,
         whose,
         since,
-        seconds(item["waited"]),
+        format_seconds(item["waited"]),
         one_line(item["question"] or "(waits for an earlier call)"),
     )

@@ -15,7 +15,7 @@ from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.options import DATABASE
 from handrail.cli._runs.saved import readable_runs, run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.cli._runs.timeline import seconds
+from handrail.runs import format_seconds
 from handrail.runs.history import CallHistory, RunTurn, all_calls, read_history
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
@@ -86,7 +86,7 @@ def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
 
 
 def _lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
-    tokens, took = document["tokens"], seconds(document["model_seconds"])
+    tokens, took = document["tokens"], format_seconds(document["model_seconds"])
     runs, turns = quantity(document["runs"], "run"), quantity(document["turns"], "turn")
     yield f"{runs}, {turns}, model time {took}"
     yield (
@@ -99,9 +99,9 @@ def _lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
 
 
 def _row(tool: dict[str, Any]) -> tuple[str, ...]:
-    times = ("-" if tool[key] is None else seconds(tool[key]) for key in ("median", "p95"))
+    times = ("-" if tool[key] is None else format_seconds(tool[key]) for key in ("median", "p95"))
     counts = (str(tool[key]) for key in ("calls", "failed", "denied"))
-    waits = (seconds(tool[key]) for key in ("waited", "asked"))
+    waits = (format_seconds(tool[key]) for key in ("waited", "asked"))
     outcomes = ", ".join(f"{count} {kind}" for kind, count in tool["outcomes"].items())
     return (_safe(tool["tool"]), *counts, *times, *waits, _safe(outcomes))
 

@@ -144,7 +144,7 @@ class Connection:
         if isinstance(error, TimeoutError):
             why = f"it did not answer within {self._seconds:g} s"
         else:
-            why = watch.why or _describe(error)
+            why = (watch.why or _describe(error)).removesuffix(".")
         tail = spell_out(watch.tail.decode(errors="replace")).strip()
         self._challenge = watch.challenge
         if watch.needs_login:
@@ -180,12 +180,29 @@ class Connection:
         matter, because the call is repeatable or was not sent.
         """
         session = self._session or await self._wait_session()
+        result = await self._send(session, name, args, heard, repeatable=repeatable)
+        if result is None:
+            session = await self._wait_session()
+            result = await self._send(session, name, args, heard, repeatable=repeatable)
+        if result is None:
+            raise Transient(f"The MCP server {self.name!r} forgets its sessions.")
+        return result
+
+    async def _send(
+        self,
+        session: Session,
+        name: str,
+        args: dict[str, Json],
+        heard: Heard,
+        *,
+        repeatable: bool,
+    ) -> Result | None:
+        """Call a tool in a session. Returns None if that has expired, and the call was not read."""
         try:
             return read_result(await session.call(name, args, heard))
         except MCPError as error:
-            if session.watch.expired:  # refused unread, so it can be sent again
-                again = await self._wait_session()
-                return read_result(await again.call(name, args, heard))
+            if session.watch.expired and error.code != CONNECTION_CLOSED:  # else it may have run
+                return None
             raise await self._explain(session, error, repeatable=repeatable) from error
         except ValueError as error:
             message = f"The MCP server {self.name!r} sent an answer that is not a result."

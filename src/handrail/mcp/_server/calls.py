@@ -183,9 +183,11 @@ class Calls:
         if session is None:
             session = self._sessions[name] = Session(self._open_turn(name))
         self._sessions.move_to_end(name)
-        idle = [key for key, other in self._sessions.items() if not other.running]
-        for key in idle[: max(0, len(self._sessions) - MAX_SESSIONS)]:
-            del self._sessions[key]
+        too_many = len(self._sessions) - MAX_SESSIONS
+        if too_many > 0:
+            idle = [key for key, other in self._sessions.items() if not other.running]
+            for key in idle[:too_many]:
+                del self._sessions[key]
         return session
 
     async def _renew_tools(self, turn: Turn[Any]) -> None:
@@ -221,8 +223,10 @@ def _find_principal() -> str | None:
 
 
 def _name_session(request: Request) -> str:
-    headers: Mapping[str, str] = {} if request.request is None else request.request.headers
-    return f"{authenticated_principal(request) or ''}/{headers.get('mcp-session-id', '')}"
+    """Return the name of a request's session. In the newer era a client could invent any number."""
+    http = None if is_modern(request) else request.request
+    session = "" if http is None else http.headers.get("mcp-session-id", "")
+    return f"{authenticated_principal(request) or ''}/{session}"
 
 
 async def _forward(feed: Any, request: Request) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -16,10 +17,17 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from handrail.net import read_body
+
 MAX_BODY_BYTES = 4 << 20
 MAX_JSON_DEPTH = 64
 SECONDS = 30.0
 """How long a client may take to send a request, or to take the next piece of a response."""
+_REFUSALS = {
+    HTTPStatus.BAD_REQUEST: "The request was broken off.",
+    HTTPStatus.REQUEST_TIMEOUT: "The request took too long.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The request is too large.",
+}
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -62,14 +70,15 @@ class Bounded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole body of one request, and answer it."""
-        body: list[Message] = []
-        refused = await _read_body(receive, body)
+        body = await read_body(receive, most=MAX_BODY_BYTES, seconds=SECONDS)
+        refused = _check_body(body)
         if refused is not None:
             await refused(scope, receive, send)
             return
+        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_again() -> Message:
-            return body.pop(0) if body else await receive()
+            return whole.pop() if whole else await receive()
 
         await self._app(scope, receive_again, send)
 
@@ -126,21 +135,11 @@ def _matches(value: str, allowed: tuple[str, ...]) -> bool:
     )
 
 
-async def _read_body(receive: Receive, messages: list[Message]) -> PlainTextResponse | None:
-    """Read a request's body, and return a refusal if it is too large, too deep or too slow."""
-    content = bytearray()
-    with anyio.move_on_after(SECONDS) as scope:
-        while True:
-            message = await receive()
-            messages.append(message)
-            content += message.get("body", b"")
-            if len(content) > MAX_BODY_BYTES:
-                return PlainTextResponse("The request is too large.", 413)
-            if not message.get("more_body"):
-                break
-    if scope.cancelled_caught:
-        return PlainTextResponse("The request took too long.", 408)
-    if _is_deep(bytes(content)):
+def _check_body(body: bytes | HTTPStatus) -> PlainTextResponse | None:
+    """Return a refusal of a body that is too large, too deep or too slow."""
+    if isinstance(body, HTTPStatus):
+        return PlainTextResponse(_REFUSALS[body], body)
+    if _is_deep(body):
         return PlainTextResponse("The JSON is nested too deeply.", 400)
     return None
 

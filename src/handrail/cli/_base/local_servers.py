@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import PurePosixPath
@@ -59,8 +59,31 @@ def models_at(url: str) -> tuple[str, ...]:
     return _list_models(url) or ()
 
 
+def window_at(url: str, name: str) -> int | None:
+    """Return the tokens that a model at an address holds, if the server says it.
+
+    llama.cpp and vLLM do. A server with a single model accepts any name for it.
+    """
+    _, document = _get_models(url)
+    rows = _rows(document)
+    named = [row for row in rows if row.get("id") == name] or rows[: len(rows) == 1]
+    for row in named:
+        meta = row.get("meta")
+        said = row.get("max_model_len"), meta.get("n_ctx") if is_table(meta) else None
+        return next((size for size in said if isinstance(size, int) and size > 0), None)
+    return None
+
+
 def _list_models(url: str) -> tuple[str, ...] | None:
-    """Return the models at an address; None if there is no model server.
+    """Return the models at an address; None if there is no model server."""
+    status, document = _get_models(url)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE and is_table(document) and "error" in document:
+        return ()  # llama.cpp while it loads a model
+    return _model_names(document) or None if status == HTTPStatus.OK else None
+
+
+def _get_models(url: str) -> tuple[int, Any]:
+    """Return the status and the document of a list of models; 0 if there is no such server.
 
     No key is sent, and no redirection is followed.
     """
@@ -71,22 +94,20 @@ def _list_models(url: str) -> tuple[str, ...] | None:
         try:
             connection.request("GET", f"{parts.path.rstrip('/')}/models")
             response = connection.getresponse()
-            return _read(response.status, json.loads(response.read(_MAX_BYTES)))
+            return response.status, json.loads(response.read(_MAX_BYTES))
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError, RecursionError):
-        return None
+        return 0, None
 
 
-def _read(status: int, document: Any) -> tuple[str, ...] | None:
-    if status == HTTPStatus.SERVICE_UNAVAILABLE and is_table(document) and "error" in document:
-        return ()  # llama.cpp while it loads a model
-    return _model_names(document) or None if status == HTTPStatus.OK else None
+def _rows(document: Any) -> list[Mapping[str, Any]]:
+    rows = document.get("data") if is_table(document) else None
+    return [row for row in rows if is_table(row)] if is_list(rows) else []
 
 
 def _model_names(document: Any) -> tuple[str, ...]:
-    rows = document.get("data") if is_table(document) else None
-    ids = [row.get("id") for row in rows if is_table(row)] if is_list(rows) else []
+    ids = [row.get("id") for row in _rows(document)]
     names = [_name(text) for text in ids if isinstance(text, str) and text]
     return tuple(names[:MAX_MODELS])
 
