@@ -45,7 +45,7 @@ EDGES: Mapping[str, set[str]] = {
         "telemetry",
         "tools",
     },
-    "console": {"approvals", "runs"},
+    "console": {"approvals", "net", "policy", "runs"},
     "coding": {"agent", "policy", "sandbox", "tools"},
     "hooks": set(),
     "mcp": {"approvals", "net", "policy", "sandbox"},

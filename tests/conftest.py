@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 import tiny_server
@@ -51,10 +51,18 @@ UNTRACED = {
     "agent/test_ledger.py",
     "cli/test_forked.py",
     "cli/test_screens_in_tmux.py",
+    "console/test_accessibility.py",
+    "console/test_races.py",
+    "execution/test_approval_properties.py",
+    "execution/test_execution_properties.py",
     "execution/test_memory.py",
+    "execution/test_one_path.py",
     "execution/test_parallelism.py",
+    "policy/decisions/test_index_oracle.py",
     "policy/rules/test_real_programs.py",
+    "policy/shell/test_strict_fuzz.py",
     "providers/formats/test_stream_properties.py",
+    "search/test_quality.py",
     "search/test_use.py",
     "test_architecture.py",
     "test_docs.py",
@@ -64,8 +72,17 @@ UNTRACED = {
     "test_more_vectors.py",
     "test_vectors.py",
     "test_vocabulary.py",
+    "values/test_saved_answers.py",
 }
 """Tests whose lines other tests cover as well. Tracing would double their time."""
+
+
+def pytest_configure() -> None:
+    """Tell coverage how to measure the processes that tests start."""
+    if (measured := Coverage.current()) is not None:
+        place = measured.get_option("run:data_file")
+        started = Coverage(str(place), config_file=str(Path(__file__).with_name("measured.ini")))
+        os.environ["COVERAGE_PROCESS_CONFIG"] = started.config.serialize()
 
 
 def pytest_collection() -> None:
@@ -89,8 +106,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def tracing(request: pytest.FixtureRequest) -> Iterator[None]:
     """Coverage is measured, in this process and in those that it starts, except in `UNTRACED`."""
-    coverage = getattr(sys.modules.get("coverage"), "Coverage", None)
-    measured = coverage and coverage.current()
+    measured = Coverage.current()
     name = request.path.relative_to(Path(__file__).parent).as_posix()
     if measured is None or name not in UNTRACED:
         yield

@@ -90,12 +90,13 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return found["result"].get("value")
 
-    def resize(self, width: int, *, dark: bool = False) -> None:
-        """Set the width of the window, and the color scheme."""
+    def resize(self, width: int, *, dark: bool = False, forced: bool = False) -> None:
+        """Set the width of the window, the color scheme, and whether the system sets all colors."""
         size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        colors = {"name": "forced-colors", "value": "active" if forced else "none"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme, colors])
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Send these headers with every request, as a proxy does."""

@@ -12,6 +12,7 @@ from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import open_store
 from handrail.permissions import Grade
+from handrail.policy import Rulebook
 from handrail.runs import RunRecord, SqliteJournal
 
 ODD = make_pending(
@@ -100,6 +101,7 @@ PAGES = {
     "run": "/runs/ab12cd?call=2",
     "audit": "/audit",
     "fleet": "/fleet",
+    "rules": "/rules?run=ab12cd&call=3",
     "missing": "/nothing",
 }
 
@@ -107,15 +109,16 @@ PAGES = {
 def make_console(file: Path, host: str) -> Console:
     """A console behind a proxy that the browser plays."""
     config = replace(BEHIND_A_PROXY, hosts=(host,), https=False)
-    return Console(config, open_store(file))
+    rules = Rulebook.from_toml('[[rule]]\nid = "no-force"\ndecide = "deny"\ntools = ["bash"]\n')
+    return Console(config, open_store(file), rules=lambda: rules)
 
 
-def sign_in(browser: Any) -> None:
-    """Send what a proxy sends."""
+def sign_in(browser: Any, group: str = "admins") -> None:
+    """Send what a proxy sends for a person of a group."""
     browser.set_headers(
         {
             "x-handrail-secret": SECRET,
             "x-forwarded-user": "ana",
-            "x-forwarded-groups": "admins",
+            "x-forwarded-groups": group,
         }
     )

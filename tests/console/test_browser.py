@@ -177,3 +177,23 @@ def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PL
 
     assert (told, after, disabled) == (False, before, True)
     assert said == []
+
+
+def test_a_form_that_was_sent_works_again_after_going_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = make_file(tmp_path)
+    sign_in(browser)
+    browser.resize(1280)
+    mark = "document.querySelector('form.answer').dataset.sent"
+    back = "addEventListener('click', () => dispatchEvent(new PageTransitionEvent('pageshow', {persisted: %s})))"
+    with serving(partial(make_console, file)) as (url, _):
+        browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
+        browser.evaluate(f"{mark} = '1'; {back % 'false'}; document.querySelector('h1').click()")
+        shown = browser.evaluate(mark)
+        browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
+        browser.evaluate(f"{mark} = '1'; {back % 'true'}")
+        browser.press("h1")
+        again = browser.evaluate(f"{mark} || ''")
+
+    assert (shown, again) == ("1", "")

@@ -64,12 +64,14 @@ def test_the_link_of_the_command_opens_the_console(tmp_path: Path) -> None:
         headers = {"origin": origin, "sec-fetch-site": "same-origin"}
         signed = client.post(f"{origin}/link", data={"code": code}, headers=headers)
         inbox = client.get(origin + signed.headers["location"])
+        rules = client.get(str(inbox.url).replace("/inbox", "/rules"))
 
     schema = json.loads((SCHEMAS / "console.json").read_text(encoding="utf-8"))
     Draft202012Validator(schema).validate(said)
     assert "This link works once." in page.text
     assert (signed.status_code, inbox.status_code) == (303, 200)
     assert "Nothing waits for you" in inbox.text
+    assert "Try a rule on recorded calls" in rules.text  # with the rules of this folder
     assert "server" not in inbox.headers
 
 

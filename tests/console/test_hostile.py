@@ -19,7 +19,8 @@ from handrail import WRITE, Access
 from handrail.console import rendering
 from handrail.console.request import to_path
 from handrail.permissions import FileChange, Grade, Origin
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import JournalError, RunRecord, SqliteJournal
+from handrail.runs._reading.records import DatabaseRecords
 
 PACKAGE = Path(rendering.__file__).parent
 PLAIN = "plain text"
@@ -88,6 +89,7 @@ def pages(file: Path, text: str) -> dict[str, str]:
     person = visit(file, "admins", name="ana")
     request = f"/inbox/{to_path(make_pending('r1', f'c {text}'[:500]).id)}"
     paths = ["/inbox", request, f"{request}?full=1", f"{request}/more", "/runs", "/runs/r1?call=1"]
+    paths.append("/rules?run=r1&call=1")
     found = {path.replace(request, "R"): person.get(path) for path in [*paths, "/audit"]}
     for path, response in found.items():
         assert response.status_code == 200, (path, text)
@@ -248,15 +250,15 @@ def test_an_export_goes_through_pages_and_has_an_end(
 ) -> None:
     person = visit(make_file(tmp_path, PLAIN), "admins")
     whole = person.get("/audit/export.jsonl").text
-    monkeypatch.setattr("handrail.console.audit._PAGE", 3)
+    monkeypatch.setattr("handrail.runs._reading.exports._PAGE", 3)
     assert person.get("/audit/export.jsonl").text == whole
-    monkeypatch.setattr("handrail.console.audit.MAX_EXPORTED", 7)
+    monkeypatch.setattr("handrail.runs._reading.exports.MAX_EXPORTED", 7)
     assert person.get("/audit/export.jsonl").text.splitlines() == whole.splitlines()[:7]
 
-    def fail(_cells: object) -> str:
+    def fail(_event: object) -> str:
         raise OSError("broken")
 
-    monkeypatch.setattr("handrail.console.audit._as_csv", fail)
+    monkeypatch.setattr("handrail.runs._reading.exports._row", fail)
     with pytest.raises(OSError, match="broken"):  # half an answer is not made whole
         person.get("/audit/export.csv")
 
@@ -270,3 +272,29 @@ def test_the_view_of_a_request_has_no_field_that_a_page_forgets() -> None:
     unused = [one.name for one in fields(RequestView) if f"request.{one.name}" not in templates]
 
     assert unused == []
+
+
+def test_an_export_reads_its_pages_one_by_one_as_they_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    person = visit(make_file(tmp_path, PLAIN), "admins")
+    monkeypatch.setattr("handrail.runs._reading.exports._PAGE", 3)
+    seen = list[int]()
+    read = DatabaseRecords.events
+
+    def fail_later(records: DatabaseRecords, *args: Any, **options: Any) -> Any:
+        seen.append(options["limit"])
+        if len(seen) > wanted:
+            raise JournalError("the file is gone")
+        return read(records, *args, **options)
+
+    monkeypatch.setattr(DatabaseRecords, "events", fail_later)
+    wanted = 0
+    first = person.get("/audit/export.jsonl")
+    wanted, _ = 2, seen.clear()
+    with pytest.raises(JournalError, match="gone"):  # half an answer is not made whole
+        person.get("/audit/export.jsonl")
+
+    assert (first.status_code, "Cannot read the runs" in first.text) == (503, True)
+    assert seen == [3, 3, 3]
+    assert caplog.text.count("the file is gone") == 2

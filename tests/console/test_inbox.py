@@ -24,7 +24,6 @@ from console.visits import (
 )
 from handrail import Deny
 from handrail.console import Console
-from handrail.console.request import from_path, to_path
 from handrail.console.store import open_store
 from handrail.permissions import (
     Approvers,
@@ -35,7 +34,14 @@ from handrail.permissions import (
     Pending,
     Undoable,
 )
-from handrail.runs import AnswerRecord, SqliteJournal, open_records, request_digest
+from handrail.runs import (
+    AnswerRecord,
+    SqliteJournal,
+    from_path,
+    open_records,
+    request_digest,
+    to_path,
+)
 
 REFUND = make_pending("r1")
 COMMAND = make_pending(
@@ -194,8 +200,8 @@ def test_a_command_shows_its_grave_part_and_a_change_its_lines(file: Path) -> No
     [
         ("approve", {}, "allow", "✓ Approved."),
         ("deny", {"reason": "Too much."}, "deny", "✓ Denied."),
-        ("edit", {"args": '{"amount": 1}'}, "edit", "✓ Sent with other arguments."),
-        ("result", {"result": "Done by hand.\r\nOK"}, "result", "✓ Answered."),
+        ("edit", {"args": '{"amount": 1}'}, "edit", "✓ Edited and approved."),
+        ("result", {"result": "Done by hand.\r\nOK"}, "result", "✓ Answered with a result."),
     ],
 )
 def test_each_answer_is_recorded_with_its_person(  # noqa: PLR0917
@@ -434,7 +440,7 @@ def test_a_vote_is_shown_with_its_word(tmp_path: Path) -> None:
 
     assert "So far: none." in said(person.get(where))
     assert person.answer(where, "edit", args='{"amount": 1}').status_code == 303
-    assert "So far: proxy|ana sent other arguments." in said(person.get(where))
+    assert "So far: proxy|ana edited and approved." in said(person.get(where))
 
 
 def test_what_is_reserved_for_some_is_hidden_from_other_approvers(tmp_path: Path) -> None:

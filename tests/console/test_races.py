@@ -22,6 +22,7 @@ from handrail.runs import SqliteJournal, open_records
 
 ROUNDS = {"soak": 200}.get(os.environ.get("HANDRAIL_PROFILE", ""), 4)
 """Of each of five races: 1,000 in all, or 20."""
+pytestmark = pytest.mark.timeout(3_600)
 NOT_USED = "Your answer was not used."
 
 
@@ -82,7 +83,6 @@ def a_double_tap(people: People, path: str) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("kind", [two_people, two_tabs, a_double_tap])
-@pytest.mark.timeout(3_600)
 def test_of_two_answers_one_is_used(
     people: People, kind: Callable[[People, str], list[Callable[[], Any]]]
 ) -> None:

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from handrail.console.words import ago, count, duration, left, moment, spaced, status
+from handrail.console.figures import ago, count, duration, left, moment, spaced, status
 
 
 @pytest.mark.parametrize(

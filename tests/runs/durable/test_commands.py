@@ -151,7 +151,7 @@ def test_the_time_of_a_person_is_not_the_time_of_the_model(small: Shop) -> None:
     assert refund["asked"] == pytest.approx(answered - asked)
     assert stats["model_seconds"] < lines[-1]["at"] - lines[0]["at"] - refund["asked"]
     assert first < answered
-    assert re.search(r"asked by the policy: Refund 9\?\n +approved after ", shown.out)
+    assert re.search(r"asked by the policy: Refund 9\?\n +approved by \S+ after ", shown.out)
     assert re.search(r"waited \S+ ms for #1 look", shown.out)
     page = small("export", "r", "--html").out
     assert ("Refund 9?" in page, " entries, whole, " in page) == (True, True)

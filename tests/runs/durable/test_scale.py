@@ -257,7 +257,7 @@ async def test_runs_that_wait_cost_a_worker_nothing(crowded: str) -> None:
         f"approve to resumed p50 {p50:.2f} s, p99 {p99:.2f} s, max {delays[-1]:.2f} s"
     )
     assert active == 0
-    assert not SOAK or (p99 < 1 and grown < 4096)
+    assert not SOAK or (p99 < 1 and grown < 6144)  # KiB; SQLite keeps pages in this process
 
 
 async def approve(runs: DurableRuns, run: str, resumed: dict[str, float]) -> float:

@@ -22,6 +22,7 @@ from typing import Any
 
 import anyio
 
+from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
 from handrail.runs._durable import dbos_engine, recorder, segments  # once, for all forks
@@ -128,6 +129,7 @@ def obey(order: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def main() -> None:
+    measure_copies()
     for line in sys.stdin:
         said = obey(json.loads(line))
         if said is not None:
