@@ -1,16 +1,15 @@
 """What one call of an MCP tool costs beside the SDK alone: function calls of all processes and threads.
 
-Our client is held to a bare session, our gateway (50 rules, pins, a journal) to a pass-through of ten lines. Each side runs with few and with many calls, so that starting and stopping are subtracted. Counts do
-not depend on the load of the machine. Processor time stands beside them, of the calls alone: the start of a process costs more
-than a hundred calls, and varies by more than they cost. `python bench/mcp_calls.py [SIDE ...]` prints both for each side, and
-FastMCP's client and proxy beside them in an environment that has `fastmcp`.
+Our client is held to a bare session, our gateway (50 rules, pins, a journal) to a pass-through of ten lines. FastMCP's client and
+proxy run in turn with them, in an environment that is made as for `bench/peers.py`. Each side runs with few and with many calls, so
+that starting and stopping are subtracted. Counts do not depend on the load of the machine. Processor time stands beside them, of the
+calls alone: the start of a process costs more than a hundred calls, and varies by more than they cost. `python bench/mcp_calls.py
+[SIDE ...]` prints both for each side.
 """
 
 from __future__ import annotations
 
-import atexit
 import cProfile
-import importlib.util
 import json
 import os
 import signal
@@ -18,19 +17,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from definition import Row
+if TYPE_CHECKING:
+    from definition import Row
 
 FEW, MANY = 20, 120
 LIMIT = 1.12
 GATEWAY_LIMIT = 1.15
-FRONTS = ("pass-through", "gateway")
 RULES = 50
 START_SECONDS = 300.0
 """How long a counted server has to start: counting makes it several times slower."""
@@ -38,24 +38,35 @@ HERE = str(Path(__file__))
 
 
 def counted(folder: str) -> None:
-    """Write the number of function calls of this process to a folder, at its end; now, its id."""
+    """Write the number of function calls of this process to a folder, at SIGUSR1; now, its id."""
     profile, others = cProfile.Profile(), list[cProfile.Profile]()
 
     def follow(*_: object) -> None:
         others.append(cProfile.Profile())
         others[-1].enable()  # from here on, in this thread
 
-    def write() -> None:
+    def write(*_: object) -> None:
         profile.disable()
         total = sum(entry.callcount for one in (profile, *others) for entry in one.getstats())
-        Path(folder, f"{os.getpid()}.calls").write_text(str(total), encoding="utf-8")
+        made = Path(folder, f"{os.getpid()}.calls")
+        made.with_suffix(".part").write_text(str(total), encoding="utf-8")
+        made.with_suffix(".part").rename(made)
         if name := os.environ.get("MCP_PROFILE"):
             profile.dump_stats(f"{name}.{sys.argv[1]}")
 
+    signal.signal(signal.SIGUSR1, write)
     Path(folder, f"{os.getpid()}.began").touch()
-    atexit.register(write)
     threading.setprofile(follow)
     profile.enable()
+
+
+def count_all(folder: str) -> None:
+    """Let all processes write their numbers. At their end, some would be killed before they do."""
+    began = list(Path(folder).glob("*.began"))
+    for file in began:
+        os.kill(int(file.stem), signal.SIGUSR1)
+    while not all(file.with_suffix(".calls").exists() for file in began):
+        time.sleep(0.05)
 
 
 def serve(transport: str) -> None:
@@ -142,6 +153,7 @@ async def our_gateway(where: Any) -> None:
 
 async def fastmcp_proxy(where: Any) -> None:
     """The proxy of FastMCP."""
+    os.environ["FASTMCP_LOG_LEVEL"] = "CRITICAL"
     from fastmcp.server import create_proxy
 
     named = (
@@ -220,11 +232,14 @@ async def repeat(call: Any, calls: int, folder: str) -> None:
     if calls > FEW:
         spent = (read_clock(folder) - before) / (calls - FEW)
         Path(folder, "seconds").write_text(str(spent), encoding="utf-8")  # noqa: ASYNC240
+    count_all(folder)
 
 
 async def bare(where: Any, calls: int, folder: str) -> None:
     from mcp import Client
+    from mcp.client import session
 
+    session.DISCOVER_TIMEOUT_SECONDS = START_SECONDS
     async with Client(sdk_target(where)) as client:
         listed = (await client.list_tools()).tools
         named = next(one.name for one in listed if one.name.endswith("add"))
@@ -284,23 +299,24 @@ async def drive(side: str, transport: str, calls: int, folder: str) -> None:
             await bare(front, calls, folder)
 
 
-def measure(side: str, transport: str, calls: int) -> tuple[int, float]:
-    """Function calls of all processes, and processor seconds of one call if there are many.
+def python_of(side: str) -> str:
+    """The interpreter of a side."""
+    if not side.startswith("FastMCP"):
+        return sys.executable
+    import peers  # needs packages that FastMCP's environment has not
 
-    The SDK kills a process that does not end in time, on a busy machine. Then nothing is counted, and
-    the run is repeated.
-    """
-    for _ in range(5):
-        with tempfile.TemporaryDirectory() as folder:
-            words = [sys.executable, HERE, "drive", side, transport, str(calls), folder]
-            subprocess.run(words, check=True)
-            files = list(Path(folder).glob("*.calls"))
-            counts = [int(file.read_text(encoding="utf-8")) for file in files]
-            noted = Path(folder, "seconds")
-            seconds = float(noted.read_text(encoding="utf-8")) if noted.exists() else 0.0
-        if len(counts) == (3 if side in GATEWAYS else 2):
-            return sum(counts), seconds
-    raise RuntimeError(f"a process of {side!r} over {transport} does not end in time")
+    return peers.python_of("fastmcp")
+
+
+def measure(side: str, transport: str, calls: int) -> tuple[int, float]:
+    """Function calls of all processes, and processor seconds of one call if there are many."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [python_of(side), HERE, "drive", side, transport, str(calls), folder]
+        subprocess.run(words, check=True)
+        counts = [int(file.read_text(encoding="utf-8")) for file in Path(folder).glob("*.calls")]
+        assert len(counts) == (3 if side in GATEWAYS else 2), "a process was not counted"
+        noted = Path(folder, "seconds")
+        return sum(counts), float(noted.read_text(encoding="utf-8")) if noted.exists() else 0.0
 
 
 def cost(side: str, transport: str) -> tuple[float, float]:
@@ -311,14 +327,18 @@ def cost(side: str, transport: str) -> tuple[float, float]:
 
 def rows() -> Iterator[Row]:
     """What is held to. The sides of a row run in turn."""
-    pairs = (("an MCP call", "bare", "ours", LIMIT), ("the gateway", *FRONTS, GATEWAY_LIMIT))
-    for what, beside, mine, limit in pairs:
+    from definition import Row
+
+    for what, sides, limit in (
+        ("an MCP call", list(CLIENTS), LIMIT),
+        ("the gateway", list(GATEWAYS), GATEWAY_LIMIT),
+    ):
         for transport in ("stdio", "http"):
-            (theirs, their_time), (our, our_time) = cost(beside, transport), cost(mine, transport)
-            name = "the SDK's session" if beside == "bare" else "a pass-through"
-            held = (
-                f"{name}: {theirs:.0f} function calls, {our:.0f} with us; "
-                f"{their_time:.0f} us of processor time, {our_time:.0f} with us"
+            costs = {side: cost(side, transport) for side in sides}
+            (theirs, _), (our, _), _ = costs.values()
+            held = "; ".join(
+                f"{side}: {calls:.0f} function calls, {micros:.0f} us of processor time"
+                for side, (calls, micros) in costs.items()
             )
             ratio = our / theirs
             yield Row(f"{what} over {transport}", ratio, limit, "times", held, ratio <= limit)
@@ -336,10 +356,8 @@ def main() -> None:
             counted(folder)
             anyio.run(drive, side, transport, int(calls), folder)
         case chosen:
-            known = importlib.util.find_spec("fastmcp") is not None
-            sides = [side for side in (*CLIENTS, *GATEWAYS) if known or "Fast" not in side]
             for transport in ("stdio", "http"):
-                for side in chosen or sides:
+                for side in chosen or (*CLIENTS, *GATEWAYS):
                     calls, micros = cost(side, transport)
                     print(f"{transport:6} {side:16} {calls:7.0f} function calls {micros:7.0f} us")
 

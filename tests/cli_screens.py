@@ -95,7 +95,7 @@ class Screen:
 
     def lines(self, *, colors: bool = False) -> list[str]:
         """What is on the screen."""
-        shown = self._do("capture-pane", "-p", *(["-e"] if colors else []))
+        shown = self._do("capture-pane", "-p", *(["-e", "-N"] if colors else []))
         return shown.rstrip("\n").split("\n")
 
     def _title(self) -> str:

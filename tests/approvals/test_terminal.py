@@ -20,6 +20,7 @@ import anyio
 import pytest
 from inline_snapshot import snapshot
 from rich.console import Console
+from rich.theme import Theme
 
 from approvals.person import Person, person
 from approvals.questions import asked
@@ -39,7 +40,7 @@ from handrail import (
     tool,
 )
 from handrail.approvals import Proposal, terminal
-from handrail.permissions import Answer, Approver, Edit, Origin, Pending
+from handrail.permissions import Answer, Approver, Edit, FileChange, Origin, Pending
 from handrail.policy import Rulebook
 
 NO = Deny(
@@ -505,6 +506,37 @@ async def test_without_a_terminal_the_answer_is_no_at_once(kind: str) -> None:
         given = await terminal(stdin=stdin, console=console)(QUESTION)
 
     assert given == NO_TERMINAL
+
+
+GROUNDS = {"handrail.added": "on #0b3b45", "handrail.ask": "bold on default"}
+
+
+@pytest.mark.parametrize(("styles", "fill"), [(GROUNDS, "  "), ({}, "")])
+async def test_the_ground_of_changed_rows_is_as_wide_as_the_longest(
+    styles: dict[str, str], fill: str
+) -> None:
+    change = FileChange("a.txt", None, "one\nthree\n")
+    pending = asked({"path": "a.txt"}, changes=(change,))
+    with person() as who:
+        console = Console(
+            file=who.console.file,
+            force_terminal=True,
+            color_system="truecolor",
+            theme=Theme(styles),
+            width=80,
+            height=24,
+            _environ={"TERM": "dumb"},
+        )
+        seen: list[str] = []
+
+        async def answers() -> None:
+            seen.append(await who.sees("your answer: "))
+            who.types("n\n\n")
+
+        await answer(terminal(stdin=who.stdin, console=console), pending, answers)
+
+    rows = [re.sub("\x1b\\[[0-9;]*m", "", row) for row in seen[0].split("\n")]
+    assert [row for row in rows if "+" in row and "one" in row] == [f" 1 + one{fill}"]
 
 
 async def test_stdin_is_looked_at_when_the_question_is_asked(monkeypatch: Any) -> None:

@@ -1,6 +1,6 @@
 """Writes docs/cli/pictures: `python tests/cli/pictures.py`. Screens of a real terminal, as SVG.
 
-With `--png FOLDER`, chromium or rsvg-convert also makes PNG files there, to look at.
+`--png FOLDER` makes PNG files of them there by chromium or rsvg-convert, to look at.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Chat:
         """What the chat answers to a line, without what a turn has used."""
         self.pty.types(f"{line}\r")
         self.pty.sees(f"{line}\r\n")
-        return [row for row in _rows(self.pty.sees(ENTER)) if " of 200k context" not in row]
+        return [row for row in _rows(self.pty.sees(ENTER)) if not row.startswith("  edits ")]
 
     def ends(self) -> int:
         self.pty.types("/quit\r")

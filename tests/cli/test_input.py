@@ -31,7 +31,7 @@ def edit(call_id):
 def prints() -> str:
     \"\"\"Print.\"\"\"
     print("by a tool \\x1b[31m")
-    return "printed"
+    return "printed\\n\\x1b[31m\\n" + "more\\n" * 4
 
 
 async def model(request):
@@ -288,9 +288,9 @@ def test_two_questions_have_the_terminal_one_after_the_other(
 ) -> None:
     pty = chat()
     pty.types("both\r")
-    pty.sees("▸")
+    first = pty.sees("▸")
     pty.types("y")
-    pty.sees("new.txt")  # the first question may be drawn once more
+    pty.sees("Edit notes.txt" if "Write new.txt" in first else "Write new.txt")
     pty.sees("▸")
     pty.types("y")
     pty.sees("Heard 0.")
@@ -317,6 +317,25 @@ def test_an_editor_that_fails_changes_nothing(chat: Chat, handrail: Handrail) ->
         assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
     [*_, saved] = journal_runs(handrail)
     assert saved.state().messages[0].parts[-1].text == "kept so"
+
+
+def test_a_pager_shows_the_last_result_in_full(chat: Chat, handrail: Handrail) -> None:
+    pager = handrail.write("pager", '#!/bin/sh\ncp "$1" shown.txt\n')
+    pager.chmod(0o700)
+    pty = chat(PAGER=str(pager))
+    pty.types("\x0fprint\r")  # no call has ended yet
+    pty.sees("lines   Ctrl+O shows all")
+    pty.sees("Heard 0.")
+    pty.types("\x0f")
+    pty.sees("\x1b[?2004h")  # the terminal is the input's again
+    pty.types("print\r")
+    rest = pty.sees("Heard 0.")
+    pty.types("\x04")
+
+    assert (pty.ends(), pty.restored, pty.left_on) == (0, True, set())
+    shown = (handrail.workspace / "shown.txt").read_text(encoding="utf-8")
+    assert shown == "printed\n\\u{1B}[31m\nmore\nmore\nmore\nmore"
+    assert ("lines" in rest, "Ctrl+O" in rest) == (True, False)
 
 
 def frames_before(seen: str, key: str) -> int:

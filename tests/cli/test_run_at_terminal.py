@@ -10,6 +10,7 @@ from inline_snapshot import snapshot
 
 from cli.terminal import Pty
 from cli_harness import Handrail
+from handrail._version import __version__
 
 MODEL = """
 import anyio
@@ -107,7 +108,7 @@ DRAWN = [
     "Plan 1 of 2 done",
     "✓ Look",
     "▸ Mark",
-    "edits · 0% of 200k context 3,150 tokens",
+    "edits 3,150 tokens",
     "answer: 3 turns, 5 calls, 3,000 tokens in, 150 out",
 ]
 
@@ -144,7 +145,7 @@ def test_a_run_in_words(opened: Open) -> None:
             "Model: It is done.",
             "Model: Let me **look**.",
             "Plan: 1 of 2 done.",
-            "Used: 3,150 tokens, 0 percent of the context.",
+            "Used: 3,150 tokens.",
             "answer: 3 turns, 5 calls, 3,000 tokens in, 150 out",
             "run ID",
         ]
@@ -188,7 +189,7 @@ def test_a_chat_in_words_asks_in_words(opened: Open, handrail: Handrail) -> None
             "Plan: 1 of 2 done.",
             "  done: Look",
             "  now: Mark",
-            "Used: 3,150 tokens, 0 percent of the context.",
+            "Used: 3,150 tokens.",
             "",
         ]
     )
@@ -200,3 +201,20 @@ def test_an_error_of_the_model_ends_a_drawn_run(opened: Open) -> None:
     assert pty.ends() == 1
     assert "handrail: It is busy." in pty.seen
     assert pty.restored
+
+
+@pytest.mark.parametrize(
+    ("arguments", "term", "begins"),
+    [
+        ((), "xterm", f"handrail {__version__} …\rhandrail: no model is set\r\n"),
+        ((), "dumb", "handrail: no model is set\r\n"),
+        (("--plain",), "xterm", "handrail: no model is set\r\n"),
+    ],
+)
+def test_a_chat_says_at_once_that_it_starts(
+    handrail: Handrail, arguments: tuple[str, ...], term: str, begins: str
+) -> None:
+    pty = Pty(handrail, "chat", *arguments, env={"TERM": term, "HANDRAIL_PLAIN": ""})
+
+    assert pty.ends() == 2
+    assert pty.seen.startswith(begins)

@@ -196,6 +196,15 @@ async def test_a_server_that_cannot_start_says_why() -> None:
     assert str(caught.value).startswith("The MCP server 'no' is not connected: [Errno 2]")
 
 
+async def test_a_reason_that_is_a_sentence_ends_with_one_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(NotConnected, match=r"your home folder.* to allow that\.$"):
+        async with connected(StdioServer(name="no", command="true", cwd=str(tmp_path))):
+            raise AssertionError
+
+
 async def test_a_server_that_dies_at_once_leaves_its_last_words() -> None:
     dies = StdioServer(name="no", command="sh", args=("-c", "echo bye >&2; exit 4"), sandbox=False)
     with pytest.raises(NotConnected) as caught:

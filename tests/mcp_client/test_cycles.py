@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import resource
+import ssl
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 
 from conftest import PROFILE
@@ -25,6 +30,8 @@ ROUNDS = 5 if PROFILE == "soak" else 1
 AT_ONCE = CYCLES
 EFFECTS = Effects(reads=("add", "echo", "wait"))
 MARK = "cycle-of-a-test"
+START_SECONDS = 300.0
+"""How long a connection has to open: all of them open at once, on however few cores."""
 
 
 def count_servers() -> int:
@@ -58,7 +65,7 @@ async def live(server: object, failures: list[object], limit: anyio.CapacityLimi
     async with limit:
         try:
             async with (
-                connected(server, effects=EFFECTS) as stage,
+                connected(server, effects=EFFECTS, start_seconds=START_SECONDS) as stage,
                 anyio.create_task_group() as tasks,
             ):
                 kinds: list[object] = []
@@ -89,32 +96,81 @@ async def run_cycles(server: object, count: int) -> list[object]:
     return failures
 
 
+def measure_memory() -> tuple[int, int]:
+    """Return the objects and the KiB that this process holds, without garbage and free memory.
+
+    The peak would say something else: how many connections happened to be open at the same time.
+    """
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return len(gc.get_objects()), pages * resource.getpagesize() // 1024
+
+
+async def check_memory(server: object) -> None:
+    """Run all rounds. After the last, the process holds no more than after the first."""
+    assert await run_cycles(server, 1) == []
+    before, sizes = await settle(count_open()), list[tuple[int, int]]()
+    assert before[1] == 0
+    for _ in range(ROUNDS):
+        assert await run_cycles(server, CYCLES) == []
+        assert await settle(before) <= before
+        sizes.append(measure_memory())
+        print(f"{sizes[-1][0]} objects, {sizes[-1][1]} KiB")  # noqa: T201  for `pytest -s`
+
+    assert not is_grown(sizes[0], sizes[-1]), sizes
+
+
+def is_grown(first: tuple[int, int], last: tuple[int, int]) -> bool:
+    """Return whether 800 cycles kept more than two objects or 25 KiB each."""
+    return last[0] - first[0] > 1_600 or last[1] - first[1] > 20_000
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_connections_to_programs_leave_nothing_behind(anyio_backend: str) -> None:
-    assert await run_cycles(raw(MARK), 1) == []
-    before, sizes = await settle(count_open()), list[int]()
-    for _ in range(ROUNDS):
-        assert await run_cycles(raw(MARK), CYCLES) == []
-        assert await settle(before) <= before
-        sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-    assert before[1] == 0
-    assert sizes[-1] - sizes[0] < 20_000  # KiB, from the first 200 to all 1,000
+    await check_memory(raw(MARK))
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_connections_to_a_port_leave_nothing_behind(anyio_backend: str) -> None:
     with serving() as (server, _):
-        assert await run_cycles(server, 1) == []
-        before, sizes = await settle(count_open()), list[int]()
-        for _ in range(ROUNDS):
-            assert await run_cycles(server, CYCLES) == []
-            assert await settle(before) <= before
-            sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        await check_memory(server)
 
-    assert sizes[-1] - sizes[0] < 20_000
+
+def count_trust() -> int:
+    """Copies of the certificates that this machine trusts, each of almost a megabyte."""
+    return sum(isinstance(kept, ssl.SSLContext) for kept in gc.get_objects())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_connections_share_one_copy_of_the_certificates(anyio_backend: str) -> None:
+    with serving() as (server, _):
+        async with connected(server), AsyncExitStack() as more:
+            one = count_trust()
+            for _ in range(3):
+                await more.enter_async_context(connected(server))
+            shared = count_trust() - one
+            bare = [httpx2.AsyncClient() for _ in range(3)]
+            copied = count_trust() - one
+            for client in bare:
+                await client.aclose()
+
+    assert (shared, copied) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "kept_by_a_cycle", [lambda: [[], [], []], lambda: [bytes(1024) for _ in range(50)]]
+)
+def test_the_measure_sees_what_cycles_keep(kept_by_a_cycle: Callable[[], object]) -> None:
+    before = measure_memory()
+    kept = [kept_by_a_cycle() for _ in range(800)]
+    during = measure_memory()
+    kept.clear()
+
+    assert (is_grown(before, during), is_grown(before, measure_memory())) == (True, False)
 
 
 def test_a_connection_that_is_closed_while_it_opens_leaves_nothing_behind() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import pytest
 
-from handrail import Call, Failure, FailureKind, Image, NeedsLogin, Text
+from handrail import Call, Failure, FailureKind, Image, NeedsLogin, Result, Text
 from handrail.events import Finished, Progressed
 from handrail.mcp import Effects, HttpServer, NotConnected, StdioServer
 from mcp_client.stage import PATIENCE, Stage, connected
@@ -111,6 +111,21 @@ async def test_a_program_does_all_of_it_and_is_started_again_when_it_dies(era: A
     assert (first.failure, second.failure, first.text == second.text) == (None, None, False)
 
 
+async def test_a_call_does_not_wait_for_a_hundred_slow_ones(address: HttpServer) -> None:
+    async with (
+        connected(address, effects=Effects(reads=("add", "wait"))) as stage,
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(110):
+            tasks.start_soon(partial(stage.call, "wait", label=f"slow {number}"))
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(PATIENCE):
+            result = await stage.call("add", a=1, b=2)
+        stage.executor.cancel()
+
+    assert (result.text, result.failure) == ("3", None)
+
+
 async def test_an_expired_session_is_begun_again_once(address: HttpServer) -> None:
     async with connected(address, effects=EFFECTS, era="legacy") as stage:
         await stage.call("forget_sessions")
@@ -118,6 +133,41 @@ async def test_an_expired_session_is_begun_again_once(address: HttpServer) -> No
             result = await stage.call("add", a=20, b=3)
 
     assert (result.text, result.failure) == ("23", None)
+
+
+async def test_a_call_that_ran_in_an_expired_session_is_not_repeated(address: HttpServer) -> None:
+    apart = Effects(touches={tool: f"own:{tool}" for tool in ("wait", "add", "forget_sessions")})
+    async with (
+        connected(address, effects=apart, era="legacy") as stage,
+        anyio.create_task_group() as tasks,
+    ):
+        held: list[FailureKind | None] = []
+        ended = anyio.Event()
+
+        async def hold() -> None:
+            result = await stage.call("wait", label="not repeated")
+            held.append(result.failure and result.failure.kind)
+            ended.set()
+
+        tasks.start_soon(hold)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(PATIENCE):
+            await stage.call("forget_sessions")
+            result = await stage.call("add", a=20, b=3)
+            await ended.wait()
+
+    assert (result.text, held) == ("23", [FailureKind.UNKNOWN])
+
+
+async def test_a_connection_that_is_lost_behind_an_expired_session_is_explained() -> None:
+    with serving() as (server, _):
+        async with connected(server, effects=EFFECTS, era="legacy") as stage:
+            await stage.call("forget_sessions")
+            with anyio.fail_after(PATIENCE):
+                died = await stage.call("die")
+
+    assert died.failure is not None
+    assert (died.failure.kind, died.failure.message) == (FailureKind.UNKNOWN, f"{LOST} {CHECK}")
 
 
 async def test_a_server_that_dies_in_the_middle_of_a_call_ends_only_that_call() -> None:
@@ -183,6 +233,8 @@ def answering(kind: str) -> Generator[HttpServer]:
 class Moody(BaseHTTPRequestHandler):
     """Lists a tool, and asks for a login when it is called."""
 
+    refusal = 401
+
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         method, reply = request["method"], {"jsonrpc": "2.0", "id": request.get("id")}
@@ -194,7 +246,9 @@ class Moody(BaseHTTPRequestHandler):
         body = json.dumps(
             {**reply, **({"result": results[method]} if method in results else error)}
         )
-        self.send_response(401 if method == "tools/call" else 200 if "id" in request else 202)
+        self.send_response(
+            self.refusal if method == "tools/call" else 200 if "id" in request else 202
+        )
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -204,13 +258,37 @@ class Moody(BaseHTTPRequestHandler):
         pass
 
 
-async def test_a_call_that_needs_a_login_says_so() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Moody) as server:
+class Forgetful(Moody):
+    """Lists a tool, and has forgotten the session when it is called."""
+
+    refusal = 404
+
+    def end_headers(self) -> None:
+        self.send_header("mcp-session-id", "s")
+        super().end_headers()
+
+
+async def act(kind: type[Moody]) -> tuple[Result, str]:
+    """Call the tool of a server. Returns its address too."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/"
         async with connected(HttpServer(name="sdk", url=url)) as stage:
             result = await stage.call("act")
         server.shutdown()
+    return result, url
+
+
+async def test_a_call_is_repeated_for_one_expired_session_only() -> None:
+    result, _ = await act(Forgetful)
+
+    assert result.failure is not None
+    assert result.failure.kind is FailureKind.TRANSIENT
+    assert result.failure.message.startswith("The MCP server 'sdk' forgets its sessions.")
+
+
+async def test_a_call_that_needs_a_login_says_so() -> None:
+    result, url = await act(Moody)
 
     assert result.failure is not None
     assert result.failure.kind is FailureKind.DENIED  # no one is there to log in

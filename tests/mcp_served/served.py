@@ -119,10 +119,10 @@ def answering(*actions: str, seen: list[str] | None = None) -> Any:
     return answer
 
 
-def require_asyncio() -> None:
-    """Skip a test on trio: the server of HTTP needs asyncio."""
+def require_asyncio(why: str = "uvicorn needs asyncio") -> None:
+    """Skip a test on trio. By default, because the server of HTTP needs asyncio."""
     if sniffio.current_async_library() != "asyncio":
-        pytest.skip("uvicorn needs asyncio")
+        pytest.skip(why)
 
 
 @asynccontextmanager
@@ -151,9 +151,11 @@ async def over_http(
 
 
 @asynccontextmanager
-async def connect(url: str, token: str = "t-alice", **options: Any) -> AsyncIterator[Client]:
-    """The official client, with a bearer token."""
-    headers = {"Authorization": f"Bearer {token}"}
+async def connect(
+    url: str, token: str = "t-alice", *, sent: Any = (), **options: Any
+) -> AsyncIterator[Client]:
+    """The official client, with a bearer token and the headers that are to be sent too."""
+    headers = {"Authorization": f"Bearer {token}", **dict(sent)}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, **options) as client:

@@ -12,10 +12,20 @@ import anyio
 import httpx2
 import pytest
 from mcp.server.auth.provider import AccessToken
+from mcp_types import ElicitResult
 
 from handrail.mcp._server import gate
 from handrail.mcp.server import bind, http_app, make_server
-from mcp_served.served import TOKENS, Notes, connect, executor, over_http, text_of
+from mcp_served.served import (
+    MODERN,
+    TOKENS,
+    Notes,
+    answering,
+    connect,
+    executor,
+    over_http,
+    text_of,
+)
 
 pytestmark = pytest.mark.anyio
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -283,3 +293,30 @@ async def test_names_with_line_breaks_do_not_reach_the_log_as_lines(
     assert result.is_error
     assert not any("\x1b" in record.getMessage() for record in caplog.records)
     assert not any("read\nnote" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_client_of_the_newer_era_cannot_leave_its_session() -> None:
+    """A call waits behind a question of its principal, whatever session its headers name."""
+    notes, order = Notes(), list[str]()
+    ask: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
+    elsewhere = {"mcp-session-id": "elsewhere"}
+    yes = {"approval": ElicitResult(action="accept")}
+    async with (
+        over_http(executor(notes)) as url,
+        connect(url, **ask) as client,
+        connect(url, sent=elsewhere, **ask) as other,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def read() -> None:
+            order.append(text_of(await other.call_tool("read_note", {"key": "a"})))
+
+        call: Any = {"name": "add_note", "arguments": {"text": "x"}}
+        asked: Any = await client.session.call_tool(**call, allow_input_required=True)
+        tasks.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        state = {"request_state": asked.request_state, "input_responses": yes}
+        with anyio.fail_after(30):
+            await client.session.call_tool(**call, **state)
+
+    assert order == ["a: x"]

@@ -125,12 +125,14 @@ def test_a_change_is_a_diff_with_signs_and_roles() -> None:
                 Span(text="2 ", role="muted"),
                 Span(text="-", role="removed.sign"),
                 Span(text=" two", role="removed"),
+                Span(text="   ", role="removed.fill"),
             ),
             (
                 Span(text="  │ ", role="muted"),
                 Span(text="2 ", role="muted"),
                 Span(text="+", role="added.sign"),
                 Span(text=" 2", role="added"),
+                Span(text="     ", role="added.fill"),
             ),
             (
                 Span(text="  │ ", role="muted"),
@@ -175,9 +177,30 @@ def test_many_running_calls_are_counted() -> None:
     waits = RunningCall(Call("go", {}, "w"), 9, waits_for=("gone",))
 
     assert [" ".join(text.split()) for text in texts(call_rows([*calls, waits], 1.5, 79))] == [
+        "⠹ 9 calls: 8 running, 1 waiting 0.5 s",
         *[f"⠹ go {n} #{n}" for n in range(1, 6)],
         "and 3 more",
         "⋯ go waits #9",
+    ]
+
+
+def test_calls_of_one_reply_have_a_heading() -> None:
+    one, other = (RunningCall(Call("go", {}, name), 2, asked=True) for name in "ab")
+    runs = RunningCall(Call("go", {}, "c"), 3, began=1.0)
+    alone = RunningCall(Call("go", {}, "d"), 4, waits_for=("gone",))
+
+    assert texts(call_rows([one, runs], 9.1, 60, 4))[:2] == [
+        "⠹ 6 calls: 4 done, 1 running, 1 asks you               8.1 s",
+        "  ⠹ go                                             8.1 s  #3",
+    ]
+    assert texts(call_rows([one, other, runs], 9.1, 60))[:1] == [
+        "⠹ 3 calls: 1 running, 2 ask you                        8.1 s"
+    ]
+    assert texts(call_rows([runs], 9.1, 60)) == [
+        "⠹ go                                               8.1 s  #3"
+    ]
+    assert texts(call_rows([alone, one], 9.1, 60)) == [
+        "⋯ go                                               waits  #4"
     ]
 
 
@@ -192,7 +215,7 @@ def test_a_call_that_waits_says_why() -> None:
         RunningCall(Call("go", {}, "f"), 11),
     ]
 
-    rows = texts(call_rows([*calls, *waiting], 1.5, 79))[len(calls) :]
+    rows = texts(call_rows([*calls, *waiting], 1.5, 79))[len(calls) + 1 :]
     assert [" ".join(text.split()) for text in rows] == [
         "⋯ go waits for #1: file:a.txt #6",
         "⋯ go waits for #1 and #2 #7",
@@ -249,7 +272,7 @@ def reply(tokens: int, model: str = "gpt-5") -> Reply:
 
 def meter(*replies: Reply) -> Meter:
     one = Meter()
-    one.mode = "ask"
+    one.mode, one.window = "ask", 200_000
     one.read(RunState(messages=(Prompt.of("Hi."), *replies)), ScriptedModel())
     return one
 
@@ -262,23 +285,29 @@ def test_what_was_used_is_in_one_row() -> None:
         "full": meter(reply(180_000)).row("gpt-5", 60),
         "no price": meter(reply(100), reply(100, "of my own")).row("x\x1b", 60),
         "narrower": meter(reply(180_000)).row("gpt-5", 20),
-        "narrow": meter(reply(180_000)).row("a long name of a model", 30),
+        "narrow": meter(reply(180_000)).row("a long name of a model", 40),
     }
-    open_ = meter(Reply(()))
-    open_.mode = "open"
+    open_, unknown = meter(Reply(())), meter(reply(100))
+    open_.mode, unknown.window = "open", None
 
     assert {name: plain(row) for name, row in rows.items()} == snapshot(
         {
             "nothing": "  ask · gpt-5",
             "little": "  ask · gpt-5 · 0% of 200k context               under $0.01",
             "more": "  ask · gpt-5 · 10% of 200k context                    $0.15",
-            "full": "  ask · gpt-5 · ! 90% of 200k context                  $0.23",
+            "full": "  ask · gpt-5 · ! 90% of 200k context, /compact        $0.23",
             "no price": "  ask · x\\u{1B} · 0% of 200k context              220 tokens",
             "narrower": "  ask",
-            "narrow": "  ask · ! 90% of 200k context",
+            "narrow": "  ask · ! 90% of 200k context, /compact",
         }
     )
-    assert plain(open_.row("", 60)) == "  ! open"
+    assert [plain(open_.row("", 60)), plain(unknown.row("", 60))] == [
+        "  ! open", "  ask                                            under $0.01",
+    ]  # fmt: skip
+    assert [meter(reply(20_000)).sentence, unknown.sentence] == [
+        "Used: 20,010 tokens, 0.03 dollars, 10 percent of the context.",
+        "Used: 110 tokens, 0.00 dollars.",
+    ]
     assert [meter().money, meter(reply(1, "mine")).money] == [
         "$0.00", "not known: the model has no known price",
     ]  # fmt: skip

@@ -12,9 +12,9 @@ from handrail.agent import RunState
 from handrail.cli._chat.changes import FileContents, diff_rows, run_changes, word_rows
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._runs.transcript import write_transcript
-from handrail.cli._screen.rows import plain
+from handrail.cli._screen.rows import Span, plain
 from handrail.cli._screen.terminal import Screen
-from handrail.cli._screen.theme import Theme
+from handrail.cli._screen.theme import Ground, Theme
 from handrail.events import Finished, Lost, Requested, Started, Waiting, Yielded
 from handrail.messages import Delta, Prompt, Reply, ToolResults, TruncatedCall, Usage
 from handrail.testing import ScriptedModel
@@ -60,7 +60,7 @@ def test_text_and_calls_are_sentences() -> None:
     assert first == ["Model: I look."]
     assert shown.said() == ["  At it.\\u{1B}", "Call 1: Read a.txt. Done, 2 lines."]
     assert watcher.status(80) == ()
-    assert watcher.meter.sentence == "Used: 9 tokens, 0 percent of the context."
+    assert watcher.meter.sentence == "Used: 9 tokens."
 
 
 def test_how_calls_end_is_said() -> None:
@@ -187,6 +187,17 @@ def test_a_transcript_has_everything_and_no_fence_ends_it_early() -> None:
         "### Result of `c1`\n\n`````text\n````\ntext\n`````\n\n"
         "### Result of `c2` (bug)\n\n```text\nNo.\n```\n"
     )
+
+
+def test_a_changed_row_is_filled_where_it_has_a_ground() -> None:
+    row = (Span("a", "added"), Span("  ", "added.fill"))
+    grounds: tuple[Ground, ...] = ("none", "ansi", "dark")
+
+    assert [Theme(ground, deep=True).paint(row) for ground in grounds] == [
+        "a",
+        "a",
+        "\x1b[48;2;11;59;69ma\x1b[0m\x1b[48;2;11;59;69m  \x1b[0m",
+    ]
 
 
 def test_the_colors_of_a_question_are_known_for_known_grounds_only() -> None:

@@ -268,8 +268,8 @@ TODO = Call(
 def test_what_goes_on_is_shown_with_its_time_and_progress() -> None:
     clock = Clock()
     watcher, file = watched(clock, live=True)
-    watcher.meter.mode, watcher.model = "ask", object()  # type: ignore[assignment]  only its names are read
-    frames: list[list[str]] = []
+    meter, watcher.model = watcher.meter, object()  # type: ignore[assignment]  only its names are read
+    meter.mode, meter.window, frames = "ask", 200_000, list[list[str]]()
 
     def ticks(seconds: float) -> None:
         clock.now = 100 + seconds
@@ -305,38 +305,38 @@ def test_what_goes_on_is_shown_with_its_time_and_progress() -> None:
             ["ask · thinking 2.0 s · Ctrl+C stops"],
             ["\x1b[J loo", "", "ask · writing 3.0 s · Ctrl+C stops"],
             [
-                "\x1b[7A\x1b[J",
-                "Plan 1 of 3 done",
+                "\x1b[7A\x1b[J Plan 1 of 3 done",
                 "✓ 1 done",
                 "▸ Fix it",
                 "▫ Test",
+                "⠹ 3 calls: 1 done, 1 running, 1 waiting 1.0 s",
                 "⠹ a 1 1.0 s #2",
                 "⋯ b waits for #2 #3",
                 "ask · working 4.0 s · Ctrl+C stops · 10% of 200k context $0.03",
             ],
             [
-                "\x1b[7A\x1b[J Plan 1 of 3 done",
-                "✓ 1 done",
+                "\x1b[7A\x1b[J ✓ 1 done",
                 "▸ Fix it",
                 "▫ Test",
+                "⠋ 3 calls: 1 done, 1 running, 1 waiting 2.0 s",
                 "⠋ a 1 2.0 s #2",
                 "│ failed (transient); retrying in 2 s",
                 "⋯ b waits for #2 #3",
                 "ask · working 5.0 s · Ctrl+C stops · 10% of 200k context $0.03",
             ],
             [
-                "\x1b[7A\x1b[J Plan 1 of 3 done",
-                "✓ 1 done",
+                "\x1b[7A\x1b[J ✓ 1 done",
                 "▸ Fix it",
                 "▫ Test",
+                "⠇ 3 calls: 1 done, 1 running, 1 waiting 3.0 s",
                 "⠇ a 1 3.0 s #2",
                 "█████████░░░░░░░░░░ 50% half\\u{1B}",
                 "⋯ b waits for #2 #3",
                 "ask · working 6.0 s · Ctrl+C stops · 10% of 200k context $0.03",
             ],
             [
-                "\x1b[7A\x1b[J ▸ Fix it",
-                "▫ Test",
+                "\x1b[7A\x1b[J ▫ Test",
+                "⠦ 3 calls: 1 done, 2 running 4.0 s",
                 "⠦ a 1 4.0 s #2",
                 "│ two",
                 "│ three",
@@ -345,10 +345,10 @@ def test_what_goes_on_is_shown_with_its_time_and_progress() -> None:
                 "ask · working 7.0 s · Ctrl+C stops · 10% of 200k context $0.03",
             ],
             [
-                "\x1b[7A\x1b[J Plan 1 of 3 done",
-                "✓ 1 done",
+                "\x1b[7A\x1b[J ✓ 1 done",
                 "▸ Fix it",
                 "▫ Test",
+                "⠼ 3 calls: 1 done, 2 running 5.0 s",
                 "⠼ a 1 5.0 s #2",
                 "│ a piece",
                 "⠼ b 3.0 s #3",

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 from cli.terminal import Pty as Terminal
 from cli_harness import Handrail, Ran, Schemas
 from cli_scripts import programmed
+from handrail.cli._base.settings import read_settings
+from handrail.cli._project.models import window_of
 from handrail.models import known_prices
 
 _PIECE = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -23,6 +26,8 @@ _ANSWER = "".join(
     f"data: {json.dumps({**_PIECE, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': end}]})}\n\n"
     for delta, end in (({"role": "assistant", "content": "OK"}, None), ({}, "stop"))
 )
+_USED = {"prompt_tokens": 6500, "completion_tokens": 1, "total_tokens": 6501}
+_LAST = json.dumps({**_PIECE, "choices": [], "usage": _USED})
 NO_SERVER = ("--port", "1")
 FILE = """\
 # Settings of handrail. `handrail init` writes them; you can edit them.
@@ -52,6 +57,7 @@ class _Server(BaseHTTPRequestHandler):
     status: int
     listed: bytes
     keys: list[str | None]
+    bodies: list[bytes]
 
     def do_GET(self) -> None:
         self.send_response(self.status if self.path == "/v1/models" else 404)
@@ -60,21 +66,24 @@ class _Server(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.keys.append(self.headers["Authorization"])
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        self.wfile.write(f"{_ANSWER}data: [DONE]\n\n".encode())
+        self.wfile.write(f"{_ANSWER}data: {_LAST}\n\ndata: [DONE]\n\n".encode())
 
     def log_message(self, *_: object) -> None: ...
 
 
 @contextmanager
-def server(listed: Any, status: int = 200) -> Iterator[tuple[str, list[str | None]]]:
+def server(
+    listed: Any, status: int = 200, bodies: list[bytes] | None = None
+) -> Iterator[tuple[str, list[str | None]]]:
     """A model server on this machine: its address, and the keys that it got."""
     keys: list[str | None] = []
     names = {"data": [{"id": name} for name in listed]} if isinstance(listed, list) else listed
     said = {"status": status, "listed": json.dumps(names).encode(), "keys": keys}
+    said["bodies"] = [] if bodies is None else bodies
     with ThreadingHTTPServer(("127.0.0.1", 0), type("", (_Server,), said)) as found:
         thread = Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -454,3 +463,78 @@ def test_other_servers_are_not_offered(handrail: Handrail, listed: Any, status: 
 
     assert ran.err.startswith("no model server answers on this machine; start one, or pass")
     assert "--base-url" not in ran.out
+
+
+# the size of the context
+
+
+def ones(**said: Any) -> dict[str, Any]:
+    """A list with one model, and what the server says about it."""
+    return {"data": [{"id": "/models/other.gguf", **said}]}
+
+
+SEVERAL = {"data": [{"id": "big", "max_model_len": 9}, {"id": "small", "max_model_len": 4096}]}
+
+
+@pytest.mark.parametrize(
+    ("listed", "window"),
+    [
+        (ones(meta={"n_ctx": 8192}), 8192),  # llama.cpp
+        (ones(max_model_len=32768), 32768),  # vLLM
+        (SEVERAL, 4096),
+        ({"data": SEVERAL["data"][:1] * 2}, None),
+        (ones(meta={"n_ctx": 0}, max_model_len="many"), None),
+        (ones(), None),
+        ("data", None),
+    ],
+)
+def test_a_server_here_says_how_much_its_model_holds(
+    tmp_path: Path, listed: Any, window: int | None
+) -> None:
+    with server(listed) as (url, _):
+        settings = read_settings(tmp_path, {"model": "openai-chat:small", "base_url": url})
+        assert window_of(settings) == window
+
+
+@pytest.mark.parametrize(
+    ("flags", "window"),
+    [
+        ({"model": "anthropic:claude-opus-5"}, 200_000),
+        ({"model": "openai:gpt-5-mini"}, 400_000),
+        ({"model": "openai:gpt-5-chat-latest"}, 128_000),
+        ({"model": "openai:of-my-own"}, None),
+        ({"model": "model.py:gpt-5"}, None),
+        ({"model": "openai:gpt-5", "base_url": "https://models.example/v1"}, None),
+    ],
+)
+def test_other_windows_are_those_of_known_models(
+    tmp_path: Path, flags: dict[str, str], window: int | None
+) -> None:
+    assert window_of(read_settings(tmp_path, flags)) == window
+
+
+@pytest.mark.parametrize(
+    ("said", "used", "shortened"),
+    [
+        ({"meta": {"n_ctx": 8192}}, "Used: 6,501 tokens, 79 percent of the context.", True),
+        ({}, "Used: 6,501 tokens.", False),
+    ],
+)
+def test_the_size_of_the_context_is_shown_and_kept_to(
+    handrail: Handrail, said: dict[str, Any], used: str, *, shortened: bool
+) -> None:
+    bodies: list[bytes] = []
+    with server(ones(**said), bodies=bodies) as (url, _):
+        model = ("--model", "openai-chat:small", "--base-url", url)
+        pty = Terminal(handrail, "chat", "--plain", *model)
+        for prompt in ("One.", "Two.", "Three.", "Four.", "Five."):
+            pty.sees("> ")
+            pty.types(f"{prompt}\r")
+            pty.sees("Used: ")
+        pty.sees("> ")
+        pty.types("/quit\r")
+        assert pty.ends() == 0
+        pty.end()
+
+    assert used in pty.seen
+    assert any(b"The conversation becomes too long" in body for body in bodies) is shortened

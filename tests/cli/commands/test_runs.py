@@ -382,6 +382,7 @@ def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
             "args": {"path": "a.md"},
             "kind": "denied",
             "text": "Not now.",
+            "principal": "",
             "moments": [
                 {
                     "what": "asked",

@@ -155,7 +155,7 @@ async def test_two_gateways_over_http_are_one(handrail: Handrail) -> None:
             denied = await client.call_tool("mcp__raw__get_it", {"text": "z"})
             refused_too = await client.call_tool("mcp__raw__put_it", {"text": "z"})
 
-    runs = [handrail("runs", "show", run["id"], "--json").out for run in listed_runs(handrail)]
+    runs = show_runs(handrail)
     assert (refused.status_code, asked.result_type) == (401, "input_required")
     assert (text_of(read), text_of(done)) == ("y", "x")
     assert again.result_type == "input_required" or again.is_error
@@ -167,6 +167,14 @@ async def test_two_gateways_over_http_are_one(handrail: Handrail) -> None:
         "alice-0123" in str(runs),
     )
     assert failed == ("There is no tool", True, True, False)
+
+
+def show_runs(handrail: Handrail) -> list[str]:
+    """Return all runs as JSON. As text, they say for whom their calls ran."""
+    ids = [run["id"] for run in listed_runs(handrail)]
+    texts = "".join(handrail("runs", "show", one).out for one in ids)
+    assert ("\n       for alice\n" in texts, "\n       for bob\n" in texts) == (True, True)
+    return [handrail("runs", "show", one, "--json").out for one in ids]
 
 
 async def wait_ready(*urls: str) -> httpx2.Response:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from cli_harness import Handrail
 from cli_scripts import programmed
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import read_settings
+from handrail.cli._project.models import model_of
 
 WHOLE = "async def model(request):\n    {}\n"
 STREAM = "async def model(request):\n    yield Delta('a')\n    {}\n"
@@ -95,3 +101,15 @@ def test_a_stream_that_is_left_is_ended(handrail: Handrail, name: str, ended: li
     ran = handrail("run", *option, "Go", "--without", "bash")
 
     assert (ran.exit, ran.out) == (0, f"a\nEnded: {ended}\n")
+
+
+@pytest.mark.parametrize("package", ["google", "google.genai"])
+def test_a_missing_sdk_is_named_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]  not installed
+
+    with pytest.raises(Halt, match=r"the SDK for .+ is not installed") as raised:
+        model_of(read_settings(tmp_path, {"model": "gemini:x"}), tmp_path, needs_key=False)
+
+    assert raised.value.hint == "run `pip install 'handrail[google]'`"

@@ -27,10 +27,11 @@ from handrail import (
     writes_file,
 )
 from handrail.approvals import callback, defer
-from handrail.cli._runs.timeline import seconds, timeline
+from handrail.cli._runs.timeline import timeline
 from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Approver
 from handrail.policy import Rulebook
+from handrail.runs import format_seconds
 from handrail.runs.history import read_history
 from handrail.runs.lines import event_lines, prompt_line, reply_line
 
@@ -420,7 +421,7 @@ def test_durations_are_short_whatever_they_are() -> None:
         1e11,
     )
 
-    assert {one: seconds(one) for one in amounts} == snapshot(
+    assert {one: format_seconds(one) for one in amounts} == snapshot(
         {
             0: "0 ms",
             0.004: "4 ms",
@@ -438,7 +439,7 @@ def test_durations_are_short_whatever_they_are() -> None:
             100000000000.0: "years",
         }
     )
-    assert max(len(seconds(one)) for one in amounts) <= 8
+    assert max(len(format_seconds(one)) for one in amounts) <= 8
 
 
 EVENTS = (
