@@ -10,7 +10,7 @@ from console.test_inbox import COMMAND, EDIT, HUGE, LONG
 from console.visits import BEHIND_A_PROXY, SECRET, make_pending, park
 from handrail.console import Console
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.permissions import Grade
 from handrail.policy import Rulebook
 from handrail.runs import RunRecord, SqliteJournal
@@ -110,7 +110,7 @@ def make_console(file: Path, host: str) -> Console:
     """A console behind a proxy that the browser plays."""
     config = replace(BEHIND_A_PROXY, hosts=(host,), https=False)
     rules = Rulebook.from_toml('[[rule]]\nid = "no-force"\ndecide = "deny"\ntools = ["bash"]\n')
-    return Console(config, open_store(file), rules=lambda: rules)
+    return Console(config, Store(str(file)), rules=lambda: rules)
 
 
 def sign_in(browser: Any, group: str = "admins") -> None:

@@ -32,7 +32,7 @@ from console.scenes import (
 from console.visits import ASKED, make_pending, park
 from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.permissions import Approvers, Pending
 from handrail.runs import SqliteJournal
 from handrail.runs.durable import DurableRuns
@@ -184,7 +184,7 @@ def test_no_page_outside_of_the_others_has_a_barrier(browser: Browser, tmp_path:
     worker.start()
     (tmp_path / "broken.db").write_text("no database", encoding="utf-8")
     browser.set_headers({})
-    with serving(lambda _: Console(ConsoleConfig(), open_store(tmp_path / "own.db"))) as (url, own):
+    with serving(lambda _: Console(ConsoleConfig(), Store(str(tmp_path / "own.db")))) as (url, own):
         note(url + own.make_link())
         note(f"{url}{own._guard.base}/inbox")  # noqa: SLF001  its random path
     sign_in(browser)

@@ -20,7 +20,7 @@ from console.test_live import read_events, streaming
 from console.visits import make_pending, park, visit
 from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import RunRecord, SqliteJournal, open_records
 from handrail.sandbox import Sandbox
 
@@ -70,7 +70,7 @@ def test_another_port_gets_no_cookie_sends_no_answer_and_frames_nothing(  # noqa
     file = make_file(tmp_path)
     pages = dict[str, str]()
     with (
-        serving(lambda _: Console(ConsoleConfig(), open_store(file))) as (url, console),
+        serving(lambda _: Console(ConsoleConfig(), Store(str(file)))) as (url, console),
         attacking(pages) as (evil, cookies),
     ):
         browser.set_headers({})

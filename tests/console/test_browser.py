@@ -16,7 +16,7 @@ from console.visits import make_pending, park
 from handrail import Deny
 from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import Claimant, SqliteJournal, open_records
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
@@ -63,7 +63,7 @@ def test_a_phone_without_script_signs_in_and_approves(browser: Browser, tmp_path
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
 
     def make(_host: str) -> Console:
-        return Console(ConsoleConfig(), open_store(file))
+        return Console(ConsoleConfig(), Store(str(file)))
 
     with serving(make) as (url, console):
         browser.open(url + console.make_link())

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from handrail.console import Console, HeaderIdentity, read_config
-from handrail.console.store import open_store
+from handrail.console.store import Store
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "console"
 SOCKET = "/run/handrail/console.sock"
@@ -28,7 +28,7 @@ def test_the_settings_are_those_of_a_console_behind_a_socket(
     config = read_config(FOLDER / "console.toml")
 
     assert isinstance(config.identity, HeaderIdentity)
-    assert Console(config, open_store(tmp_path / "runs.db")).needs_socket
+    assert Console(config, Store(str(tmp_path / "runs.db"))).needs_socket
     assert (config.https, config.hosts) == (True, ("console.example.com",))
     proxy = read("nginx.conf")
     own = proxy[proxy.index("    location / {") :]

@@ -13,7 +13,7 @@ from console.visits import BEHIND_A_PROXY, read_page, visit
 from handrail.agent import Agent
 from handrail.console import Console
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import open_records
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
@@ -36,7 +36,7 @@ async def test_a_form_approves_and_a_worker_resumes(tmp_path: Path) -> None:
         run = await runs.start("shop", "Pay it.", run_id="run-1", principal="sam")
         await runs.wait(run, seconds=60)
         [pending] = await runs.inbox()
-        console = Console(BEHIND_A_PROXY, open_store(file))
+        console = Console(BEHIND_A_PROXY, Store(str(file)))
         ana = visit(file, "admins", console=console)
         path = f"/inbox/{to_path(pending.id)}"
         before = ledger.count()

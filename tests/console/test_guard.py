@@ -33,7 +33,7 @@ from handrail.console import guard as guard_module
 from handrail.console.guard import HEADERS, MAX_BODY_BYTES, _mask
 from handrail.console.identity import sign
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import JournalError, open_records
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
@@ -76,7 +76,7 @@ def test_an_answer_from_elsewhere_is_refused(file: Path, attack: str) -> None:
 
 
 def test_a_form_belongs_to_one_person(file: Path) -> None:
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     ana, ben = visit(file, console=console), visit(file, name="ben", console=console)
     form = {**ana.form(REQUEST), "answer": "approve"}
     tokens = {ana.form(REQUEST)["csrf"] for _ in range(3)}
@@ -133,7 +133,7 @@ async def test_a_body_that_does_not_come_is_given_up(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     with anyio.fail_after(20):
         await console(scope, never, send)
         await console({**scope, "type": "websocket"}, never, send)
@@ -246,7 +246,7 @@ def test_what_others_have_is_as_if_it_did_not_exist(file: Path) -> None:
 
 
 def test_a_local_console_signs_in_by_a_link_that_works_once(file: Path) -> None:
-    console = Console(ConsoleConfig(), open_store(file))
+    console = Console(ConsoleConfig(), Store(str(file)))
     client = TestClient(console, base_url="http://127.0.0.1:8765")
     me = Visitor(client, {}, origin="http://127.0.0.1:8765")
     link = console.make_link()
@@ -277,7 +277,7 @@ def test_a_local_console_signs_in_by_a_link_that_works_once(file: Path) -> None:
 
 
 def test_a_console_behind_a_proxy_has_no_links(file: Path) -> None:
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     person = visit(file, console=console)
 
     assert person.get("/link?code=x").status_code == 404
@@ -286,11 +286,11 @@ def test_a_console_behind_a_proxy_has_no_links(file: Path) -> None:
     with pytest.raises(ConsoleError, match="Only a local console has links"):
         console.make_link()
     assert [
-        Console(replace(BEHIND_A_PROXY, identity=one), open_store(file)).needs_socket
+        Console(replace(BEHIND_A_PROXY, identity=one), Store(str(file))).needs_socket
         for one in (HeaderIdentity(), HeaderIdentity(secret=SECRET))
     ] == [True, False]
     with pytest.raises(ConsoleError, match="`hosts` must name"):
-        Console(ConsoleConfig(identity=HeaderIdentity(secret=SECRET)), open_store(file))
+        Console(ConsoleConfig(identity=HeaderIdentity(secret=SECRET)), Store(str(file)))
 
 
 @pytest.mark.parametrize("name", ["X-Forwarded-User", "X-Forwarded-Groups", "X-Handrail-Secret"])
@@ -304,7 +304,7 @@ def test_what_a_proxy_says_twice_is_refused(file: Path, name: str) -> None:
 
 
 def test_a_console_can_be_below_a_path(file: Path) -> None:
-    console = Console(replace(BEHIND_A_PROXY, base="/h"), open_store(file))
+    console = Console(replace(BEHIND_A_PROXY, base="/h"), Store(str(file)))
     person = replace(visit(file, console=console), base="/h")
 
     assert person.get("/inbox").status_code == 200
@@ -318,7 +318,7 @@ def test_a_console_can_be_below_a_path(file: Path) -> None:
 def test_a_fault_has_an_id_and_no_traceback(
     file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     person = visit(file, console=console)
     form = {**person.form(REQUEST), "answer": "approve"}
     monkeypatch.setattr("handrail.console.inbox.view_request", None)

@@ -24,7 +24,7 @@ from console.visits import (
 )
 from handrail import Deny
 from handrail.console import Console
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.permissions import (
     Approvers,
     CommandPart,
@@ -143,7 +143,7 @@ def test_the_list_is_sorted_by_the_time_left(tmp_path: Path) -> None:
 
 
 def test_pages_of_the_list_go_on_by_key(file: Path) -> None:
-    console = Console(replace(BEHIND_A_PROXY, page_size=2), open_store(file))
+    console = Console(replace(BEHIND_A_PROXY, page_size=2), Store(str(file)))
     person, seen, path = visit(file, console=console), list[str](), "/inbox"
     for _ in range(10):
         page = read_page(person.get(path).text)
@@ -342,7 +342,7 @@ def test_what_cannot_be_undone_needs_a_typed_yes(file: Path) -> None:
 
 
 def test_a_request_has_one_answer(file: Path) -> None:
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     ana, ben = visit(file, console=console), visit(file, name="ben", console=console)
     first, second = ana.form(path("refund")), ben.form(path("refund"))
     assert ana.post(path("refund"), {**first, "answer": "approve"}).status_code == 303
@@ -361,7 +361,7 @@ def test_a_request_that_expired_is_too_late(tmp_path: Path) -> None:
     pending = make_pending("r1", expires_at=ASKED + 61)
     park(SqliteJournal(file), pending)
     now = [ASKED + 60.5]
-    console = Console(BEHIND_A_PROXY, open_store(file), clock=lambda: now[0])
+    console = Console(BEHIND_A_PROXY, Store(str(file)), clock=lambda: now[0])
     person = visit(file, console=console)
     where = f"/inbox/{to_path(pending.id)}"
     now[0] = ASKED + 3_600
@@ -416,7 +416,7 @@ def test_rules_can_reserve_a_request_for_some(tmp_path: Path) -> None:
     own = make_pending("r1", "c3", approvers=Approvers(not_requester=True), principal="proxy|ana")
     park(SqliteJournal(file), make_pending("r1", approvers=limits), several, own)
     where = [f"/inbox/{to_path(f'r1/1/{call}?0')}" for call in ("c1", "c2", "c3")]
-    console = Console(BEHIND_A_PROXY, open_store(file))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     ana, ben = visit(file, console=console), visit(file, name="ben", console=console)
 
     assert "Only leads can answer it." in said(ana.get(where[0]))
@@ -514,5 +514,5 @@ def test_a_page_costs_at_most_six_statements_however_much_waits(
 
 
 def test_a_local_person_is_a_visitor_too(file: Path) -> None:
-    client = TestClient(Console(BEHIND_A_PROXY, open_store(file)), base_url=f"https://{HOST}")
+    client = TestClient(Console(BEHIND_A_PROXY, Store(str(file))), base_url=f"https://{HOST}")
     assert Visitor(client, {"host": HOST}).get("/inbox").status_code == 401

@@ -20,7 +20,7 @@ from console.visits import BEHIND_A_PROXY, HOST, SECRET, make_pending, park, vis
 from handrail import Allow
 from handrail.console import Console
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import Claimant, SqliteJournal
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
@@ -161,7 +161,7 @@ def test_a_page_is_not_live_without_a_reader_or_with_too_many_streams(
     (tmp_path / "broken.db").write_text("no database", encoding="utf-8")
     found = []
     for one in (file, tmp_path / "broken.db"):
-        console = Console(BEHIND_A_PROXY, open_store(one))
+        console = Console(BEHIND_A_PROXY, Store(str(one)))
         with TestClient(console, base_url=f"https://{HOST}") as client:
             person = visit(one, "admins", console=console)
             found.append(client.get("/stream?page=/inbox", headers=person.headers).status_code)

@@ -16,7 +16,7 @@ import pytest
 from console.visits import ASKED, BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.permissions import Approvers, Pending
 from handrail.runs import SqliteJournal, open_records
 
@@ -40,7 +40,7 @@ def people(tmp_path: Path) -> People:
     journal = SqliteJournal(file)
     park(journal, make_pending("first"))  # so that the file is there
     # the pages never call a request expired: only the claim does
-    console = Console(BEHIND_A_PROXY, open_store(file), clock=lambda: ASKED + 1)
+    console = Console(BEHIND_A_PROXY, Store(str(file)), clock=lambda: ASKED + 1)
     ana, ben = (visit(file, name=name, console=console) for name in ("ana", "ben"))
     return People(ana, ben, journal)
 

@@ -12,7 +12,7 @@ import pytest
 from console.visits import BEHIND_A_PROXY, Visitor, read_page, visit
 from handrail import Call
 from handrail.console import Console, app
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.policy import Rulebook, count_uses, load_files, read_recorded, try_rules
 from handrail.runs import (
     PastCall,
@@ -76,7 +76,7 @@ def visit_rules(folder: Path, group: str) -> Visitor:
         note(file, "r1", [*calls, ("push", "allow", "no-force", "")], "team=pay")
         note(file, "r2", [("lint", "ask", "theirs", "")], "team=other")
     config = replace(BEHIND_A_PROXY, rules=(str(rules),))
-    console = Console(config, open_store(str(file)), clock=lambda: 1.7e9)
+    console = Console(config, Store(str(file)), clock=lambda: 1.7e9)
     return visit(file, group, console=console)
 
 

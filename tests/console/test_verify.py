@@ -12,7 +12,7 @@ import pytest
 from cli_harness import Handrail, made
 from console.visits import BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import (
     RunRecord,
     SqliteJournal,
@@ -36,7 +36,7 @@ def change(file: Path, statement: str) -> None:
 
 
 def test_a_check_goes_on_from_the_last_one_and_sees_only_its_runs(file: Path) -> None:
-    console = Console(BEHIND_A_PROXY, open_store(str(file)))
+    console = Console(BEHIND_A_PROXY, Store(str(file)))
     person = visit(file, "auditors", console=console)
     before = read_page(person.get("/audit").text).text
     first = verify(person)

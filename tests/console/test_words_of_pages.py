@@ -6,31 +6,33 @@ from math import inf
 
 import pytest
 
-from handrail.console.figures import ago, count, duration, left, moment, spaced, status
+from handrail.console.figures import ago, count, duration, moment, spaced, status, time_left
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.04, "0.0 s"),
-        (9.96, "10.0 s"),
-        (59.4, "59 s"),
-        (60, "1 min"),
-        (3_600, "1 h"),
-        (2e5, "2 d"),
+        (0.04, "40 ms"),
+        (9.96, "9.96 s"),
+        (59.4, "59.4 s"),
+        (60, "1m 00s"),
+        (3_600, "1h 00m"),
+        (2e5, "2d 07h"),
     ],
 )
-def test_a_duration_has_one_unit(seconds: float, words: str) -> None:
+def test_a_duration_is_written_as_in_the_terminal(seconds: float, words: str) -> None:
     assert spaced(duration(seconds)) == words
 
 
 def test_times_and_counts_are_said_in_few_words() -> None:
-    assert [spaced(one) for one in (left(inf), left(-1), left(61), ago(-5))] == [
-        "no limit",
-        "expired",
-        "1 min left",
-        "0.0 s ago",
+    moments = (time_left(one, 10) for one in (inf, 9, 71, 8_000))
+    assert [(spaced(text), urgent) for text, urgent in moments] == [
+        ("no limit", False),
+        ("expired", True),
+        ("1m 01s left", True),
+        ("2h 13m left", False),
     ]
+    assert spaced(ago(-5)) == "0 ms ago"
     assert (moment(0), moment(1e12), moment(86_400)) == (
         "unknown time",
         "unknown time",

@@ -16,7 +16,7 @@ from handrail import Call, Result, Text
 from handrail._values.effect import Effect
 from handrail.agent import RunState
 from handrail.console import Console, ConsoleConfig, ConsoleGroup, HeaderIdentity
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.messages import Prompt, Reply
 from handrail.permissions import Grade, Origin, Pending
 from handrail.runs import RunRecord, SqliteJournal
@@ -123,7 +123,7 @@ def visit(
     file: Path, group: str = "approvers", *, name: str = "ana", console: Console | None = None
 ) -> Visitor:
     """Return a person of a group behind the proxy."""
-    made = console or Console(BEHIND_A_PROXY, open_store(str(file)))
+    made = console or Console(BEHIND_A_PROXY, Store(str(file)))
     headers = {
         "host": HOST,
         "x-handrail-secret": SECRET,

@@ -50,17 +50,14 @@ class Audit:
         page = await self._site.read(
             visit, "auditor", lambda runs: runs.events(query, before=before, limit=size)
         )
-        return self._site.renderer.page(
+        return self._site.page(
             "audit.html",
             visit,
-            here=Clear("audit"),
             rows=page.rows,
             next=page.next,
             given=given,
             again=Clear(urlencode(given, errors="replace")),
-            page_size=size,
             check=self._checks.get(visit.person.labels("auditor")),
-            now=self._site.clock(),
         )
 
     async def verify(self, request: Request) -> Response:

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from handrail.console.shown import Clear
-from handrail.runs import CallHistory, TurnRow, describe_phases
+from handrail.runs import CallHistory, TurnRow, describe_phases, format_seconds
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _SPACE = "\u00a0"
-_SMALL_SECONDS = 10
-_CLASSES = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
+_LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
 _MIN_WIDTH = 0.4
+URGENT_SECONDS = 3600.0
 MAX_STRIP = 240
 STATUSES: Mapping[str, tuple[str, str]] = {
     "running": ("accent", "▸ running"),
@@ -38,12 +37,8 @@ STATUSES: Mapping[str, tuple[str, str]] = {
 
 
 def duration(seconds: float) -> Clear:
-    """Return a duration in one unit."""
-    size = abs(seconds)
-    for unit, name in _UNITS:
-        if size >= unit:
-            return Clear(f"{int(size // unit)}{_SPACE}{name}")
-    return Clear(f"{size:.1f}{_SPACE}s" if size < _SMALL_SECONDS else f"{size:.0f}{_SPACE}s")
+    """Return a duration, as the terminal writes it."""
+    return Clear(format_seconds(abs(seconds)).replace(" ", _SPACE))
 
 
 def spaced(text: Clear) -> str:
@@ -51,11 +46,13 @@ def spaced(text: Clear) -> str:
     return text.replace(_SPACE, " ")
 
 
-def left(seconds: float) -> Clear:
-    """Return how much time is left."""
+def time_left(expires: float, now: float) -> tuple[Clear, bool]:
+    """Return how much time is left, and whether it is urgent."""
+    seconds = expires - now
     if seconds == math.inf:
-        return Clear("no limit")
-    return Clear(f"{duration(seconds)} left" if seconds > 0 else "expired")
+        return Clear("no limit"), False
+    text = f"{duration(seconds)} left" if seconds > 0 else "expired"
+    return Clear(text), seconds < URGENT_SECONDS
 
 
 def ago(seconds: float) -> Clear:
@@ -103,7 +100,7 @@ class Bar(NamedTuple):
 
 def draw_call(call: CallHistory, start: float, end: float) -> Bar:
     """Return the phases of a call between two times."""
-    looks = {**_CLASSES, "running": "f-bad" if call.failed else "f-runs"}
+    looks = {**_LOOKS, "running": "f-bad" if call.failed else "f-runs"}
     rects = [_part(span.start, span.end, start, end, looks[span.phase]) for span in call.spans]
     return Bar(tuple(rects), Clear(describe_phases(call.spans)))
 

@@ -62,9 +62,7 @@ class Inbox:
         if not self._may_answer(visit, record):
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         view = await self._view(visit, record, full=True)
-        return self._site.renderer.page(
-            "more.html", visit, here=Clear("inbox"), request=view, notice=None
-        )
+        return self._site.page("more.html", visit, request=view, notice=None)
 
     async def answer(self, request: Request) -> Response:
         """Give an answer, and go to its receipt."""
@@ -76,11 +74,7 @@ class Inbox:
         except Unused as unused:
             fresh = await self._find(visit, request)
             return await self._page(
-                visit,
-                record=fresh,
-                full=full,
-                notice=unused.notice,
-                status=HTTPStatus.CONFLICT,
+                visit, record=fresh, full=full, notice=unused.notice, status=HTTPStatus.CONFLICT
             )
         return RedirectResponse(
             f"{self._site.base}/inbox/{to_path(record.pending.id)}", HTTPStatus.SEE_OTHER
@@ -151,10 +145,8 @@ class Inbox:
 
     async def _view(self, visit: Visit, record: RequestRecord, *, full: bool) -> dict[str, Any]:
         content, view = await self._content(visit, record, full=full)
-        pending, now = record.pending, self._site.clock()
-        digest = digest_of(content)
-        given = record.answer
-        waits = given is None and now < pending.expires_at
+        pending, digest = record.pending, digest_of(content)
+        waits = record.answer is None and self._site.clock() < pending.expires_at
         return {
             **{name: getattr(view, name) for name in view.__dataclass_fields__},
             "seen": Clear(seen_of(self._site.config.key, visit, pending, digest, full=full)),
@@ -192,16 +184,13 @@ class Inbox:
             ids = {row.id for row in own.rows}
         ids -= {row.id for row in seen.rows if not visit.person.is_asked(row.approvers)}
         shown = None if record is None else await self._view(visit, record, full=full)
-        return self._site.renderer.page(
+        return self._site.page(
             "inbox.html",
             visit,
             http_status=status,
-            here=Clear("inbox"),
             mine=[row for row in seen.rows if row.id in ids],
             others=[row for row in seen.rows if row.id not in ids],
-            now=self._site.clock(),
             next=to_path(seen.next) if seen.next else "",
-            page_size=size,
             request=shown,
             notice=notice or (self._receipt(record) if record else None),
             done=done,

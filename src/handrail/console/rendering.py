@@ -12,10 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from handrail.console.config import Role
-from handrail.console.figures import ago, count, duration, moment, short_moment, status
+from handrail.console.figures import ago, count, duration, moment, short_moment, status, time_left
 from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
-from handrail.console.request import look_of, tag_of, time_left
+from handrail.console.request import LOOKS, tag_of
 from handrail.console.shown import Clear, escaped, finish, one_line, pieces
 from handrail.runs import to_path
 
@@ -41,10 +41,11 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     known: dict[str, Any] = environment.globals
-    own = (one_line, pieces, escaped, look_of, tag_of, time_left, to_path)
-    said = (ago, count, duration, moment, short_moment, status)
+    own = (one_line, pieces, escaped, tag_of, to_path)
+    said = (ago, count, duration, moment, short_moment, status, time_left)
     known |= {function.__name__: function for function in (*own, *said)}
-    known |= {"menu": MENU, "details": {}, "facts": {}}  # only an exported run has details
+    known |= {"menu": MENU, "looks": LOOKS}
+    known |= {"details": {}, "facts": {}}  # only an exported run has details
     return environment
 
 

@@ -15,12 +15,11 @@ from handrail.approvals import (
     name_grade,
     summarize_request,
 )
-from handrail.console.figures import count, left
+from handrail.console.figures import count
 from handrail.console.shown import Clear, Piece, pieces
 from handrail.permissions import FileChange, Grade, Pending
 from handrail.runs import to_path
 
-URGENT_SECONDS = 3600.0
 SHORT_BYTES = 4_000
 """A longer request is first shown in part, and is approved only where all of it is shown."""
 MAX_BYTES = 200_000
@@ -29,12 +28,12 @@ MAX_COMPARED = 250_000
 """Lines before a change times lines after it, of all changes. More cannot be approved here."""
 _SHORT_CHARS = 400
 _SHORT_ROWS = 12
-_LOOKS = {
-    Grade.UNKNOWN: "",
-    Grade.CHANGE: "",
-    Grade.UNCONFINED: "warn",
-    Grade.LEAVES: "warn",
-    Grade.LOSES: "bad",
+LOOKS = {
+    Grade.UNKNOWN: Clear(""),
+    Grade.CHANGE: Clear(""),
+    Grade.UNCONFINED: Clear("warn"),
+    Grade.LEAVES: Clear("warn"),
+    Grade.LOSES: Clear("bad"),
 }
 _DIFF = {
     "+": (Clear("add"), Clear("+"), Clear("added")),
@@ -120,7 +119,7 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
     return RequestView(
         path=to_path(pending.id),
         title=summary.title if may_answer else f"Call {pending.call.name}?",
-        look=Clear(_LOOKS[grade]),
+        look=LOOKS[grade],
         tag=Clear(summary.tag) if may_answer else tag_of(grade, is_command=bool(pending.parts)),
         tool=pending.call.name,
         grave=grade is Grade.LOSES,
@@ -150,16 +149,6 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
 def tag_of(grade: Grade, *, is_command: bool) -> Clear:
     """Return how grave a call is, for a list."""
     return Clear(name_grade(grade, is_command=is_command) or "changes files")
-
-
-def look_of(grade: Grade) -> Clear:
-    """Return how a grade looks."""
-    return Clear(_LOOKS[grade])
-
-
-def time_left(expires: float, now: float) -> tuple[Clear, bool]:
-    """Return how much time is left, and whether it is urgent."""
-    return left(expires - now), expires - now < URGENT_SECONDS
 
 
 def _is_wide(pending: Pending) -> bool:

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from handrail.console.config import LoadRules
 from handrail.console.guard import Refusal, Visit
 from handrail.console.runs import sees_content
-from handrail.console.shown import Clear
 from handrail.console.store import Site, number_of, query_of, visit_of
 from handrail.policy import InvalidRule, RuleTrial, count_uses, read_recorded, try_rules
 from handrail.runs import Records, from_path, past_call, read_past_calls
@@ -66,10 +65,9 @@ class Rules:
     ) -> Response:
         since = datetime.fromtimestamp(self._site.clock() - DAYS * 86_400, UTC).date().isoformat()
         counts = await self._site.read(visit, "viewer", lambda runs: runs.rules(since=since))
-        return self._site.renderer.page(
+        return self._site.page(
             "rules.html",
             visit,
-            here=Clear("rules"),
             uses=count_uses(self._load() if self._load else None, counts),
             days=DAYS,
             has_rules=self._load is not None,

@@ -65,15 +65,12 @@ class Runs:
             return page, records.figures(since=now - DAY)
 
         page, figures = await self._site.read(visit, "viewer", read)
-        return self._site.renderer.page(
+        return self._site.page(
             "runs.html",
             visit,
-            here=Clear("runs"),
             rows=page.rows,
-            now=now,
             next=to_path(page.next) if page.next else "",
             again=Clear(urlencode({"q": text, "status": wanted}, errors="replace")),
-            page_size=size,
             text=text,
             wanted=wanted,
             statuses=STATUSES,
@@ -106,12 +103,10 @@ class Runs:
         place = {"after": after, "turn": turn}
         query = urlencode({name: value for name, value in place.items() if value is not None})
         views = [_view_turn(row, calls.rows, now, hides=hides) for row in _on_page(turns, calls)]
-        return self._site.renderer.page(
+        return self._site.page(
             "run.html",
             visit,
-            here=Clear("runs"),
             run=found,
-            now=now,
             strip=draw_strip(turns, first, found.ended or found.changed),
             turns=views,
             before=[row for row in turns if calls.rows and row.number < calls.rows[0].turn],
@@ -127,8 +122,7 @@ class Runs:
         visit = visit_of(request, "operator")
         whole = visit.person.labels("operator") is None
         fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
-        values: dict[str, Any] = {"here": Clear("fleet"), "now": self._site.clock()}
-        return self._site.renderer.page("fleet.html", visit, fleet=fleet, whole=whole, **values)
+        return self._site.page("fleet.html", visit, fleet=fleet, whole=whole)
 
 
 def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:

@@ -30,9 +30,9 @@ def app(
         raise HandrailError(
             f"The console needs {error.name}. Install it: `pip install 'handrail[console]'`."
         ) from error
-    from handrail.console.store import open_store
+    from handrail.console.store import Store
 
-    return Console(config or ConsoleConfig(), open_store(runs), rules=rules)
+    return Console(config or ConsoleConfig(), Store(runs), rules=rules)
 
 
 async def serve(console: Console, listening: socket.socket) -> None:

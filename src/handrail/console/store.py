@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from anyio import to_thread
 from starlette.requests import Request
+from starlette.responses import Response
 
 from handrail.console.config import ConsoleConfig, Role
 from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
 from handrail.console.rendering import Renderer
+from handrail.console.shown import Clear
 from handrail.permissions import Answer
 from handrail.runs import (
     AnswerOutcome,
@@ -33,6 +35,8 @@ from handrail.runs import (
 T = TypeVar("T")
 VIA = "console"
 MAX_QUERY_CHARS = 200
+_BELOW = {"run": "runs", "more": "inbox"}
+"""Under which name in the menu a page is, if not under its own."""
 
 
 class Store:
@@ -81,11 +85,6 @@ def _create(where: str) -> None:
         pass
 
 
-def open_store(where: str | Path) -> Store:
-    """Return the runs in a file or a database."""
-    return Store(str(where))
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
     """The parts that pages share."""
@@ -96,6 +95,13 @@ class Site:
     base: str
     """The path before every page."""
     clock: Callable[[], float]
+
+    def page(self, template: str, visit: Visit, **values: Any) -> Response:
+        """Return a page for a person."""
+        name = template.removesuffix(".html")
+        common: dict[str, Any] = {"now": self.clock(), "page_size": self.config.page_size}
+        common["here"] = Clear(_BELOW.get(name, name))
+        return self.renderer.page(template, visit, **common, **values)
 
     async def read(self, visit: Visit, role: Role, work: Callable[[Records], T]) -> T:
         """Read the runs for which a person has a role, in a worker thread."""

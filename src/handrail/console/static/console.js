@@ -4,6 +4,7 @@
   const QUIET = 500; // milliseconds
   const form = document.querySelector("article form.answer");
   const shown = form && form.elements.seen.value;
+  const root = document.documentElement.dataset;
 
   // An answer needs quiet: after the page appeared or came back, and after a key for something else.
   let quiet = performance.now();
@@ -25,7 +26,11 @@
     y: () => press("approve"),
     n: () => press("deny"),
     "/": () => { const field = document.querySelector("input[type=search]"); if (field) field.focus(); },
+    "?": () => help.showModal(),
+    "g i": () => go("inbox"),
+    "g r": () => go("runs"),
   };
+  const go = (page) => { document.querySelector(`nav a[href$="/${page}"]`).click(); };
   const step = (by) => {
     const items = [...document.querySelectorAll(".list .item")];
     const next = items[items.findIndex((item) => item.hasAttribute("aria-current")) + by];
@@ -35,14 +40,26 @@
     const button = form && form.querySelector(`button[value=${answer}]`);
     if (button && button.querySelector("kbd")) form.requestSubmit(button); // a typed yes has no key
   };
+  let before = ""; // the g of a key of two letters
   document.addEventListener("keydown", (event) => {
-    const field = event.target.closest("input, textarea, select, summary");
-    if (field || event.repeat || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) touch();
-    else { event.preventDefault(); keys[event.key](); }
+    const off = document.cookie.includes("keys=off") || help.open || event.target.closest("input, textarea, select, summary");
+    const run = keys[before + event.key];
+    before = event.key === "g" ? "g " : "";
+    if (off || !run || event.repeat || event.ctrlKey || event.metaKey || event.altKey) touch();
+    else { event.preventDefault(); run(); }
   });
+  const help = document.getElementById("keys");
+  const opener = document.getElementById("show-keys");
+  if (help) {
+    opener.hidden = false;
+    opener.addEventListener("click", () => help.showModal());
+    help.addEventListener("close", () => {
+      touch();
+      if (help.returnValue) document.cookie = `keys=${help.returnValue}; path=${root.base}; max-age=31536000; samesite=strict`;
+    });
+  }
 
   // Live: the server sends the marked parts of this page again. Nothing that someone looks at is replaced.
-  const root = document.documentElement.dataset;
   const sign = document.getElementById("live");
   if (!sign || !document.querySelector("[data-live]")) return;
   const say = (text, on) => {
