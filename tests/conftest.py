@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -83,6 +84,11 @@ def pytest_configure() -> None:
         place = measured.get_option("run:data_file")
         started = Coverage(str(place), config_file=str(Path(__file__).with_name("measured.ini")))
         os.environ["COVERAGE_PROCESS_CONFIG"] = started.config.serialize()
+
+
+def pytest_unconfigure() -> None:
+    """End a process that hangs after its last test, and print where each thread stands."""
+    faulthandler.dump_traceback_later(120, exit=True)
 
 
 def pytest_collection() -> None:

@@ -29,6 +29,7 @@ from handrail.console import Console, serve
 
 WIDTHS = (390, 1280)
 _SECONDS = 60
+_KEY_CODES = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 
 def find_chromium() -> str | None:
@@ -74,6 +75,15 @@ class Browser:
         while not self.loaded:
             assert time.monotonic() < until, "the page did not load"
             self.evaluate("1")
+
+    def type(self, *keys: str) -> None:
+        """Press keys of the keyboard, each down and up again: letters, or names such as Tab."""
+        for key in keys:
+            code = _KEY_CODES.get(key, 0)
+            text = "\r" if key == "Enter" else key if len(key) == 1 else ""
+            params = {"key": key, "windowsVirtualKeyCode": code, "text": text}
+            self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **params)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **params)
 
     @property
     def address(self) -> str:
@@ -170,7 +180,7 @@ def serving(make: Any) -> Generator[tuple[str, Console]]:
             await anyio.to_thread.run_sync(ended.wait)
             group.cancel_scope.cancel()
 
-    thread = threading.Thread(target=anyio.run, args=(run,))
+    thread = threading.Thread(target=anyio.run, args=(run,), daemon=True)
     thread.start()
     try:
         yield f"http://{host}", console
@@ -178,6 +188,7 @@ def serving(make: Any) -> Generator[tuple[str, Console]]:
         ended.set()
         thread.join(_SECONDS)
         listening.close()
+        assert not thread.is_alive(), "the console did not end"
 
 
 def draw_all(folder: Path) -> None:

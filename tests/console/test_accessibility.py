@@ -180,7 +180,7 @@ def test_no_page_outside_of_the_others_has_a_barrier(browser: Browser, tmp_path:
 
     database, parked, done = tmp_path / "runs.db", threading.Event(), threading.Event()
     args = (work, str(database), tmp_path / "ledger", parked, done)
-    worker = threading.Thread(target=anyio.run, args=args)
+    worker = threading.Thread(target=anyio.run, args=args, daemon=True)
     worker.start()
     (tmp_path / "broken.db").write_text("no database", encoding="utf-8")
     browser.set_headers({})

@@ -137,7 +137,9 @@ def test_the_list_is_sorted_by_the_time_left(tmp_path: Path) -> None:
     assert "Waiting for you · 4" in text
     order = [text.index(title) for title in ("soon?", "Call refund?", "slow?", "never?")]
     assert order == sorted(order)
-    assert re.search("[12][0-9]\u00a0min left", visit(tmp_path / "journal.db").get("/inbox").text)
+    assert re.search(
+        "[12][0-9]m\u00a0[0-9]{2}s left", visit(tmp_path / "journal.db").get("/inbox").text
+    )
     assert "no limit" in text
     assert "changes files" in text
 
@@ -368,7 +370,7 @@ def test_a_request_that_expired_is_too_late(tmp_path: Path) -> None:
     found = said(person.get(where))
 
     assert "Too late. This request was denied automatically at" in found
-    assert "after 1 min." in found.replace("\u00a0", " ")
+    assert "after 1m 01s." in found.replace("\u00a0", " ")
 
 
 def test_a_run_in_use_is_said(file: Path) -> None:

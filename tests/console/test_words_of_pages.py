@@ -15,8 +15,8 @@ from handrail.console.figures import ago, count, duration, moment, spaced, statu
         (0.04, "40 ms"),
         (9.96, "9.96 s"),
         (59.4, "59.4 s"),
-        (60, "1m 00s"),
-        (3_600, "1h 00m"),
+        (60, "1m"),
+        (3_600, "1h"),
         (2e5, "2d 07h"),
     ],
 )

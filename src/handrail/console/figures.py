@@ -6,6 +6,7 @@ Units stay with their numbers. Phases of a bar differ in pattern, not in color a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -37,8 +38,8 @@ STATUSES: Mapping[str, tuple[str, str]] = {
 
 
 def duration(seconds: float) -> Clear:
-    """Return a duration, as the terminal writes it."""
-    return Clear(format_seconds(abs(seconds)).replace(" ", _SPACE))
+    """Return a duration as the terminal writes it, without a second unit that is zero."""
+    return Clear(re.sub(" 00[smh]$", "", format_seconds(abs(seconds))).replace(" ", _SPACE))
 
 
 def spaced(text: Clear) -> str:

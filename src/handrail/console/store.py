@@ -35,7 +35,7 @@ from handrail.runs import (
 T = TypeVar("T")
 VIA = "console"
 MAX_QUERY_CHARS = 200
-_BELOW = {"run": "runs", "more": "inbox"}
+_BELOW = {"run.html": "runs", "more.html": "inbox"}
 """Under which name in the menu a page is, if not under its own."""
 
 
@@ -98,9 +98,8 @@ class Site:
 
     def page(self, template: str, visit: Visit, **values: Any) -> Response:
         """Return a page for a person."""
-        name = template.removesuffix(".html")
         common: dict[str, Any] = {"now": self.clock(), "page_size": self.config.page_size}
-        common["here"] = Clear(_BELOW.get(name, name))
+        common["here"] = Clear(_BELOW.get(template, template.removesuffix(".html")))
         return self.renderer.page(template, visit, **common, **values)
 
     async def read(self, visit: Visit, role: Role, work: Callable[[Records], T]) -> T:

@@ -40,22 +40,24 @@
     const button = form && form.querySelector(`button[value=${answer}]`);
     if (button && button.querySelector("kbd")) form.requestSubmit(button); // a typed yes has no key
   };
-  let before = ""; // the g of a key of two letters
+  let before = "";
   document.addEventListener("keydown", (event) => {
-    const off = document.cookie.includes("keys=off") || help.open || event.target.closest("input, textarea, select, summary");
+    const field = event.target.closest("input, textarea, select, summary");
+    const gives = event.target.closest("form.answer") && (field || "Enter ".includes(event.key));
+    if (gives && !event.repeat) return; // typing an answer is no key for something else
     const run = keys[before + event.key];
-    before = event.key === "g" ? "g " : "";
-    if (off || !run || event.repeat || event.ctrlKey || event.metaKey || event.altKey) touch();
+    before = event.key === "g" ? "g " : ""; // a key of two letters
+    if (field || !help || help.open || document.cookie.includes("keys=off")) touch();
+    else if (!run || event.repeat || event.ctrlKey || event.metaKey || event.altKey) touch();
     else { event.preventDefault(); run(); }
   });
   const help = document.getElementById("keys");
-  const opener = document.getElementById("show-keys");
-  if (help) {
+  if (help) { // a page for someone
+    const opener = document.getElementById("show-keys");
     opener.hidden = false;
-    opener.addEventListener("click", () => help.showModal());
+    opener.addEventListener("click", keys["?"]);
     help.addEventListener("close", () => {
-      touch();
-      if (help.returnValue) document.cookie = `keys=${help.returnValue}; path=${root.base}; max-age=31536000; samesite=strict`;
+      if (help.returnValue) document.cookie = `keys=${help.returnValue}; path=${root.base}/; max-age=31536000; samesite=strict`;
     });
   }
 
