@@ -16,7 +16,12 @@ PAGES: dict[str, Callable[[Records], object]] = {
     "second page of the inbox": lambda records: records.inbox(after=records.inbox().next),
     "receipt": lambda records: records.receipt("r/1/c1?0"),
     "runs": lambda records: (records.runs(), records.figures()),
-    "run": lambda records: (records.run("r"), records.turns("r"), records.calls("r")),
+    "run": lambda records: (
+        records.run("r"),
+        records.turns("r"),
+        records.parts("r"),
+        records.calls("r"),
+    ),
     "call": lambda records: (records.run("r"), records.call("r", 1)),
     "audit": lambda records: records.events(),
     "rules": lambda records: records.rules(),

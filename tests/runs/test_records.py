@@ -24,7 +24,9 @@ from handrail.runs import (
     ModelTokens,
     Records,
     RuleCount,
+    RunPart,
     RunQuery,
+    RunRecord,
     RunSummary,
     SqliteJournal,
     TurnRow,
@@ -153,6 +155,7 @@ def test_a_run_has_a_summary_and_its_turns(journal: SqliteJournal) -> None:
             calls=2,
             waiting=2,
             ended=1_003.0,
+            reply=1,
         ),
     )
 
@@ -351,7 +354,7 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "second page of the inbox": 4,
         "receipt": 1,
         "runs": 3,
-        "run": 5,
+        "run": 6,
         "call": 3,
         "audit": 2,
         "rules": 1,
@@ -602,3 +605,34 @@ def test_a_call_line_without_its_request_is_no_call(journal: SqliteJournal) -> N
 
     assert read(journal).run("r") is not None
     assert read(journal).calls("r", after=0).rows == ()
+
+
+def test_the_parts_of_a_run_say_where_its_time_went(journal: SqliteJournal) -> None:
+    run = RunRecord(journal, "long")
+    for turn in range(6):
+        at, call = 1e9 + turn * 10, {"call_id": f"c{turn}", "tool": "save"}
+        lines = [
+            {"at": at, "event": "prompt", "text": "Go on."},
+            {"at": at + 1, "event": "reply", "model": "m", "text": "", "usage": {}},
+            {**call, "at": at + 1, "event": "requested", "args": {}},
+            {**call, "at": at + 1, "event": "asked", "pending": f"p{turn}", "question": "?"},
+            {**call, "at": at + 4, "event": "answered", "answer": "allow"},
+            {**call, "at": at + 6, "event": "finished", "kind": "" if turn else "error"},
+        ]
+        run.note(lines)
+
+    several, few = read(journal).parts("long"), read(journal).parts("long", limit=3)
+
+    assert several[:3] == (
+        RunPart(1e9, 1e9, 0.0, 0.0, 0.0, 0),
+        RunPart(1e9, 1e9 + 6, 1.0, 3.0, 2.0, 1),
+        RunPart(1e9 + 10, 1e9 + 10, 0.0, 0.0, 0.0, 0),
+    )
+    assert few == (
+        RunPart(1e9, 1e9 + 16, 2.0, 6.0, 4.0, 1),
+        RunPart(1e9 + 20, 1e9 + 36, 2.0, 6.0, 4.0, 0),
+        RunPart(1e9 + 40, 1e9 + 56, 2.0, 6.0, 4.0, 0),
+    )
+    assert read(journal).parts("unknown") == ()
+    turns = [(one.number, one.reply) for one in read(journal).turns("long", after=2, limit=3)]
+    assert turns == [(3, 1), (4, 2), (5, 2)]

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from handrail.console.shown import Clear
-from handrail.runs import CallHistory, TurnRow, describe_phases, format_seconds
+from handrail.runs import CallHistory, RunPart, describe_phases, format_seconds
 
 _SPACE = "\u00a0"
 _LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
 _MIN_WIDTH = 0.4
 URGENT_SECONDS = 3600.0
-MAX_STRIP = 240
 STATUSES: Mapping[str, tuple[str, str]] = {
     "running": ("accent", "▸ running"),
     "pending": ("ask", "? waiting"),
@@ -106,19 +105,21 @@ def draw_call(call: CallHistory, start: float, end: float) -> Bar:
     return Bar(tuple(rects), Clear(describe_phases(call.spans)))
 
 
-def draw_strip(turns: Sequence[TurnRow], start: float, end: float) -> Bar:
-    """Return the whole run in at most 240 rectangles: models and tools."""
+def draw_strip(parts: Sequence[RunPart], start: float, end: float) -> Bar:
+    """Return the whole run: models, people and tools in each of its parts."""
     rects: list[Rect] = []
-    step = max(1, len(turns) // (MAX_STRIP // 2))
-    for turn in turns[::step]:
-        if turn.speaker == "model":
-            rects.append(_part(turn.at - turn.seconds, turn.at, start, end, "f-model"))
-        if turn.calls and turn.ended > turn.at:
-            look = "f-bad" if turn.failed else "dots st-ask" if turn.waiting else "f-runs"
-            rects.append(_part(turn.at, turn.ended, start, end, look))
-    models = sum(turn.seconds for turn in turns)
-    tools = sum(max(0.0, turn.ended - turn.at) for turn in turns if turn.calls)
-    label = f"Whole run: {duration(models)} of models, {duration(tools)} of calls"
+    for part in parts:
+        at, look = part.start, "f-bad" if part.failed else "f-runs"
+        several = ((part.models, "f-model"), (part.people, "dots st-ask"), (part.calls, look))
+        for seconds, look in several:
+            if seconds > 0:
+                rects.append(_part(at, at + seconds, start, end, look))
+            at += seconds
+    models, people, calls = (
+        duration(sum(getattr(part, name) for part in parts))
+        for name in ("models", "people", "calls")
+    )
+    label = f"Whole run: {models} of models, {calls} of calls, {people} of waiting for approval"
     return Bar(tuple(rects), Clear(label))
 
 

@@ -88,7 +88,7 @@ class RequestView:
     arguments: list[ArgumentView]
     changes: list[ChangeView]
     notes: list[str]
-    hidden: Clear
+    hidden: int
     mixed: tuple[str, ...]
     rule: str
     source: str
@@ -132,9 +132,7 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
         ],
         changes=[] if too_long else list(_changes(pending, complete=complete)),
         notes=describe_changes(pending),
-        hidden=count(summary.request.hidden, "hidden character is", "hidden characters are")
-        if summary.request.hidden
-        else Clear(""),
+        hidden=summary.request.hidden,
         mixed=summary.request.mixed if may_answer else (),
         rule=origin.rule if origin else "",
         source=f"{origin.file}:{origin.line}" if origin and origin.file else "",
@@ -195,11 +193,10 @@ def _changes(pending: Pending, *, complete: bool) -> Iterator[ChangeView]:
     for change in pending.changes:
         if isinstance(change, FileChange):
             rows = [_row(*row) for row in diff_rows(change)]
-            cut = Clear("")
-            if not complete and len(rows) > _SHORT_ROWS:
-                cut = Clear(f"… {count(len(rows) - _SHORT_ROWS, 'more line')}")
-                rows = rows[:_SHORT_ROWS]
-            yield ChangeView(change.path, _note(change), rows, cut)
+            most = len(rows) if complete else _SHORT_ROWS
+            more = len(rows) - most
+            cut = Clear(f"… {count(more, 'more line')}") if more > 0 else NOTHING
+            yield ChangeView(change.path, _note(change), rows[:most], cut)
 
 
 def _row(sign: str, number: int, text: str) -> DiffRow:

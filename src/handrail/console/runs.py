@@ -84,22 +84,19 @@ class Runs:
         run = from_path(request.path_params["run"])
         after, turn, call = (number_of(request, name) for name in ("after", "turn", "call"))
 
-        def read(records: Records) -> tuple[Any, tuple[TurnRow, ...], CallsPage, Any]:
-            found = records.run(run)
-            if found is None:
-                return None, (), CallsPage(rows=()), None
+        def read(records: Records) -> tuple[Any, ...]:
+            if (found := records.run(run)) is None:
+                raise Refusal(HTTPStatus.NOT_FOUND, "missing")
             size, start = self._site.config.page_size, after
             if call is not None and after is None and turn is None:
                 start = (call - 1) // size * size  # the page with the chosen call
             calls = records.calls(run, after=start, turn=turn, limit=size)
-            chosen = records.call(run, call) if call is not None else None
-            return found, records.turns(run), calls, chosen
+            chosen = records.call(run, call, page=calls) if call is not None else None
+            turns = records.turns(run, after=max(0, calls.first_turn - 1))
+            return found, records.parts(run), turns, calls, chosen
 
-        found, turns, calls, chosen = await self._site.read(visit, "viewer", read)
-        if found is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        found, parts, turns, calls, chosen = await self._site.read(visit, "viewer", read)
         now, hides = self._site.clock(), not sees_content(visit, found)
-        first = turns[0].at if turns else found.began
         place = {"after": after, "turn": turn}
         query = urlencode({name: value for name, value in place.items() if value is not None})
         views = [_view_turn(row, calls.rows, now, hides=hides) for row in _on_page(turns, calls)]
@@ -107,9 +104,9 @@ class Runs:
             "run.html",
             visit,
             run=found,
-            strip=draw_strip(turns, first, found.ended or found.changed),
+            strip=draw_strip(parts, parts[0].start if parts else 0, found.ended or found.changed),
             turns=views,
-            before=[row for row in turns if calls.rows and row.number < calls.rows[0].turn],
+            before=calls.rows[0].number - 1 if calls.first_turn else 0,
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),
             drawer=_view_call(chosen, hides=not sees_content(visit, found, chosen))
@@ -133,11 +130,10 @@ def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) 
 
 
 def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:
-    """Return the turns whose calls are on the page; without calls, all turns."""
-    if not calls.rows:
-        return list(turns[-20:])
-    first, last = calls.rows[0].turn, calls.rows[-1].turn
-    return [turn for turn in turns if first <= turn.number <= last]
+    """Return the turns whose calls are on the page, and after the last call the last turns."""
+    last = calls.rows[-1].turn if calls.rows else 0
+    own = [turn for turn in turns if turn.number <= last]
+    return own if calls.next else own + [turn for turn in turns if turn.number > last][-20:]
 
 
 def _view_turn(
@@ -214,7 +210,8 @@ def export_run(
     found = records.run(run)
     if found is None:
         raise LookupError(run)
-    turns, calls = records.turns(run, limit=100_000), read_call_records(records, run, lines)
+    turns, parts = records.turns(run, limit=100_000), records.parts(run)
+    calls = read_call_records(records, run, lines)
     now, rows = found.ended or found.changed, [one.row for one in calls]
     css = files("handrail.console").joinpath("static/console.css").read_bytes()
     page = make_environment().get_template("run.html")
@@ -228,7 +225,7 @@ def export_run(
         run=found,
         now=now,
         facts=facts,
-        strip=draw_strip(turns, turns[0].at if turns else found.began, now),
+        strip=draw_strip(parts, parts[0].start if parts else 0, now),
         turns=[_view_turn(turn, rows, now, hides=False) for turn in turns],
         details={one.row.number: _view_call(one, hides=False) for one in calls},
     )

@@ -12,7 +12,7 @@ from anyio import to_thread
 from console.visits import BEHIND_A_PROXY, read_page, visit
 from handrail.console import Console
 from handrail.console.request import to_path
-from handrail.console.store import open_store
+from handrail.console.store import Store
 from handrail.runs import open_records
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
@@ -35,7 +35,7 @@ async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  #
     ledger = Ledger(tmp_path / "ledger")
     agent = make_agent(ledger, make_model(LARGE))
     runs = DurableRuns(database, {"shop": agent}, name="shop", poll=0.05)
-    console = Console(BEHIND_A_PROXY, open_store(database))
+    console = Console(BEHIND_A_PROXY, Store(database))
     people = [visit(tmp_path, "admins", name=name, console=console) for name in ("ana", "ben")]
     found: list[Any] = []
     async with runs.work(interval=0.1, drain_seconds=5):

@@ -252,7 +252,7 @@ async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "second page of the inbox": 4,
         "receipt": 1,
         "runs": 3,
-        "run": 5,
+        "run": 6,
         "call": 3,
         "audit": 2,
         "rules": 1,

@@ -46,19 +46,21 @@ def read_calls(
     if not found:
         return CallsPage(rows=(), turn=place["turn"])
     first, last = min(row[9] for row in found), max(row[10] for row in found)
-    histories = _match(found, read_range(store, run, first, last))
+    entries = tuple(read_range(store, run, first, last))
+    histories = _match(found, entries)
     calls = [
         replace(_call_row(row), history=history)
         for row, history in zip(found, histories, strict=True)
     ]
     more = calls[-1].number if len(rows) > limit else 0
-    return CallsPage(rows=tuple(calls), next=more, turn=place["turn"] or calls[0].turn)
+    turn = place["turn"] or calls[0].turn
+    return CallsPage(rows=tuple(calls), next=more, turn=turn, entries=entries)
 
 
 def read_call(
-    store: Store, select: Select, run: str, *, seen: str, number: int
+    store: Store, select: Select, run: str, *, seen: str, number: int, page: CallsPage | None
 ) -> CallRecord | None:
-    """Return one call with its events."""
+    """Return one call with its events, which a page with this call has read already."""
     rows = select(
         f"{_CALL}, (SELECT q.pending FROM handrail_question q WHERE q.id = c.pending) "
         f"FROM handrail_called c WHERE run = :run AND number = :number AND {seen}",
@@ -67,7 +69,9 @@ def read_call(
     )
     if not rows:
         return None
-    entries = read_range(store, run, rows[0][9], rows[0][10])
+    entries: Iterable[JournalEntry] = page.entries if page else ()
+    if page is None or all(row.number != number for row in page.rows):
+        entries = read_range(store, run, rows[0][9], rows[0][10])
     lines = _lines_of(rows, entries)
     [history] = _match(rows, entries)
     *row, asked = rows[0]

@@ -16,6 +16,7 @@ from handrail.runs._reading.values import (
     RequestRecord,
     RuleCount,
     RunFigures,
+    RunPart,
     RunQuery,
     RunsPage,
     RunSummary,
@@ -61,8 +62,18 @@ class Records(Protocol):
         """Return the summary of a run."""
         ...
 
-    def turns(self, run: str, *, limit: int = 2000) -> tuple[TurnRow, ...]:
-        """Return the turns of a run, in order."""
+    def turns(self, run: str, *, after: int = 0, limit: int = 2000) -> tuple[TurnRow, ...]:
+        """Return the turns of a run, in order.
+
+        Args:
+            run: The run.
+            after: The number of the turn to continue after.
+            limit: How many rows to return at most.
+        """
+        ...
+
+    def parts(self, run: str, *, limit: int = 80) -> tuple[RunPart, ...]:
+        """Return where the time of a run went, in at most ``limit`` parts of its turns."""
         ...
 
     def calls(
@@ -81,8 +92,8 @@ class Records(Protocol):
         """
         ...
 
-    def call(self, run: str, number: int) -> CallRecord | None:
-        """Return one call with its history."""
+    def call(self, run: str, number: int, *, page: CallsPage | None = None) -> CallRecord | None:
+        """Return one call with its history; ``page`` spares reading its events again."""
         ...
 
     def events(

@@ -28,6 +28,7 @@ from handrail.runs._reading.values import (
     RequestRecord,
     RuleCount,
     RunFigures,
+    RunPart,
     RunQuery,
     RunsPage,
     RunSummary,
@@ -165,16 +166,41 @@ class DatabaseRecords:
         )
         return summary_of(rows[0]) if rows else None
 
-    def turns(self, run: str, *, limit: int = 2000) -> tuple[TurnRow, ...]:
+    def turns(self, run: str, *, after: int = 0, limit: int = 2000) -> tuple[TurnRow, ...]:
         """Return the turns of a run, in order."""
         rows = self._select(
             "SELECT number, speaker, at, text, model, seconds, input, output, cached, calls, "
-            "failed, denied, waiting, ended FROM handrail_turn WHERE run = :run "
+            "failed, denied, waiting, ended, (SELECT COUNT(*) FROM handrail_turn AS earlier "
+            "WHERE earlier.run = :run AND number <= :after AND speaker = 'model') "
+            "FROM handrail_turn WHERE run = :run AND number > :after "
             f"AND {self._seen('run')} ORDER BY number LIMIT :limit",
+            run=run,
+            after=after,
+            limit=limit,
+        )
+        turns = list[TurnRow]()
+        for *row, reply in rows:
+            before = turns[-1].reply if turns else reply
+            turns.append(_turn_row(row, before))
+        return tuple(turns)
+
+    def parts(self, run: str, *, limit: int = 80) -> tuple[RunPart, ...]:
+        """Return where the time of a run went, in at most ``limit`` parts of its turns."""
+        rows = self._select(
+            "SELECT MIN(at - seconds), MAX(ended), SUM(seconds), SUM(CASE WHEN waiting > 0 "
+            "THEN ended - at WHEN answered > at THEN answered - at ELSE 0 END), "
+            "SUM(ended - at), SUM(failed) FROM handrail_turn LEFT JOIN "
+            "(SELECT turn, MAX(resumed) AS answered FROM handrail_called WHERE run = :run "
+            "AND resumed IS NOT NULL GROUP BY turn) AS a ON a.turn = number "
+            f"WHERE run = :run AND {self._seen('run')} GROUP BY (number - 1) * :limit / "
+            "(SELECT MAX(number) FROM handrail_turn AS t WHERE t.run = :run) ORDER BY 1",
             run=run,
             limit=limit,
         )
-        return tuple(_turn_row(row) for row in rows)
+        return tuple(
+            RunPart(start, end, models, people, calls - people, failed)
+            for start, end, models, people, calls, failed in rows
+        )
 
     def calls(
         self, run: str, *, after: int | None = None, turn: int | None = None, limit: int = 100
@@ -185,9 +211,10 @@ class DatabaseRecords:
         place = {"after": after or 0, "turn": turn or 0, "limit": limit}
         return read_calls(self._store, self._select, run, seen=self._seen("run"), place=place)
 
-    def call(self, run: str, number: int) -> CallRecord | None:
+    def call(self, run: str, number: int, *, page: CallsPage | None = None) -> CallRecord | None:
         """Return one call with its history."""
-        return read_call(self._store, self._select, run, seen=self._seen("run"), number=number)
+        seen = self._seen("run")
+        return read_call(self._store, self._select, run, seen=seen, number=number, page=page)
 
     def events(
         self, query: EventQuery | None = None, *, before: int = 0, limit: int = 100
@@ -295,7 +322,7 @@ def _vote(row: tuple[Any, ...]) -> Vote:
     return Vote(voter, at, read_record("", answer).answer, via)
 
 
-def _turn_row(row: tuple[Any, ...]) -> TurnRow:
+def _turn_row(row: Sequence[Any], replies: int) -> TurnRow:
     number, speaker, at, text, model, seconds, used, made, cached, *counts, ended = row
     calls, failed, denied, waiting = counts
     return TurnRow(
@@ -313,6 +340,7 @@ def _turn_row(row: tuple[Any, ...]) -> TurnRow:
         denied=denied,
         waiting=waiting,
         ended=ended,
+        reply=replies + (speaker == "model"),
     )
 
 

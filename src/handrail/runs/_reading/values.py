@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from handrail.permissions import Approvers, Grade, Pending
 from handrail.runs.history import CallHistory
-from handrail.runs.journal import EventRow
+from handrail.runs.journal import EventRow, JournalEntry
 
 AnswerWord: TypeAlias = Literal["allow", "deny", "edit", "result"]
 """An answer in a word: approved, denied, approved with other arguments, or answered in place."""
@@ -193,6 +193,24 @@ class TurnRow:
     """How many of its calls wait for a person."""
     ended: float = 0.0
     """When the last event of its calls happened."""
+    reply: int = 0
+    """Which reply of the model it is, from 1; for a prompt, how many replies came before."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """Where the time of one or more turns of a run went."""
+
+    start: float
+    end: float
+    models: float
+    """Seconds of the model."""
+    people: float
+    """Seconds in which a call waited for a person."""
+    calls: float
+    """Seconds of calls otherwise."""
+    failed: int = 0
+    """How many calls failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +244,13 @@ class CallsPage:
     """The number to continue after; 0 at the end."""
     turn: int = 0
     """The turn at which the page opens."""
+    entries: tuple[JournalEntry, ...] = field(default=(), repr=False, compare=False)
+    """What the journal says about these calls."""
+
+    @property
+    def first_turn(self) -> int:
+        """The turn with which it begins; 0 on the first page, which begins with the prompt."""
+        return self.rows[0].turn if self.rows and self.rows[0].number > 1 else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
