@@ -62,19 +62,18 @@ class Browser:
         """Open a page, and wait until it has loaded."""
         self.events.clear()
         self.call("Page.navigate", url=url)
-        until = time.monotonic() + _SECONDS
-        while not self.loaded:
-            assert time.monotonic() < until, "the page did not load"
-            self.evaluate("1")
+        self.wait("Page.loadEventFired")
 
     def press(self, selector: str) -> None:
         """Press a button that leads to another page, and wait until that has loaded."""
         self.events.clear()
         self.evaluate(f"document.querySelector({selector!r}).click()")
-        until = time.monotonic() + _SECONDS
-        while not self.loaded:
-            assert time.monotonic() < until, "the page did not load"
-            self.evaluate("1")
+        self.wait("Page.loadEventFired")
+
+    def wait(self, method: str) -> None:
+        """Wait until the browser has reported an event. It does nothing for this meanwhile."""
+        while not any(event["method"] == method for event in self.events):
+            self.events.append(json.loads(self._connection.recv(timeout=_SECONDS)))
 
     def type(self, *keys: str) -> None:
         """Press keys of the keyboard, each down and up again: letters, or names such as Tab."""
@@ -89,11 +88,6 @@ class Browser:
     def address(self) -> str:
         """The address of the page."""
         return str(self.evaluate("location.href"))
-
-    @property
-    def loaded(self) -> bool:
-        """Whether the page has loaded."""
-        return any(event["method"] == "Page.loadEventFired" for event in self.events)
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page."""

@@ -23,7 +23,7 @@ from console.scenes import make_console
 from handrail.console import serve
 listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
 port = listening.getsockname()[1]
-console = make_console(sys.argv[1], f"127.0.0.1:{port}")
+console = make_console(sys.argv[1], f"127.0.0.1:{port}", page_size=int(sys.argv[2]))
 print(port, flush=True)
 anyio.run(serve, console, listening)
 """
@@ -39,8 +39,21 @@ class Server:
     @property
     def memory(self) -> float:
         """Its resident memory, in MB."""
+        return self._read_memory("VmRSS")
+
+    @property
+    def peak(self) -> float:
+        """The most resident memory that it had since ``reset_peak``, in MB."""
+        return self._read_memory("VmHWM")
+
+    def reset_peak(self) -> float:
+        """Forget the peak, and return the memory of now."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5", encoding="ascii")
+        return self.memory
+
+    def _read_memory(self, name: str) -> float:
         text = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
-        [line] = [one for one in text.splitlines() if one.startswith("VmRSS")]
+        [line] = [one for one in text.splitlines() if one.startswith(name)]
         return int(line.split()[1]) / 1024
 
     @property
@@ -51,12 +64,12 @@ class Server:
 
 
 @contextmanager
-def crowded(file: Path) -> Generator[Server]:
+def crowded(file: Path, *, page_size: int = 100) -> Generator[Server]:
     """Serve a journal."""
     tests = Path(__file__).parents[1]
     names = {name: one for name, one in os.environ.items() if not name.startswith("COVERAGE")}
     with subprocess.Popen(  # noqa: S603  our own program
-        [sys.executable, "-c", SERVER, str(file)],
+        [sys.executable, "-c", SERVER, str(file), str(page_size)],
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",

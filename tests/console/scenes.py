@@ -106,9 +106,9 @@ PAGES = {
 }
 
 
-def make_console(file: Path, host: str) -> Console:
+def make_console(file: Path, host: str, *, page_size: int = 100) -> Console:
     """A console behind a proxy that the browser plays."""
-    config = replace(BEHIND_A_PROXY, hosts=(host,), https=False)
+    config = replace(BEHIND_A_PROXY, hosts=(host,), https=False, page_size=page_size)
     rules = Rulebook.from_toml('[[rule]]\nid = "no-force"\ndecide = "deny"\ntools = ["bash"]\n')
     return Console(config, Store(str(file)), rules=lambda: rules)
 
