@@ -55,6 +55,13 @@ def make_file(folder: Path, text: str) -> Path:
     """A journal with a text in every field that comes from outside."""
     file = folder / "journal.db"
     journal = SqliteJournal(file)
+    record(journal, text)
+    journal.close()
+    return file
+
+
+def record(journal: SqliteJournal, text: str) -> None:
+    """Write a text to every field that comes from outside."""
     call = f"c {text}"[:500]
     common: dict[str, Any] = {
         "tool": text,
@@ -69,9 +76,9 @@ def make_file(folder: Path, text: str) -> Path:
     }
     about = {"agent": text, "principal": text, "prompt": text, "why": text}
     park(journal, make_pending("r1", call, **common), make_pending("r1", "c2"), **about)
-    record = RunRecord(journal, "r1")
+    run = RunRecord(journal, "r1")
     at = {"at": 1_763_350_000.0, "call_id": call}
-    record.note(
+    run.note(
         [
             {**at, "event": "decided", "decision": "deny", "origin": {"rule": text, "file": text}},
             {**at, "event": "waiting", "on": [text], "what": text, "reason": text},
@@ -79,9 +86,7 @@ def make_file(folder: Path, text: str) -> Path:
             {**at, "event": "finished", "kind": text, "text": text},
         ]
     )
-    record.set_status(status="pending", why=text)
-    journal.close()
-    return file
+    run.set_status(status="pending", why=text)
 
 
 def pages(file: Path, text: str) -> dict[str, str]:
