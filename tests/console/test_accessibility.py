@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import pytest
@@ -95,7 +96,26 @@ STATES = {
     ),
 }
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
-LOOKS = list(itertools.product(WIDTHS, (False, True)))
+
+
+class Look(NamedTuple):
+    """How a person sees a page."""
+
+    width: int
+    dark: bool = False
+    forced: bool = False
+    large: bool = False
+    """Text of twice the size."""
+
+    def apply(self, browser: Browser) -> None:
+        """Show the page so."""
+        browser.resize(self.width, dark=self.dark, forced=self.forced)
+        size = "200%" if self.large else ""
+        browser.evaluate(f"document.documentElement.style.fontSize = '{size}'")
+
+
+KINDS: list[dict[str, bool]] = [{}, {"dark": True}, {"forced": True}, {"large": True}]
+LOOKS = [Look(width, **kind) for width in WIDTHS for kind in KINDS]
 
 
 @pytest.fixture(scope="module")
@@ -129,17 +149,15 @@ def show(browser: Browser, url: str, state: State) -> None:
         browser.open(url + state.path)
 
 
-def check(browser: Browser, looks: list[tuple[int, bool]]) -> list[object]:
-    """What is wrong with a page: by axe in some looks, by its texts in all, and in forced colors."""
+def check(browser: Browser, looks: list[Look]) -> list[object]:
+    """What is wrong with a page: by axe in some looks, and by its texts and its width in all."""
     found: list[object] = []
-    for width, dark in LOOKS:
-        browser.resize(width, dark=dark)
+    for look in LOOKS:
+        look.apply(browser)
         several: list[object] = [*find_cut(browser)]
-        several += find_barriers(browser) if (width, dark) in looks else []
-        browser.resize(width, dark=dark, forced=True)
-        several += find_cut(browser)
-        found += [(width, dark, several)] if several else []
-    browser.resize(1280)
+        several += find_barriers(browser) if look in looks else []
+        found += [(look, several)] if several else []
+    Look(1280).apply(browser)
     return found
 
 
