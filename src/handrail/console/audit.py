@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from anyio import to_thread
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
@@ -104,6 +105,7 @@ def _query(request: Request) -> tuple[EventQuery, dict[str, str]]:
     return EventQuery(**values), given
 
 
-def _download(texts: Iterator[str], media: str, name: str) -> Response:
+def _download(texts: Generator[str], media: str, name: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(texts, media_type=media, headers=headers)
+    ending = BackgroundTask(texts.close)  # also if the client goes away
+    return StreamingResponse(texts, media_type=media, headers=headers, background=ending)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 
 from anyio import to_thread
@@ -62,7 +62,7 @@ def open_journal(where: str) -> Generator[JournalReader]:
             yield journal
 
 
-def dump_chain_at(where: str, run: str) -> Iterator[str]:
+def dump_chain_at(where: str, run: str) -> Generator[str]:
     """Yield a run in a file or a database as ``dump_chain`` does. Blocks."""
     with open_journal(where) as journal:
         yield from dump_chain(journal, run)

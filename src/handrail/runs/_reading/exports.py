@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,8 @@ from handrail.runs._reading.values import EventQuery, EventRecord
 
 MAX_EXPORTED = 10_000
 """Events of one export; the newest are kept."""
-_PAGE = 500
+_PAGE = 50
+"""Few, because a page is in memory as a whole, and an event can be large."""
 _FORMULA = tuple("=+-@\t\r\n'")
 _HEADS = ("place", "run", "number", "at", "event", "who", "tool", "rule", "digest")
 
@@ -36,7 +37,7 @@ def read_event_pages(
         before, left = page.next, left - len(page.rows) if page.next else 0
 
 
-def events_as_jsonl(pages: Iterable[Sequence[EventRecord]]) -> Iterator[str]:
+def events_as_jsonl(pages: Iterable[Sequence[EventRecord]]) -> Generator[str]:
     """Yield the lines of each page: an event with its digest as JSON."""
     for page in pages:
         yield "".join(f"{json.dumps(_document(event))}\n" for event in page)
@@ -48,7 +49,7 @@ def _document(event: EventRecord) -> dict[str, Any]:
     return {**about, "body": event.body, "digest": event.digest}
 
 
-def events_as_csv(pages: Iterable[Sequence[EventRecord]]) -> Iterator[str]:
+def events_as_csv(pages: Iterable[Sequence[EventRecord]]) -> Generator[str]:
     """Yield a head, then the rows of each page. A spreadsheet runs no cell as a formula."""
     yield _row(_HEADS)
     for page in pages:
