@@ -17,10 +17,13 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from console.visits import SECRET
 
 SERVER = """
-import socket, sys
+import resource, socket, sys
 import anyio
 from console.scenes import make_console
 from handrail.console import serve
+soft, hard = int(sys.argv[3]), int(sys.argv[4])
+if hard:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
 port = listening.getsockname()[1]
 console = make_console(sys.argv[1], f"127.0.0.1:{port}", page_size=int(sys.argv[2]))
@@ -64,12 +67,14 @@ class Server:
 
 
 @contextmanager
-def crowded(file: Path, *, page_size: int = 100) -> Generator[Server]:
-    """Serve a journal."""
+def crowded(
+    file: Path, *, page_size: int = 100, files: tuple[int, int] = (0, 0)
+) -> Generator[Server]:
+    """Serve a journal. ``files`` are the limits of open files, soft and hard."""
     tests = Path(__file__).parents[1]
     names = {name: one for name, one in os.environ.items() if not name.startswith("COVERAGE")}
     with subprocess.Popen(  # noqa: S603  our own program
-        [sys.executable, "-c", SERVER, str(file), str(page_size)],
+        [sys.executable, "-c", SERVER, str(file), *map(str, (page_size, *files))],
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AsyncExitStack
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from console.browser import serving
 from console.crowd import crowded, read_event, read_status, requesting
+from console.scenes import make_console
 from console.test_hostile import HOSTILE, PLAIN, findings, make_file, read_page
+from console.test_live import read_events, streaming
 from console.visits import make_pending, park
-from handrail.runs import SqliteJournal
+from handrail.console.stream import OF_CALLS
+from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs._reading.records import DatabaseRecords
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 STREAMS = 1_000 if SOAK else 30
@@ -55,6 +64,97 @@ async def test_many_streams_share_one_reader_and_little_memory(tmp_path: Path) -
     assert readers == at_the_end == 1
     assert grown < 64
     assert not SOAK or delays[-1] < 1
+
+
+LIMIT = 1_024 if SOAK else 150
+HIGH = 4_096
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(
+    ("hard", "expected"),
+    [(LIMIT, LIMIT * 2 // 3), (HIGH, min(1_000, LIMIT))],
+    ids=["cannot be raised", "can be raised"],
+)
+async def test_more_streams_than_open_files_are_refused_and_pages_still_load(
+    tmp_path: Path, hard: int, expected: int
+) -> None:
+    file = tmp_path / "journal.db"
+    park(SqliteJournal(file), make_pending("r1"))
+    found, texts = Counter[int](), list[bytes]()
+    with crowded(file, files=(LIMIT, hard)) as server:
+        async with AsyncExitStack() as opened:
+            for _ in range(LIMIT):
+                path = "/stream?page=/runs/r1"
+                stream = await opened.enter_async_context(requesting(server.port, path))
+                reader = BufferedByteReceiveStream(stream)
+                status = await read_status(reader)
+                found[status] += 1
+                if status == 200:
+                    await read_event(reader)
+                elif not texts:
+                    texts.append(await reader.receive_until(b"</html>", 100_000))
+            async with requesting(server.port, "/runs/r1") as page:
+                loaded = await read_status(BufferedByteReceiveStream(page))
+        async with requesting(server.port, "/stream?page=/runs/r1") as stream:
+            again = await read_status(BufferedByteReceiveStream(stream))
+    print(f"{LIMIT} of {hard} files: {dict(found)}")  # noqa: T201
+
+    assert found == Counter({200: expected, 503: LIMIT - expected})
+    assert [b"Not live now" in one for one in texts] == [True] * (expected < LIMIT)
+    assert (loaded, again) == (200, 200)
+
+
+def read_until(streams: list[Iterator[tuple[int, str]]], text: str) -> None:
+    """Read streams until each has shown a text."""
+    for one in streams:
+        while text not in next(one)[1]:
+            pass
+
+
+PEOPLE = 20 if SOAK else 2
+EVENTS = 200 if SOAK else 5
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kinds", [OF_CALLS, frozenset[str]()], ids=["few", "the control"])
+def test_an_inbox_is_read_again_only_if_it_can_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: frozenset[str]
+) -> None:
+    monkeypatch.setattr("handrail.console.stream.OF_CALLS", kinds)
+    monkeypatch.setattr("handrail.console.stream.LIST_SECONDS", 600.0)
+    monkeypatch.setattr("handrail.console.stream.GAP_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 1_000)
+    file, reads = tmp_path / "journal.db", list[int]()
+    read = DatabaseRecords.inbox
+
+    def count(records: DatabaseRecords, **options: Any) -> Any:
+        reads.append(1)
+        return read(records, **options)
+
+    journal = SqliteJournal(file)
+    park(journal, make_pending("r1"))
+    monkeypatch.setattr(DatabaseRecords, "inbox", count)
+    with serving(partial(make_console, file)) as (url, _), ExitStack() as opened:
+        streams = [
+            read_events(opened.enter_context(streaming(url, "/inbox", **name)).iter_lines())
+            for name in [{"x-forwarded-user": f"p{number}"} for number in range(PEOPLE)] * 5
+        ]
+        turns = read_events(opened.enter_context(streaming(url, "/runs/r1")).iter_lines())
+        read_until([turns], "<b>1</b><span>call<")
+        park(journal, make_pending("r2"))  # from here on, an inbox was read recently
+        read_until(streams, "Waiting for you · 2")
+        before = len(reads)
+        for number in range(EVENTS):
+            call = {"at": 1.8e9, "call_id": f"n{number}"}
+            RunRecord(journal, "r1").note([{**call, "event": "requested", "tool": "x", "args": {}}])
+            read_until([turns], f"<b>{number + 2}</b><span>calls<")
+        quiet = len(reads) - before
+        park(journal, make_pending("r3"))
+        read_until(streams, "Waiting for you · 3")
+    print(f"{5 * PEOPLE} streams of {PEOPLE} people, {EVENTS} events: {quiet} reads of an inbox")  # noqa: T201
+
+    assert (quiet <= PEOPLE) == (kinds == OF_CALLS)
 
 
 async def test_clients_that_say_or_read_nothing_block_no_one(tmp_path: Path) -> None:

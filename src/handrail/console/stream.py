@@ -20,10 +20,11 @@ from starlette.types import Message, Scope
 from handrail.console.guard import Refusal
 from handrail.console.identity import Person
 from handrail.console.store import Site, number_of, visit_of
+from handrail.net import count_files
 from handrail.runs import JournalError, from_path
 
 MAX_STREAMS = 1_000
-"""Below the number of connections, so that pages load while all streams are open."""
+"""Below the number of connections and files, so that pages load while all streams are open."""
 MAX_WAKES = 20
 """Then a stream ends, and the browser opens the next one: its person is checked again."""
 MAX_PLACES = 10_000
@@ -32,6 +33,10 @@ QUIET_SECONDS = 15.0
 GAP_SECONDS = 0.3
 SHARED_SECONDS = 1.0
 READY_SECONDS = 2.0
+LIST_SECONDS = 5.0
+INBOX = "/inbox"
+OF_CALLS = frozenset({"prompt", "reply", "requested", "decided", "waiting", "started", "finished"})
+"""Events that do not change what waits for people. After them, an inbox is read more seldom."""
 _RETRY_SECONDS = 2.0
 _PAGE = re.compile(r"(?P<path>/(?:inbox|runs|fleet)(?:/(?P<id>[^/?#]+))?)(?:\?(?P<query>[^#]*))?")
 _HEADERS = {"x-accel-buffering": "no"}  # a proxy passes each event on at once
@@ -46,6 +51,7 @@ class Streams:
         self._ready = anyio.Event()
         self._places: dict[str, int] = {}
         """The place of the last event of each run since the reader began; of all under ``""``."""
+        self._listed = 0.0
         self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
         self._ended = False
@@ -63,13 +69,14 @@ class Streams:
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
         with anyio.move_on_after(READY_SECONDS):
             await self._ready.wait()
-        if not self._ready.is_set() or self._open >= MAX_STREAMS:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "broke")
+        if not self._ready.is_set() or self._open >= min(MAX_STREAMS, count_files() * 2 // 3):
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "busy")
         path, query = unquote(found["path"]), found["query"] or ""
         scope = {**request.scope, "path": path, "raw_path": path.encode()}
         scope["query_string"] = query.encode("ascii", "replace")
         scope["state"] = {"visit": replace(visit, live=True)}
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
+        run = INBOX if path.startswith(INBOX) else run
         shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
         if not await shared.read(self._places.get(run, 0)):  # a page of others does not exist
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
@@ -121,6 +128,9 @@ class Streams:
             if len(self._places) > MAX_PLACES:  # a page of an older run is then sent once more
                 self._places.clear()
             self._places[event.run] = self._places[""] = event.place
+            now = anyio.current_time()
+            if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
+                self._places[INBOX], self._listed = event.place, now
             self._news.set()
             self._news = anyio.Event()
 

@@ -7,6 +7,7 @@ from handrail._support.lazy import make_lazy
 if TYPE_CHECKING:
     from handrail.net._addresses import is_public
     from handrail.net._body import read_body
+    from handrail.net._files import count_files
     from handrail.net._guard import Guard, Resolver
     from handrail.net._hosts import normalize_host
     from handrail.net._proxy import Proxy, bridge, proxy_variables
@@ -19,6 +20,7 @@ else:
         "Resolver": "_guard",
         "Url": "_url",
         "bridge": "_proxy",
+        "count_files": "_files",
         "is_public": "_addresses",
         "normalize_host": "_hosts",
         "parse_url": "_url",
@@ -36,6 +38,7 @@ __all__ = [
     "Resolver",
     "Url",
     "bridge",
+    "count_files",
     "is_public",
     "normalize_host",
     "parse_url",

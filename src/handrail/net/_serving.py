@@ -9,8 +9,11 @@ from typing import Any
 import anyio
 import uvicorn
 
+from handrail.net._files import allow_files, count_files
+
 MAX_CONNECTIONS = 1_200
-"""More are refused."""
+"""More are refused; fewer are accepted if the process cannot have as many files open."""
+_WANTED_FILES = 2_000
 _KEEP_ALIVE_SECONDS = 5
 _SHUTDOWN_SECONDS = 5
 
@@ -30,6 +33,7 @@ async def serve_app(
         before_shutdown: Called when the server stops, before it waits for open responses.
         max_header_bytes: Larger headers are refused.
     """
+    allow_files(_WANTED_FILES)
     config = uvicorn.Config(
         app,
         ws="none",
@@ -39,7 +43,7 @@ async def serve_app(
         server_header=False,
         proxy_headers=False,  # a header does not say where a request comes from
         h11_max_incomplete_event_size=max_header_bytes,
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=min(MAX_CONNECTIONS, count_files() * 5 // 6),
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
