@@ -30,10 +30,11 @@ from handrail.console import (
     app,
 )
 from handrail.console import guard as guard_module
-from handrail.console.guard import HEADERS, MAX_BODY_BYTES, _mask
-from handrail.console.identity import sign
+from handrail.console.guard import HEADERS, MAX_BODY_BYTES
 from handrail.console.request import to_path
 from handrail.console.store import Store
+from handrail.net.cookies import sign
+from handrail.net.forms import mask
 from handrail.runs import JournalError, open_records
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
@@ -218,7 +219,7 @@ def test_each_route_needs_its_role(file: Path, group: str) -> None:
     for path, role in ROUTES.items():
         expected = (200, 303) if role in ROLES[group] else (404,)
         assert person.get(path).status_code in expected, path
-    form = {"csrf": _mask(sign(BEHIND_A_PROXY.key, "form", "proxy|ana"))}
+    form = {"csrf": mask(sign(BEHIND_A_PROXY.key, "form", "proxy|ana"))}
     for path in (REQUEST, "/inbox/deny"):
         found = person.post(path, {**form, "answer": "approve", "pending": REQUEST})
         assert found.status_code != USED

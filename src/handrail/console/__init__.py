@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ConsoleError,
         ConsoleGroup,
         HeaderIdentity,
+        OidcIdentity,
         SignedIdentity,
         read_config,
     )
@@ -26,6 +27,7 @@ else:
         "ConsoleConfig": "config",
         "ConsoleGroup": "config",
         "HeaderIdentity": "config",
+        "OidcIdentity": "config",
         "SignedIdentity": "config",
         "app": "serving",
         "export_run": "runs",
@@ -42,6 +44,7 @@ __all__ = [
     "ConsoleError",
     "ConsoleGroup",
     "HeaderIdentity",
+    "OidcIdentity",
     "SignedIdentity",
     "app",
     "export_run",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from handrail import Allow, Deny, Result
 from handrail.console.guard import Visit
-from handrail.console.identity import sign
 from handrail.console.request import RequestView, read_args
 from handrail.console.shown import Clear
+from handrail.net.cookies import sign
 from handrail.permissions import Answer, Edit, Pending
 
 MAX_REASON_CHARS = 2_000
@@ -50,13 +50,9 @@ NO_RESULT = not_used("The result is empty.")
 NO_ANSWER = not_used("The form did not say which answer.")
 
 
-def digest_of(text: str) -> str:
-    """Return the digest of a request as a page showed it."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def seen_of(key: bytes, visit: Visit, pending: Pending, digest: str, *, full: bool) -> str:
+def seen_of(key: bytes, visit: Visit, pending: Pending, content: str, *, full: bool) -> str:
     """Return the signature of what a person saw. Forms carry it, and no one else can make it."""
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     view = "full" if full else "short"
     return sign(key, "seen", visit.person.session, pending.id, pending.fingerprint, digest, view)
 

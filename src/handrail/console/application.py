@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -12,22 +13,25 @@ from urllib.parse import quote
 import anyio
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
+from handrail import HandrailError
 from handrail.console.audit import Audit
 from handrail.console.config import ConsoleConfig, ConsoleError, HeaderIdentity, LoadRules
 from handrail.console.guard import Refusal, RequestGuard
-from handrail.console.identity import LinkIdentity, make_identity
+from handrail.console.identity import Identity, LinkIdentity, OidcReader, make_identity
 from handrail.console.inbox import Inbox
 from handrail.console.rendering import Renderer
 from handrail.console.rules import Rules
 from handrail.console.runs import Runs
 from handrail.console.shown import Clear
-from handrail.console.store import Site, Store, visit_of
+from handrail.console.store import Site, Store, go
 from handrail.console.stream import Streams
 from handrail.policy import load_files
+
+_log = logging.getLogger("handrail.console")
 
 
 class Console:
@@ -42,17 +46,14 @@ class Console:
         rules: LoadRules | None = None,
     ) -> None:
         if config.identity is not None and not config.hosts:
-            raise ConsoleError("Behind a proxy, `hosts` must name the console's own host names.")
-        identity = make_identity(config, clock)
-        self._link = identity if isinstance(identity, LinkIdentity) else None
-        self._store = store
+            raise ConsoleError("For a team, `hosts` must name the console's own host names.")
+        self._identity = identity = make_identity(config, clock)
         self.config = config
         if rules is None and config.rules:
             rules = partial(load_files, config.rules)
-        base = config.base + (self._link.path if self._link else "")
-        self._renderer = Renderer(config.base, base, is_local=self._link is not None)
-        self._base = base
-        site = Site(config, self._renderer, store, base, clock)
+        base = config.base + identity.path
+        renderer = Renderer(config.base, base, unknown=identity.unknown)
+        self._site = site = Site(config, renderer, store, base, clock)
         self._streams = Streams(site)
         routes = Router(
             self._routes(site, rules),
@@ -60,7 +61,7 @@ class Console:
             default=self._not_found,
             lifespan=self._lifespan,
         )
-        self._guard = RequestGuard(routes, config, identity, self._renderer.refuse)
+        self._guard = RequestGuard(routes, config, identity, renderer.refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -78,19 +79,20 @@ class Console:
 
     def make_link(self) -> str:
         """Return the path of a link that signs in once, within 60 seconds. Local consoles only."""
-        if self._link is None:
+        if not isinstance(self._identity, LinkIdentity):
             raise ConsoleError("Only a local console has links; a proxy says who a person is.")
-        return f"{self.config.base}/link?code={quote(self._link.make_code())}"
+        return f"{self.config.base}/link?code={quote(self._identity.make_code())}"
 
     def _routes(self, site: Site, load: LoadRules | None) -> list[Route]:
         inbox, runs, audit = Inbox(site), Runs(site), Audit(site)
         rules = Rules(site, load)
         return [
-            Route("/", self._home),
+            Route("/", inbox.show_home),
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
             Route("/static/{name}", self._static),
-            *self._link_routes(),
+            *_link_routes(self._identity, site),
+            *_oidc_routes(self._identity, site),
             Route("/inbox", inbox.show_list),
             Route("/inbox/deny", inbox.deny_several, methods=["POST"]),
             Route("/inbox/{pending}", inbox.show),
@@ -118,43 +120,68 @@ class Console:
             finally:
                 group.cancel_scope.cancel()
 
-    async def _home(self, request: Request) -> Response:
-        visit_of(request)
-        return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER)
-
     async def _healthy(self, _request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def _ready(self, _request: Request) -> Response:
-        await to_thread.run_sync(lambda: self._store.records(None).run(""))
+        await to_thread.run_sync(lambda: self._site.store.records(None).run(""))
         return PlainTextResponse("ok\n")
 
     async def _static(self, request: Request) -> Response:
-        return self._renderer.static(request.scope["path"])
-
-    async def _show_link(self, request: Request) -> Response:
-        """Show a button. Programs that preview links send GET, so a GET uses no code."""
-        return self._renderer.page(
-            "link.html",
-            request.state.visit,
-            here="",
-            code=request.query_params.get("code", "")[:100],
-            action=Clear(f"{self.config.base}/link"),
-        )
-
-    def _link_routes(self) -> list[Route]:
-        """Return the routes of a local console, where a link signs in."""
-        if (link := self._link) is None:
-            return []
-
-        async def use(request: Request) -> Response:
-            cookie = link.use_code(request.state.visit.field("code"))
-            if cookie is None:
-                raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
-            headers = {"set-cookie": cookie}
-            return RedirectResponse(f"{self._base}/inbox", HTTPStatus.SEE_OTHER, headers=headers)
-
-        return [Route("/link", self._show_link), Route("/link", use, methods=["POST"])]
+        return self._site.renderer.static(request.scope["path"])
 
     async def _not_found(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
         raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+
+
+def _link_routes(link: Identity, site: Site) -> list[Route]:
+    """Return the routes of a local console, where a link signs in."""
+    if not isinstance(link, LinkIdentity):
+        return []
+
+    async def show(request: Request) -> Response:
+        """Show a button. Programs that preview links send GET, so a GET uses no code."""
+        code, action = request.query_params.get("code", "")[:100], f"{site.config.base}/link"
+        return site.page("link.html", request.state.visit, code=code, action=Clear(action))
+
+    async def use(request: Request) -> Response:
+        cookie = link.use_code(request.state.visit.field("code"))
+        if cookie is None:
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
+        return go(f"{site.base}/inbox", cookie)
+
+    return [Route("/link", show), Route("/link", use, methods=["POST"])]
+
+
+def _oidc_routes(reader: Identity, site: Site) -> list[Route]:
+    """Return the routes of a console whose people sign in at a provider."""
+    if not isinstance(reader, OidcReader):
+        return []
+
+    async def start(request: Request) -> Response:
+        """Send the browser to the provider. A page of another site cannot begin this."""
+        if request.headers.get("sec-fetch-site") not in {"same-origin", "none"}:
+            raise Refusal(HTTPStatus.FORBIDDEN, "refused")
+        target = request.query_params.get("next", "")
+        return await _follow(reader.sign_in.start(request.headers["host"], target))
+
+    async def finish(request: Request) -> Response:
+        """Take the browser back from the provider."""
+        host, answer, cookies = request.headers["host"], request.query_params, request.cookies
+        return await _follow(reader.sign_in.finish(host, answer=answer, cookies=cookies))
+
+    async def leave(_request: Request) -> Response:
+        return go(f"{site.base}/", reader.sign_in.end())
+
+    pages = [Route("/login", start), Route("/callback", finish)]
+    return [*pages, Route("/logout", leave, methods=["POST"])]
+
+
+async def _follow(redirect: Awaitable[tuple[str, tuple[str, ...]]]) -> Response:
+    """Send the browser on. Pages never show what a provider says; the log does."""
+    try:
+        url, cookies = await redirect
+    except HandrailError as error:
+        _log.warning("a person could not sign in: %s", ascii(str(error)))
+        raise Refusal(HTTPStatus.UNAUTHORIZED, "failed") from None
+    return go(url, *cookies)

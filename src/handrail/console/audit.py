@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from http import HTTPStatus
 from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
@@ -12,11 +11,10 @@ from urllib.parse import urlencode
 from anyio import to_thread
 from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
-from handrail.console.guard import Refusal
 from handrail.console.shown import Clear
-from handrail.console.store import Site, number_of, query_of, visit_of
+from handrail.console.store import Site, go, need, number_of, query_of, visit_of
 from handrail.runs import (
     ChainCheck,
     EventQuery,
@@ -72,13 +70,12 @@ class Audit:
                 return verify_on(journal, list_runs(records), before, clock=self._site.clock)
 
         self._checks[labels] = await self._site.read(visit, "auditor", work)
-        return RedirectResponse(f"{self._site.base}/audit", HTTPStatus.SEE_OTHER)
+        return go(f"{self._site.base}/audit")
 
     async def export_chain(self, request: Request) -> Response:
         """Return every entry of a run with its digest, for `handrail runs verify --from`."""
         visit, run = visit_of(request, "auditor"), from_path(request.path_params["run"])
-        if await self._site.read(visit, "auditor", lambda runs: runs.run(run)) is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        need(await self._site.read(visit, "auditor", lambda runs: runs.run(run)))
         lines = dump_chain_at(self._site.store.where, run)
         return _download(lines, "application/jsonl", "chain.jsonl")
 

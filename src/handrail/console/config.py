@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["viewer", "approver", "operator", "auditor"]
 ROLES: tuple[Role, ...] = ("viewer", "approver", "operator", "auditor")
 MIN_SECRET_CHARS = 32
-
-
 LoadRules: TypeAlias = "Callable[[], Rulebook]"
 """Returns the rules of today, to compare recorded calls with them."""
 
@@ -80,6 +78,24 @@ class HeaderIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OidcIdentity:
+    """People sign in at an OpenID Connect provider. A session ends after 12 hours.
+
+    Needs the extra ``handrail[console-oidc]``. The provider sends people back to ``/callback``.
+    """
+
+    issuer: str
+    """The address of the provider, exactly as it is in its tokens."""
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ("openid", "email")
+    groups: str = "groups"
+    """The claim of the ID token with the groups of the person."""
+    name: str = "email"
+    """The claim with the name that pages show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleConfig:
     """How a console is set up.
 
@@ -87,7 +103,7 @@ class ConsoleConfig:
     with a link that works once.
     """
 
-    identity: SignedIdentity | HeaderIdentity | None = None
+    identity: SignedIdentity | HeaderIdentity | OidcIdentity | None = None
     hosts: tuple[str, ...] = ()
     """The ``Host`` headers that are accepted, with the port unless it is the default one."""
     https: bool = False
@@ -107,13 +123,16 @@ class ConsoleConfig:
             raise ConsoleError(f"The key has less than {MIN_SECRET_CHARS} bytes.")
         if self.base and not (self.base.startswith("/") and not self.base.endswith("/")):
             raise ConsoleError(f"base {self.base!r} must begin with a slash, and not end with one.")
+        here = all(host.startswith("127.0.0.1:") for host in self.hosts)
+        if isinstance(self.identity, OidcIdentity) and not (self.https or here):
+            raise ConsoleError("OIDC needs `https = true`, unless all hosts are 127.0.0.1.")
 
 
 def read_config(path: str | os.PathLike[str]) -> ConsoleConfig:
     """Read ``console.toml``. Raises ConsoleError if it is not correct.
 
-    A value ``secret_env`` or ``key_env`` names an environment variable, so that no secret is in
-    the file.
+    A value ``key_env``, ``secret_env`` or ``client_secret_env`` names an environment variable, so
+    that no secret is in the file.
     """
     file = Path(path)
     try:
@@ -129,17 +148,21 @@ def read_config(path: str | os.PathLike[str]) -> ConsoleConfig:
 
 
 def _read(values: dict[str, Any]) -> ConsoleConfig:
-    given: dict[str, Any] = values.pop("proxy", {})
     tables: dict[str, Any] = values.pop("groups", {})
-    proxy, options = _take_env(given, "secret"), _take_env(values, "key")
+    proxy = _take_env(values.pop("proxy", {}), "secret")
+    oidc = _take_env(values.pop("oidc", {}), "client_secret")
+    options = _take_env(values, "key")
+    if proxy and oidc:
+        raise ValueError("people are known by [proxy] or by [oidc], not by both")
     groups = {name: _read_group(group) for name, group in tables.items()}
     if "key" in options:
         options["key"] = options["key"].encode()
-    options |= {name: tuple(options[name]) for name in ("hosts", "rules") if name in options}
-    identity: SignedIdentity | HeaderIdentity | None = None
-    if "keys" in proxy:
-        if "algorithms" in proxy:
-            proxy["algorithms"] = tuple(proxy["algorithms"])
+    for table in (options, proxy, oidc):
+        table |= {name: tuple(one) for name, one in table.items() if isinstance(one, list)}
+    identity: SignedIdentity | HeaderIdentity | OidcIdentity | None = None
+    if oidc:
+        identity = OidcIdentity(**oidc)
+    elif "keys" in proxy:
         identity = SignedIdentity(**proxy)
     elif proxy:
         identity = HeaderIdentity(**proxy)

@@ -6,7 +6,6 @@ browser's ``Sec-Fetch-Site``, the ``Origin``, and a token that is tied to the se
 
 from __future__ import annotations
 
-import base64
 import hmac
 import logging
 import secrets
@@ -14,26 +13,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
-from urllib.parse import parse_qsl
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from handrail.console.config import ConsoleConfig
-from handrail.console.identity import Identity, LinkIdentity, Person, sign
-from handrail.net import read_body
+from handrail.console.identity import Identity, LinkIdentity, Person
+from handrail.net.cookies import sign
+from handrail.net.forms import mask, read_form, unmask
 from handrail.runs import JournalError
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_HEADER_BYTES = 16 * 1024
-MAX_FIELDS = 500
 BODY_SECONDS = 10.0
 STATIC = "/static/"
-LINK = "/link"
-_OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/link", "/login", "/callback"})
 _READS = frozenset({"GET", "HEAD"})
-_FORM = "application/x-www-form-urlencoded"
 _log = logging.getLogger("handrail.console")
 
 CONTENT_POLICY = (
@@ -96,7 +93,7 @@ class RequestGuard:
         self._config = config
         self._identity = identity
         self._refuse = refuse
-        self.base = config.base + (identity.path if isinstance(identity, LinkIdentity) else "")
+        self.base = config.base + identity.path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -105,27 +102,15 @@ class RequestGuard:
             return
         if scope["type"] != "http":
             return  # there are no websockets
-        sender, reads = _Sender(send, https=self._config.https), scope["method"] in _READS
+        sender = _Sender(send, https=self._config.https)
         try:
             await self._check(scope, receive)
             await self._app(scope, receive, sender)
-        except Refusal as refusal:
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else _explain(error, scope)
+            if sender.started:
+                raise
             await self._refuse(refusal.status, refusal.message)(scope, receive, sender)
-        except JournalError as error:
-            _log.error("the runs cannot be read: %s", ascii(str(error)))
-            if sender.started:
-                raise
-            message = "away" if reads else "unsure"  # a part of an answer may be recorded
-            away = self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, message)
-            await away(scope, receive, sender)
-        except Exception:
-            fault = f"e-{secrets.token_hex(4)}"
-            _log.exception("%s: %s %s failed", fault, scope["method"], _route(scope))
-            if sender.started:
-                raise
-            await self._refuse(
-                HTTPStatus.INTERNAL_SERVER_ERROR, f"{'broke' if reads else 'unsure'} {fault}"
-            )(scope, receive, sender)
 
     async def _check(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
@@ -139,14 +124,17 @@ class RequestGuard:
             if scope["method"] != "POST":
                 raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "refused")
             self._check_source(host[0], headers)
-            form = await _read_form(headers, receive)
-        path = str(scope["path"])
-        below = path.removeprefix(self._config.base)
-        if below in _OPEN_PATHS or below.startswith(STATIC) or below == LINK:
+            kind = headers.get("content-type", "")
+            read = await read_form(kind, receive, most=MAX_BODY_BYTES, seconds=BODY_SECONDS)
+            if isinstance(read, HTTPStatus):
+                raise Refusal(read, "refused")
+            form = read
+        below = str(scope["path"]).removeprefix(self._config.base)
+        if below in _OPEN_PATHS or below.startswith(STATIC):
             scope["state"] = {"visit": Visit(NO_ONE, form, "")}
             scope["path"] = below
-            return
-        self._enter(scope, headers, form)
+        else:
+            self._enter(scope, headers, form)
 
     def _enter(self, scope: Scope, headers: Headers, form: Mapping[str, tuple[str, ...]]) -> None:
         """Find the person, and check that a form is theirs."""
@@ -156,12 +144,13 @@ class RequestGuard:
         twice = any(len(headers.getlist(name)) > 1 for name in self._identity.headers)
         person = None if twice else self._identity.identify(scope, dict(headers.items()))
         if person is None:
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "unknown")
+            wanted = path.removeprefix(self.base).encode() + b"?" + scope["query_string"]
+            raise Refusal(HTTPStatus.UNAUTHORIZED, f"unknown {quote(wanted.rstrip(b'?'), safe='')}")
         mac = sign(self._config.key, "form", person.session)
         sent = form.get("csrf", ("",))[-1]
-        if scope["method"] == "POST" and not hmac.compare_digest(_unmask(sent), mac.encode()):
+        if scope["method"] == "POST" and not hmac.compare_digest(unmask(sent), mac.encode()):
             raise Refusal(HTTPStatus.FORBIDDEN, "refused")
-        scope["state"] = {"visit": Visit(person, form, _mask(mac))}
+        scope["state"] = {"visit": Visit(person, form, mask(mac))}
         scope["path"] = path.removeprefix(self.base)
 
     def _hosts(self, scope: Scope) -> set[str]:
@@ -190,59 +179,25 @@ class _Sender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            own = {name.lower(): value for name, value in message.get("headers", [])}
+            own: list[tuple[bytes, bytes]] = list(message.get("headers", []))
             extra = {**HEADERS, "cache-control": "no-store"}
             if self._https:
                 extra["strict-transport-security"] = "max-age=31536000"
-            for name, value in extra.items():
-                own.setdefault(name.encode(), value.encode())
-            cookies = [pair for pair in message.get("headers", []) if pair[0] == b"set-cookie"]
-            own.pop(b"set-cookie", None)
-            message = {**message, "headers": [*own.items(), *cookies]}
+            names = {name.lower().decode() for name, _ in own}
+            own += [(key.encode(), extra[key].encode()) for key in extra if key not in names]
+            message = {**message, "headers": own}
         await self._send(message)
 
 
-async def _read_form(headers: Headers, receive: Receive) -> Mapping[str, tuple[str, ...]]:
-    """Read a form that is neither long nor slow."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "refused")
-    body = await read_body(receive, most=MAX_BODY_BYTES, seconds=BODY_SECONDS)
-    if isinstance(body, HTTPStatus):
-        raise Refusal(body, "refused")
-    return _parse(body)
-
-
-def _parse(body: bytes) -> Mapping[str, tuple[str, ...]]:
-    form: dict[str, tuple[str, ...]] = {}
-    try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=MAX_FIELDS,
-        )
-    except ValueError:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "refused") from None
-    for name, value in pairs:
-        form[name] = (*form.get(name, ()), value)
-    return form
-
-
-def _mask(mac: str) -> str:
-    """Return a token that differs each time, so that compression cannot reveal it."""
-    plain = mac.encode()
-    mask = secrets.token_bytes(len(plain))
-    both = mask + bytes(one ^ other for one, other in zip(mask, plain, strict=True))
-    return base64.urlsafe_b64encode(both).decode()
-
-
-def _unmask(token: str) -> bytes:
-    try:
-        both = base64.urlsafe_b64decode(token.encode())
-    except ValueError:
-        return b""
-    half = len(both) // 2
-    return bytes(one ^ other for one, other in zip(both[:half], both[half:], strict=False))
+def _explain(error: Exception, scope: Scope) -> Refusal:
+    """Log a fault, and return what the page says. A part of an answer may be recorded."""
+    reads = scope["method"] in _READS
+    if isinstance(error, JournalError):
+        _log.error("the runs cannot be read: %s", ascii(str(error)))
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "away" if reads else "unsure")
+    fault, message = f"e-{secrets.token_hex(4)}", "broke" if reads else "unsure"
+    _log.error("%s: %s %s failed", fault, scope["method"], _route(scope), exc_info=error)
+    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{message} {fault}")
 
 
 def _route(scope: Scope) -> str:

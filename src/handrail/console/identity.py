@@ -1,9 +1,7 @@
-"""Who a request comes from: the person at this machine, or one that a proxy vouches for."""
+"""Who a request comes from: the person at this machine, or one that others vouch for."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import json
 import os
@@ -11,22 +9,25 @@ import pwd
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
+from handrail import HandrailError
 from handrail.console.config import (
     ROLES,
     ConsoleConfig,
     ConsoleError,
     ConsoleGroup,
     HeaderIdentity,
+    OidcIdentity,
     Role,
     SignedIdentity,
 )
+from handrail.net.cookies import SignedCookie
 from handrail.permissions import Approvers
 
 COOKIE = "handrail"
@@ -56,13 +57,8 @@ class Person:
 
     def labels(self, role: Role) -> frozenset[str] | None:
         """Return the labels of the runs for which the person has a role. None: all runs."""
-        found: set[str] = set()
-        for group in self.grants:
-            if _includes(group, role):
-                if group.labels is None:
-                    return None
-                found |= set(group.labels)
-        return frozenset(found)
+        groups = [group.labels for group in self.grants if _includes(group, role)]
+        return None if None in groups else frozenset(one for own in groups for one in own or ())
 
     def is_asked(self, approvers: Approvers) -> bool:
         """Return whether a request is not reserved for others."""
@@ -78,24 +74,29 @@ class Person:
 class Identity(Protocol):
     """Finds the person who sent a request."""
 
-    headers: tuple[str, ...]
+    headers: tuple[str, ...] = ()
     """What a proxy says. A request that has one of them twice is refused."""
+    path: str = ""
+    """Pages are below it."""
+    unknown: str = "stranger"
+    """The message for a person who is not known."""
 
     def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:
         """Return the person, or None."""
         ...
 
 
-class LinkIdentity:
+class LinkIdentity(Identity):
     """The person who started the console on this machine signs in with a link that works once."""
 
     def __init__(self, key: bytes, *, clock: Callable[[], float], base: str = "") -> None:
-        self.headers: tuple[str, ...] = ()
+        self.unknown = "unknown"
         self.path = f"/c/{secrets.token_urlsafe(_CODE_BYTES)}"
-        self._base = base
-        self._key = key
         self._clock = clock
         self._codes: dict[str, float] = {}
+        self._cookie = SignedCookie(
+            name=COOKIE, path=f"{base}{self.path}/", key=key, clock=clock, seconds=SESSION_SECONDS
+        )
         self._user = f"{_find_user()}@{socket.gethostname()}"
 
     def make_code(self) -> str:
@@ -108,29 +109,20 @@ class LinkIdentity:
         """Return the cookie for a code; None if the code was used or has expired."""
         if self._clock() >= self._codes.pop(code, 0.0):
             return None
-        issued = f"{int(self._clock())}.{secrets.token_urlsafe(_CODE_BYTES)}"
-        value = f"{issued}.{sign(self._key, 'cookie', issued)}"
-        return f"{COOKIE}={value}; Path={self._base}{self.path}/; HttpOnly; SameSite=Strict"
+        return self._cookie.make(secrets.token_urlsafe(_CODE_BYTES))
 
     def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
         """Return the person who has the cookie."""
-        issued, _, mac = cookie_parser(headers.get("cookie", "")).get(COOKIE, "").rpartition(".")
-        if not hmac.compare_digest(mac.encode(), sign(self._key, "cookie", issued).encode()):
-            return None
-        if not 0 <= self._clock() - float(issued.partition(".")[0]) < SESSION_SECONDS:
-            return None
-        return Person(f"local|{_find_user()}", self._user, (ConsoleGroup(ROLES),), session=issued)
+        found = self._cookie.read(cookie_parser(headers.get("cookie", "")))
+        who = f"local|{_find_user()}"
+        return Person(who, self._user, (ConsoleGroup(ROLES),), session=found[0]) if found else None
 
 
-class HeaderReader:
+class HeaderReader(Identity):
     """Reads a plain header of a proxy, over a Unix socket or with the shared secret."""
 
     def __init__(self, settings: HeaderIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
-        self.headers: tuple[str, ...] = (
-            settings.header,
-            settings.groups_header,
-            settings.secret_header,
-        )
+        self.headers = (settings.header, settings.groups_header, settings.secret_header)
         self._settings = settings
         self._groups = groups
 
@@ -148,7 +140,7 @@ class HeaderReader:
         return _make_person(settings.issuer, subject, subject, names, groups=self._groups)
 
 
-class SignedReader:
+class SignedReader(Identity):
     """Reads the signed assertion of a proxy, and checks it with each request."""
 
     def __init__(self, settings: SignedIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
@@ -159,7 +151,7 @@ class SignedReader:
                 "Signed identities need PyJWT. Install it: `pip install 'handrail[console-jwt]'`."
             ) from None
         self._jwt = jwt
-        self.headers: tuple[str, ...] = (settings.header,)
+        self.headers = (settings.header,)
         self._settings = settings
         self._groups = groups
         self._keys: dict[str, Any] = {}
@@ -204,6 +196,36 @@ class SignedReader:
         self._read_at = changed
 
 
+class OidcReader(Identity):
+    """Knows people by the cookie of a session that began at an OpenID Connect provider."""
+
+    def __init__(
+        self, settings: OidcIdentity, config: ConsoleConfig, clock: Callable[[], float]
+    ) -> None:
+        self.unknown = "login"
+        self._issuer, self._groups = settings.issuer, config.groups
+        site = {name: getattr(config, name) for name in ("base", "https", "key")}
+        try:
+            from handrail.net.sign_in import SignIn
+
+            self.sign_in = SignIn(**asdict(settings), **site, known=config.groups, clock=clock)
+        except ModuleNotFoundError as error:
+            raise ConsoleError(
+                f"OIDC needs {error.name}. Install it: `pip install 'handrail[console-oidc]'`."
+            ) from None
+        except HandrailError as error:
+            raise ConsoleError(f"The issuer is not correct: {error}.") from None
+
+    def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
+        """Return the person who has the cookie."""
+        found = self.sign_in.read(cookie_parser(headers.get("cookie", "")))
+        if found is None:
+            return None
+        about = (self._issuer, found.subject, found.name, found.groups)
+        person = _make_person(*about, groups=self._groups)
+        return person and replace(person, session=found.session)
+
+
 def make_identity(config: ConsoleConfig, clock: Callable[[], float]) -> Identity:
     """Return what finds the person behind a request."""
     settings = config.identity
@@ -211,13 +233,9 @@ def make_identity(config: ConsoleConfig, clock: Callable[[], float]) -> Identity
         return LinkIdentity(config.key, clock=clock, base=config.base)
     if isinstance(settings, HeaderIdentity):
         return HeaderReader(settings, config.groups)
+    if isinstance(settings, OidcIdentity):
+        return OidcReader(settings, config, clock)
     return SignedReader(settings, config.groups)
-
-
-def sign(key: bytes, purpose: str, *parts: str) -> str:
-    """Return a signature of texts. Texts that are divided otherwise have another one."""
-    text = json.dumps([purpose, *parts]).encode("ascii")
-    return base64.urlsafe_b64encode(hmac.digest(key, text, hashlib.sha256)).decode().rstrip("=")
 
 
 def _make_person(

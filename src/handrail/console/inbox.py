@@ -7,22 +7,21 @@ from typing import Any
 
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from handrail.console.answers import (
     AnswerNotice,
     Unused,
-    digest_of,
     make_denial,
     not_used,
     read_answer,
     seen_of,
 )
 from handrail.console.figures import ago, duration, moment, spaced
-from handrail.console.guard import Refusal, Visit
+from handrail.console.guard import Visit
 from handrail.console.request import RequestView, view_request
 from handrail.console.shown import Clear, shown
-from handrail.console.store import Site, query_of, visit_of
+from handrail.console.store import Site, go, need, query_of, visit_of
 from handrail.permissions import Pending
 from handrail.runs import (
     ANSWERS,
@@ -43,6 +42,11 @@ class Inbox:
     def __init__(self, site: Site) -> None:
         self._site = site
 
+    async def show_home(self, request: Request) -> Response:
+        """Go to the inbox."""
+        visit_of(request)
+        return go(f"{self._site.base}/inbox")
+
     async def show_list(self, request: Request) -> Response:
         """Show what waits."""
         visit = visit_of(request)
@@ -59,8 +63,7 @@ class Inbox:
         """Show the other ways to answer a request."""
         visit = visit_of(request, "approver")
         record = await self._find(visit, request)
-        if not self._may_answer(visit, record):
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        need(self._may_answer(visit, record) or None)
         view = await self._view(visit, record, full=True)
         return self._site.page("more.html", visit, request=view, notice=None)
 
@@ -76,9 +79,7 @@ class Inbox:
             return await self._page(
                 visit, record=fresh, full=full, notice=unused.notice, status=HTTPStatus.CONFLICT
             )
-        return RedirectResponse(
-            f"{self._site.base}/inbox/{to_path(record.pending.id)}", HTTPStatus.SEE_OTHER
-        )
+        return go(f"{self._site.base}/inbox/{to_path(record.pending.id)}")
 
     async def deny_several(self, request: Request) -> Response:
         """Deny the ticked requests, each on its own. Nothing approves several."""
@@ -102,25 +103,17 @@ class Inbox:
     async def _find(self, visit: Visit, request: Request) -> RequestRecord:
         """Return a request that the person may see; others do not exist for them."""
         pending = from_path(request.path_params["pending"])
-        record = await self._site.request(visit, "viewer", pending)
-        if record is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
-        return record
+        return need(await self._site.request(visit, "viewer", pending))
 
     async def _give(self, visit: Visit, record: RequestRecord, *, full: bool) -> None:
         """Hand the answer of a form to the runs, which decide whether it counts."""
         if not self._may_answer(visit, record):
             raise Unused(not_used("You may not answer this request."))
-        content, view = await self._content(visit, record, full=full)
-        pending, digest = record.pending, digest_of(content)
-        seen = seen_of(self._site.config.key, visit, pending, digest, full=full)
-        answer = read_answer(visit, pending, view, seen=seen)
+        seen, view = await self._see(visit, record, full=full)
+        pending_id, digest = from_path(view.path), request_digest(record.pending)
+        answer = read_answer(visit, record.pending, view, seen=seen)
         outcome = await self._site.store.answer(
-            from_path(view.path),
-            answer,
-            visit.person,
-            run=record.run.id,
-            seen=request_digest(pending),
+            pending_id, answer, visit.person, run=record.run.id, seen=digest
         )
         if not outcome.used:
             first, _, rest = outcome.text.partition(". ")
@@ -131,25 +124,27 @@ class Inbox:
         asked = visit.person.is_asked(record.pending.approvers)
         return asked and visit.person.may("approver", record.run.labels)
 
-    async def _content(
+    async def _see(
         self, visit: Visit, record: RequestRecord, *, full: bool
     ) -> tuple[str, RequestView]:
-        """Return what an approval covers, as the page shows it. It may take a while."""
+        """Return what an approval covers, and its signature as the page shows it. May be slow."""
         may = self._may_answer(visit, record)
 
         def work() -> tuple[str, RequestView]:
             view = view_request(record.pending, full=full, may_answer=may)
             return self._site.renderer.text("content.html", request=view), view
 
-        return await to_thread.run_sync(work)
+        content, view = await to_thread.run_sync(work)
+        key, pending = self._site.config.key, record.pending
+        return seen_of(key, visit, pending, content, full=full), view
 
     async def _view(self, visit: Visit, record: RequestRecord, *, full: bool) -> dict[str, Any]:
-        content, view = await self._content(visit, record, full=full)
-        pending, digest = record.pending, digest_of(content)
+        seen, view = await self._see(visit, record, full=full)
+        pending = record.pending
         waits = record.answer is None and self._site.clock() < pending.expires_at
         return {
             **{name: getattr(view, name) for name in view.__dataclass_fields__},
-            "seen": Clear(seen_of(self._site.config.key, visit, pending, digest, full=full)),
+            "seen": Clear(seen),
             "state": "waiting" if waits else "answered",
             "answerable": self._may_answer(visit, record),
             "reserved": describe_approvers(pending),

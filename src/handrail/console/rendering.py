@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -52,11 +53,12 @@ def make_environment() -> Environment:
 class Renderer:
     """Renders the templates of a console that is below a path."""
 
-    def __init__(self, root: str, base: str, *, is_local: bool) -> None:
-        self._is_local = is_local
+    def __init__(self, root: str, base: str, *, unknown: str) -> None:
+        self._unknown = unknown
         self._files = dict(_read_static())
         names = {name.rpartition(".")[2]: Clear(f"{root}{name}") for name in self._files}
         self._common = {"base": Clear(base), "style": names["css"], "script": names.get("js", "")}
+        self._common["way_out"] = Clear("/logout" if unknown == "login" else "")
 
     def text(self, template: str, **values: Any) -> str:
         """Return a template with these values."""
@@ -73,11 +75,10 @@ class Renderer:
         return HTMLResponse(text, status_code=http_status)
 
     def refuse(self, status: HTTPStatus, message: str) -> Response:
-        """Return the page of a refusal. ``message`` may end with the id of a fault."""
-        name, _, fault = message.partition(" ")
-        if name == "unknown" and not self._is_local:
-            name = "stranger"
-        page = self.text("message.html", here="", fault=Clear(fault), name=name)
+        """Return the page of a refusal. ``message`` may end with a fault, or a quoted path."""
+        name, _, more = message.partition(" ")
+        name = self._unknown if name == "unknown" else name
+        page = self.text("message.html", more=Clear(more), name=name)
         return HTMLResponse(page, status_code=status)
 
     def static(self, path: str) -> Response:
@@ -90,11 +91,9 @@ class Renderer:
         return Response(content, media_type=media, headers=headers)
 
 
-def _read_static() -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+def _read_static() -> Iterator[tuple[str, bytes]]:
     for file in files("handrail.console").joinpath("static").iterdir():
         stem, _, kind = file.name.rpartition(".")
         content = file.read_bytes()
         digest = hashlib.sha256(content).hexdigest()[:16]
-        found.append((f"{STATIC}{stem}.{digest}.{kind}", content))
-    return found
+        yield f"{STATIC}{stem}.{digest}.{kind}", content

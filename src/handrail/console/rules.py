@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from handrail.console.config import LoadRules
-from handrail.console.guard import Refusal, Visit
+from handrail.console.guard import Visit
 from handrail.console.runs import sees_content
-from handrail.console.store import Site, number_of, query_of, visit_of
+from handrail.console.store import Site, need, number_of, query_of, visit_of
 from handrail.policy import InvalidRule, RuleTrial, count_uses, read_recorded, try_rules
 from handrail.runs import Records, from_path, past_call, read_past_calls
 
@@ -32,9 +31,7 @@ class Rules:
         run = from_path(query_of(request, "run"))
 
         def read(records: Records) -> dict[str, Any]:
-            found, record = records.run(run), records.call(run, call or 0)
-            if found is None or record is None:
-                raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+            found, record = need(records.run(run)), need(records.call(run, call or 0))
             then, hides = past_call(run, record), not sees_content(visit, found, record)
             recorded = read_recorded(then)
             now = self._load()(recorded.checked) if self._load and recorded else None
@@ -46,9 +43,7 @@ class Rules:
 
     async def replay(self, request: Request) -> Response:
         """Show what a proposed rule would change. An auditor sees the content of all calls."""
-        visit, load = visit_of(request, "auditor"), self._load
-        if load is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        visit, load = visit_of(request, "auditor"), need(self._load)
         text = visit.field("rule").replace("\r\n", "\n")
 
         def read(records: Records) -> RuleTrial | str:

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -16,10 +15,10 @@ from starlette.responses import Response
 
 from handrail.console.config import Role
 from handrail.console.figures import Bar, draw_call, draw_hours, draw_strip, duration
-from handrail.console.guard import Refusal, Visit
+from handrail.console.guard import Visit
 from handrail.console.rendering import make_environment
 from handrail.console.shown import Clear
-from handrail.console.store import Site, number_of, query_of, visit_of
+from handrail.console.store import Site, need, number_of, query_of, visit_of
 from handrail.runs import (
     CallHistory,
     CallRecord,
@@ -85,8 +84,7 @@ class Runs:
         after, turn, call = (number_of(request, name) for name in ("after", "turn", "call"))
 
         def read(records: Records) -> tuple[Any, ...]:
-            if (found := records.run(run)) is None:
-                raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+            found = need(records.run(run))
             size, start = self._site.config.page_size, after
             if call is not None and after is None and turn is None:
                 start = (call - 1) // size * size  # the page with the chosen call
@@ -219,7 +217,7 @@ def export_run(
         parent="base.html",
         policy=Clear(POLICY),
         style=Clear(f"data:text/css;base64,{base64.b64encode(css).decode()}"),
-        **dict.fromkeys(("base", "script", "here", "before", "next", "here_query"), ""),
+        **dict.fromkeys(("base", "script", "before", "next", "here_query"), ""),
         person=None,
         drawer=None,
         run=found,

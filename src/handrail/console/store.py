@@ -13,13 +13,12 @@ from typing import Any, TypeVar, cast
 
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from handrail.console.config import ConsoleConfig, Role
 from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
 from handrail.console.rendering import Renderer
-from handrail.console.shown import Clear
 from handrail.permissions import Answer
 from handrail.runs import (
     AnswerOutcome,
@@ -35,8 +34,6 @@ from handrail.runs import (
 T = TypeVar("T")
 VIA = "console"
 MAX_QUERY_CHARS = 200
-_BELOW = {"run.html": "runs", "more.html": "inbox"}
-"""Under which name in the menu a page is, if not under its own."""
 
 
 class Store:
@@ -99,7 +96,6 @@ class Site:
     def page(self, template: str, visit: Visit, **values: Any) -> Response:
         """Return a page for a person."""
         common: dict[str, Any] = {"now": self.clock(), "page_size": self.config.page_size}
-        common["here"] = Clear(_BELOW.get(template, template.removesuffix(".html")))
         return self.renderer.page(template, visit, **common, **values)
 
     async def read(self, visit: Visit, role: Role, work: Callable[[Records], T]) -> T:
@@ -112,12 +108,25 @@ class Site:
         return await self.read(visit, role, lambda runs: runs.request(pending))
 
 
+def go(url: str, *cookies: str) -> Response:
+    """Send the browser to a page, and set cookies."""
+    response = RedirectResponse(url, HTTPStatus.SEE_OTHER)
+    for cookie in cookies:
+        response.headers.append("set-cookie", cookie)
+    return response
+
+
+def need(found: T | None) -> T:
+    """Return what was found. What is not there, or not theirs to see, does not exist."""
+    if found is None:
+        raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+    return found
+
+
 def visit_of(request: Request, role: Role = "viewer") -> Visit:
     """Return the visit. Without the role, the page does not exist."""
     visit = cast("Visit", request.state.visit)
-    if not visit.person.may(role):
-        raise Refusal(HTTPStatus.NOT_FOUND, "missing")
-    return visit
+    return need(visit if visit.person.may(role) else None)
 
 
 def query_of(request: Request, name: str) -> str:

@@ -19,7 +19,7 @@ from starlette.types import Message, Scope
 
 from handrail.console.guard import Refusal
 from handrail.console.identity import Person
-from handrail.console.store import Site, number_of, visit_of
+from handrail.console.store import Site, need, number_of, visit_of
 from handrail.net import count_files
 from handrail.runs import JournalError, from_path
 
@@ -64,9 +64,7 @@ class Streams:
     async def show(self, request: Request) -> Response:
         """Open a stream for a page."""
         visit = visit_of(request)
-        found = _PAGE.fullmatch(request.query_params.get("page", "")[:2_000])
-        if found is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        found = need(_PAGE.fullmatch(request.query_params.get("page", "")[:2_000]))
         with anyio.move_on_after(READY_SECONDS):
             await self._ready.wait()
         if not self._ready.is_set() or self._open >= min(MAX_STREAMS, count_files() * 2 // 3):
@@ -78,8 +76,7 @@ class Streams:
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
         run = INBOX if path.startswith(INBOX) else run
         shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
-        if not await shared.read(self._places.get(run, 0)):  # a page of others does not exist
-            raise Refusal(HTTPStatus.NOT_FOUND, "missing")
+        need(await shared.read(self._places.get(run, 0)) or None)  # a page of others
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
         events = self._events(shared, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)

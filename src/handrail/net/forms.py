@@ -1,0 +1,65 @@
+"""Forms of browsers: read within limits, and tokens that show that a form is from our page."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from handrail.net._body import read_body
+
+MAX_FIELDS = 500
+_FORM = "application/x-www-form-urlencoded"
+
+
+async def read_form(
+    kind: str,
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    *,
+    most: int,
+    seconds: float,
+) -> Mapping[str, tuple[str, ...]] | HTTPStatus:
+    """Return the fields of a form, or the status to refuse it with.
+
+    Args:
+        kind: The ``Content-Type`` of the request.
+        receive: The function of the application.
+        most: How many bytes it may have.
+        seconds: How long it may take.
+    """
+    if kind.partition(";")[0].strip().lower() != _FORM:
+        return HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    body = await read_body(receive, most=most, seconds=seconds)
+    if isinstance(body, HTTPStatus):
+        return body
+    form: dict[str, tuple[str, ...]] = {}
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
+        )
+    except ValueError:
+        return HTTPStatus.BAD_REQUEST
+    for name, value in pairs:
+        form[name] = (*form.get(name, ()), value)
+    return form
+
+
+def mask(token: str) -> str:
+    """Return a token that differs each time, so that compression cannot reveal it."""
+    plain = token.encode()
+    noise = secrets.token_bytes(len(plain))
+    both = noise + bytes(one ^ other for one, other in zip(noise, plain, strict=True))
+    return base64.urlsafe_b64encode(both).decode()
+
+
+def unmask(masked: str) -> bytes:
+    """Return the token; something else if it was not masked here."""
+    try:
+        both = base64.urlsafe_b64decode(masked.encode())
+    except ValueError:
+        return b""
+    half = len(both) // 2
+    return bytes(one ^ other for one, other in zip(both[:half], both[half:], strict=False))
