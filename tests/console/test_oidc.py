@@ -572,7 +572,7 @@ def test_settings_are_read_from_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_issuer_without_tls_is_an_error_at_the_start(tmp_path: Path, issuer: str) -> None:
     identity = OidcIdentity(issuer=issuer, client_id=CLIENT)
     config = ConsoleConfig(identity=identity, hosts=("c.example",), https=True)
-    with pytest.raises(ConsoleError, match="is no address of a provider"):
+    with pytest.raises(ConsoleError, match="is not an address of a provider"):
         Console(config, Store(str(tmp_path / "journal.db")))
 
 

@@ -117,7 +117,7 @@ def go(url: str, *cookies: str) -> Response:
 
 
 def need(found: T | None) -> T:
-    """Return what was found. What is not there, or not theirs to see, does not exist."""
+    """Return what was found. Something that a person may not see does not exist for them."""
     if found is None:
         raise Refusal(HTTPStatus.NOT_FOUND, "missing")
     return found

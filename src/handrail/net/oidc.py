@@ -48,7 +48,7 @@ class OidcError(HandrailError):
 
 
 class LoginProof(NamedTuple):
-    """What a browser keeps while its person signs in. Each text is random."""
+    """Three random texts. Only the browser of the person who signs in keeps them."""
 
     state: str
     nonce: str
@@ -209,9 +209,9 @@ class OidcClient:
         try:
             parsed, issuer = parse_url(url), parse_url(self.issuer)
         except (Refused, ToolFailed) as error:
-            raise OidcError(f"{url!a} is no address of a provider: {error}") from None
+            raise OidcError(f"{url!a} is not an address of a provider: {error}") from None
         if parsed.scheme != "https" and not (_is_here(parsed) and _is_here(issuer)):
-            raise OidcError(f"{url!a} is no address of a provider: it must begin with https://")
+            raise OidcError(f"{url!a} is not an address of a provider: it must begin with https://")
 
 
 def _is_here(url: Url) -> bool:
