@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -47,20 +46,11 @@ def go_to(browser: Browser, selector: str) -> int:
     raise AssertionError(f"Tab does not reach {selector}")
 
 
-def until(browser: Browser, expression: str) -> None:
-    end = time.monotonic() + 60
-    while not browser.evaluate(expression):
-        assert time.monotonic() < end, expression
-
-
 def send(browser: Browser, *keys: str) -> str:
     """Press keys that lead to another page, and return what it says."""
     browser.events.clear()
     browser.type(*keys)
-    end = time.monotonic() + 60
-    while not browser.loaded:
-        assert time.monotonic() < end, f"{keys} led nowhere"
-        browser.evaluate("1")
+    browser.wait("Page.loadEventFired")
     return str(browser.evaluate("document.querySelector('main').innerText"))
 
 

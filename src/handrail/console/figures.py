@@ -7,33 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from handrail.console.shown import Clear
-from handrail.runs import CallHistory, RunPart, describe_phases, format_seconds
+from handrail.runs import CallHistory, RunPart, describe_phases, describe_status, format_seconds
 
 _SPACE = "\u00a0"
 _LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
 _MIN_WIDTH = 0.4
 URGENT_SECONDS = 3600.0
-STATUSES: Mapping[str, tuple[str, str]] = {
-    "running": ("accent", "▸ running"),
-    "pending": ("ask", "? waiting"),
-    "waiting": ("ask", "? waiting"),
-    "answer": ("ok", "✓ done"),
-    "done": ("ok", "✓ done"),
-    "ok": ("ok", "✓ ok"),
-    "denied": ("bad", "⊘ denied"),
-    "failed": ("bad", "✗ failed"),
-    "limit": ("warn", "! limit"),
-    "interrupted": ("warn", "! interrupted"),
-    "cancelled": ("warn", "! cancelled"),
-    "stopped": ("warn", "! stopped"),
-    "unknown": ("warn", "! unknown"),
-}
-"""How a status looks, and its words. Others are shown as they are recorded."""
 
 
 def duration(seconds: float) -> Clear:
@@ -79,7 +63,7 @@ def count(number: int, one: str, several: str = "") -> Clear:
 
 def status(word: str) -> tuple[Clear, Clear]:
     """Return how a status looks, and its words."""
-    look, text = STATUSES.get(word, ("bad" if word else "muted", ""))
+    look, text = describe_status(word)
     return Clear(look), Clear(text)
 
 

@@ -30,6 +30,31 @@ _REASONS = ("question", "reason")
 _TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
 
+_STATUSES = {
+    "running": ("accent", "▸ running"),
+    "pending": ("ask", "? waiting"),
+    "waiting": ("ask", "? waiting"),
+    "answer": ("ok", "✓ done"),
+    "done": ("ok", "✓ done"),
+    "ok": ("ok", "✓ ok"),
+    "denied": ("bad", "⊘ denied"),
+    "failed": ("bad", "✗ failed"),
+    "limit": ("warn", "! limit"),
+    "interrupted": ("warn", "! interrupted"),
+    "cancelled": ("warn", "! cancelled"),
+    "stopped": ("warn", "! stopped"),
+    "unknown": ("warn", "! unknown"),
+}
+
+
+def describe_status(status: str) -> tuple[str, str]:
+    """Describe the status of a run or a call: its color in a terminal and on pages, and its words.
+
+    A status that is not known has no words.
+    """
+    return _STATUSES.get(status, ("bad" if status else "muted", ""))
+
+
 def format_seconds(amount: float) -> str:
     """Format a duration in at most eight columns."""
     if amount < 1:
