@@ -45,10 +45,13 @@ class Provider:
     refusal: dict[str, str] = field(default_factory=dict[str, str])
     """What it sends back in place of a code."""
     takes_codes_again: bool = False
+    knows_pkce: bool = True
     public: bool = False
     """Whether the client has no secret."""
     broken: Response | None = None
     """What the token endpoint answers in place of a token."""
+    more: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What it answers beside a token."""
     asked: list[str] = field(default_factory=list[str])
     """The paths that were requested."""
 
@@ -80,6 +83,7 @@ class Provider:
                 Route("/.well-known/openid-configuration", self._describe),
                 Route("/authorize", self._authorize),
                 Route("/token", self._token, methods=["POST"]),
+                Route("/elsewhere", self._give_token, methods=["POST"]),
                 Route("/keys", self._keys),
             ]
         )
@@ -108,8 +112,9 @@ class Provider:
 
     async def _token(self, request: Request) -> Response:
         self.asked.append(request.url.path)
-        if self.broken is not None:
-            return self.broken
+        return self.broken or await self._give_token(request)
+
+    async def _give_token(self, request: Request) -> Response:
         form = {name: str(value) for name, value in (await request.form()).items()}
         asked = self._codes.get(form["code"])
         if not self.takes_codes_again:
@@ -118,7 +123,7 @@ class Provider:
         challenge = base64.urlsafe_b64encode(proof).decode().rstrip("=")
         if (
             asked is None
-            or challenge != asked["code_challenge"]
+            or (self.knows_pkce and challenge != asked["code_challenge"])
             or form["redirect_uri"] != asked["redirect_uri"]
             or not self._knows(request, form)
         ):
@@ -128,7 +133,7 @@ class Provider:
         claims = self.change({**claims, "nonce": asked["nonce"]})
         token = self.sign(claims) if self.sign else self.sign_with(claims)
         body = {"access_token": "a", "token_type": "Bearer", "id_token": token}
-        return JSONResponse(body)
+        return JSONResponse(body | self.more)
 
     def sign_with(self, claims: dict[str, Any], key: Any = None, **header: Any) -> str:
         """Sign claims with a key of the provider, or with another one."""

@@ -9,6 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+_SKEW_SECONDS = 30.0
+"""Clocks of machines that share a key differ."""
+
 
 def sign(key: bytes, purpose: str, *parts: str) -> str:
     """Return a signature of texts. Texts that are divided otherwise have another one."""
@@ -48,7 +51,7 @@ class SignedCookie:
         if not hmac.compare_digest(mac.encode(), wanted.encode()):
             return []
         made, *texts = json.loads(base64.urlsafe_b64decode(body))
-        return texts if 0 <= self.clock() - made < self.seconds else []
+        return texts if -_SKEW_SECONDS <= self.clock() - made < self.seconds else []
 
     def _header(self, value: str) -> str:
         return f"{self.name}={value}; Path={self.path}; {self.attributes}"

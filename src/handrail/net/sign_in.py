@@ -12,7 +12,8 @@ from handrail.net.oidc import LOGIN_SECONDS, LoginProof, OidcClient, OidcError
 
 SESSION_SECONDS = 12 * 3600.0
 MAX_TARGET_CHARS = 1_000
-MAX_NAME_CHARS = 100
+MAX_NAME_CHARS = 254
+"""An address of mail is not longer."""
 _SESSION_BYTES = 16
 
 
@@ -129,5 +130,6 @@ class SignIn:
 
     def _address(self, host: str, target: str) -> str:
         """Return a whole address of this site: no path leads to another host."""
-        path = target if target[:1] == "/" and len(target) <= MAX_TARGET_CHARS else "/"
+        plain = target.isascii() and target.isprintable() and len(target) <= MAX_TARGET_CHARS
+        path = target if plain and target.startswith("/") else "/"
         return f"{'https' if self.https else 'http'}://{host}{self.base}{path}"

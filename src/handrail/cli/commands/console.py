@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="console.toml: identities from a proxy, groups, hosts.",
+    help="console.toml: a proxy or a provider, groups, hosts.",
 )
 @click.option(
     "--socket",
@@ -44,7 +44,7 @@ def command(
     """Answer approval requests and read runs in a browser, until you stop it with Ctrl-C.
 
     Without --config it listens on this machine only, and prints a link that works once, within 60
-    seconds. With --config a proxy says who a person is: see the page on the console.
+    seconds. With --config a proxy or a provider says who a person is: see the page on the console.
     """
     need_packages("the console", *CONSOLE_PACKAGES, extra="console")
     console = _make(app, runs, config)
