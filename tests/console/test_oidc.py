@@ -145,9 +145,11 @@ def test_a_session_has_a_cookie_that_scripts_and_forms_of_others_do_not_get(stag
     back = ana.sign_in()
     session, login = back.headers.get_list("set-cookie")
 
-    assert re.fullmatch(r"handrail=[\w=-]+\.[\w-]+; Path=/; HttpOnly; SameSite=Lax", session)
+    assert re.fullmatch(
+        r"handrail-session=[\w=-]+\.[\w-]+; Path=/; HttpOnly; SameSite=Lax", session
+    )
     assert login == "handrail-login=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"
-    assert list(ana.client.cookies) == ["handrail"]
+    assert list(ana.client.cookies) == ["handrail-session"]
     assert "code" not in str(ana.get("/inbox").url)
 
 
@@ -388,18 +390,20 @@ def test_a_session_is_signed_and_each_cookie_has_its_purpose(stage: Stage) -> No
     ana.begin()
     login = ana.client.cookies["handrail-login"]
     ana.sign_in()
-    session = ana.client.cookies["handrail"]
+    session = ana.client.cookies["handrail-session"]
     body, _, mac = session.rpartition(".")
     texts = json.loads(base64.urlsafe_b64decode(body))
     more = base64.urlsafe_b64encode(json.dumps([*texts, "admins"]).encode()).decode()
     assert texts[1] == stage.provider.issuer
     for cookie in (f"{more}.{mac}", login, f"{body}.", body, "", "x"):
         thief = stage.browse()
-        thief.client.cookies["handrail"] = cookie
+        thief.client.cookies["handrail-session"] = cookie
         assert not thief.is_known
     with serving(stage.make) as (other, _):  # it has another key
         assert (
-            httpx2.get(f"{other}/inbox", cookies={"handrail": session}, verify=TLS).status_code
+            httpx2.get(
+                f"{other}/inbox", cookies={"handrail-session": session}, verify=TLS
+            ).status_code
             == 401
         )
     assert ana.is_known

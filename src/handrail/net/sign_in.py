@@ -70,14 +70,14 @@ class SignIn:
         # browsers take __Host- only from this very host, and __Secure- only over TLS
         prefix = ("__Secure-" if self.base else "__Host-") if self.https else ""
         self._session = SignedCookie(
-            name=f"{prefix}handrail",
+            name=f"{prefix}handrail-session",
             path=f"{self.base}/",
             key=self.key,
             clock=self.clock,
             seconds=SESSION_SECONDS,
             attributes=f"HttpOnly; SameSite=Lax{'; Secure' if self.https else ''}",
         )
-        name = f"{self._session.name}-login"
+        name = f"{prefix}handrail-login"
         self._login = replace(self._session, name=name, seconds=LOGIN_SECONDS)
 
     async def start(self, host: str, target: str) -> Redirect:
@@ -88,7 +88,7 @@ class SignIn:
             target: The path below ``base`` to which the person wants to go. From outside.
         """
         url, login = await self._client.start(self._address(host, "/callback"))
-        return Redirect(url, (self._login.make(target, *login),))
+        return Redirect(url, (self._login.make(_clean(target), *login),))
 
     async def finish(
         self, host: str, *, answer: Mapping[str, str], cookies: Mapping[str, str]
@@ -128,8 +128,12 @@ class SignIn:
         groups = [one for one in several if isinstance(one, str) and one in self.known]
         return self._session.make(self.issuer, session, subject, name, *groups)
 
-    def _address(self, host: str, target: str) -> str:
+    def _address(self, host: str, path: str) -> str:
         """Return a whole address of this site: no path leads to another host."""
-        plain = target.isascii() and target.isprintable() and len(target) <= MAX_TARGET_CHARS
-        path = target if plain and target.startswith("/") else "/"
         return f"{'https' if self.https else 'http'}://{host}{self.base}{path}"
+
+
+def _clean(target: str) -> str:
+    """Return a path that begins with a slash and has room in a cookie."""
+    plain = target.isascii() and target.isprintable() and len(target) <= MAX_TARGET_CHARS
+    return target if plain and target.startswith("/") else "/"
