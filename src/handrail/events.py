@@ -90,8 +90,9 @@ class Answered(_Fact):
     """When the request was made, perhaps by another process."""
 
 
-WaitReason: TypeAlias = Literal["resource", "slot"]
-"""Why a call waits: earlier calls use a resource that it needs too, or no slot is free."""
+WaitReason: TypeAlias = Literal["resource", "slot", "queue", "rate"]
+"""Why a call waits: earlier calls use a resource that it needs too, no slot is free, or it is on a
+queue of durable runs, which has a limit of calls or of calls per time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Waiting(_Fact):
     """The ids of the calls that use the resource and must end first, or that hold the slots."""
     reason: WaitReason = "resource"
     what: str = ""
-    """The resource, or the tool whose slots are taken; empty for the slots of all tools."""
+    """The resource, the queue, or the tool whose slots are taken; empty for all slots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ class PhaseSpan:
     """The ids of the calls that it waited for, or that held the slots."""
     closed: bool = False
     reason: str = ""
-    """``slot`` if no slot was free; else it waited for the calls."""
+    """``slot``, ``queue`` or ``rate``; else it waited for the calls."""
     what: str = ""
-    """The resource that the calls used, or the tool whose slots were taken."""
+    """The resource that the calls used, the queue, or the tool whose slots were taken."""
 
     @property
     def seconds(self) -> float:

@@ -12,6 +12,7 @@ import pytest
 from handrail import READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Context, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
+from handrail.runs import describe_wait, open_records
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from runs.durable.statements import counting
 
@@ -216,3 +217,29 @@ async def test_a_call_on_a_queue_cannot_wait_for_a_person(sqlite: str) -> None:
         done = await runs.wait(await runs.start("a", "Go."))
 
     assert (texts(done), office.seen) == (["done"], [])  # the sub-agent's call was denied
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"in_all": 1}, "the queue post"),
+        ({"rate": (1, 1.0)}, "the queue post, which limits the rate"),
+    ],
+)
+async def test_the_journal_says_how_long_a_call_waited_on_a_queue(
+    sqlite: str, limits: dict[str, Any], words: str
+) -> None:
+    office = Office()
+    queues = {"post": CallQueue(tools=["mail"], **limits)}
+    async with working(sqlite, office.agent(*FOUR[:2]), queues) as runs:
+        await runs.wait(await runs.start("a", "Go.", run_id="r"))
+
+    records = open_records(sqlite)
+    calls = [row.history for row in records.calls("r").rows if row.history]
+    records.close()
+
+    assert [[span.phase for span in call.spans] for call in calls] == [["waiting", "running"]] * 2
+    assert all(span.closed for call in calls for span in call.spans)
+    told = [describe_wait(call.spans[0], {}) for call in calls]
+    assert [one.split(" for ", 1)[1] for one in told] == [words, words]
+    assert all(call.spans[0].end == call.spans[1].start for call in calls)

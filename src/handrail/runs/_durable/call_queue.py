@@ -1,9 +1,13 @@
-"""A queue for calls of some tools, and its limits."""
+"""A queue for calls of some tools, its limits, and what the journal says about its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from handrail.events import WaitReason
+from handrail.runs.lines import LineFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +26,43 @@ class CallQueue:
     """How many run at once for one principal."""
     rate: tuple[int, float] | None = None
     """How many begin within how many seconds, on all workers."""
+
+    @property
+    def wait_reason(self) -> WaitReason:
+        """Why its calls wait: for the rate if it has no other limit, else for their turn."""
+        has_other = any((self.per_worker, self.in_all, self.per_tenant))
+        return "rate" if self.rate and not has_other else "queue"
+
+
+class QueuedLines:
+    """Tells the journal how long calls wait on queues. The turn that sends them sees no start."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, LineFields] = {}
+        """Lines that are not told yet, by the id of the call."""
+        self._taken: dict[str, float] = {}
+        """When workers took calls."""
+
+    def send(self, call: str, queue: str, reason: WaitReason) -> None:
+        """Note that a call goes to a queue."""
+        line = {"event": "waiting", "at": time.time(), "call_id": call, "on": list[str]()}
+        self.sent[call] = {**line, "reason": reason, "what": queue}
+
+    def take(self, call: str, at: float | None) -> None:
+        """Note when a worker took a call from a queue, if one did."""
+        if at is not None:
+            self._taken[call] = at
+
+    def waits(self, calls: Iterable[str]) -> list[LineFields]:
+        """Return the lines about these calls that are not told yet, and tell them no more."""
+        return [self.sent.pop(call) for call in calls if call in self.sent]
+
+    def change(self, line: LineFields) -> Iterator[LineFields]:
+        """Yield a line. Before a call ends, it waited, and a worker took it."""
+        call = str(line.get("call_id"))
+        if line["event"] in {"attempt_failed", "finished"}:
+            if waited := self.sent.pop(call, None):
+                yield waited
+            if began := self._taken.pop(call, None):
+                yield {"event": "started", "at": began, "call_id": call, "attempt": 1}
+        yield line

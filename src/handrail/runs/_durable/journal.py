@@ -24,6 +24,7 @@ from handrail import Turn
 from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
 from handrail.permissions import Answer
+from handrail.runs._durable.call_queue import QueuedLines
 from handrail.runs._durable.database import Database
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.store import POSTGRES, Dialect
@@ -164,6 +165,7 @@ class RunJournal:
         self._turn: Turn[Any] | None = None
         self._feed: Any = None
         self._turns = self._calls = 0
+        self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
         """Add lines to those that the next ``flush`` writes."""
@@ -227,6 +229,7 @@ class RunJournal:
     def listen(self, turn: Turn[Any]) -> None:
         """Record the events of a turn from now on."""
         self._turn, self._feed = turn, turn.events()
+        self.queued = QueuedLines()
 
     async def record(
         self, work: Callable[[], Awaitable[str]], make_row: Callable[[str], Step]
@@ -267,10 +270,13 @@ class RunJournal:
         feed, turn = self._feed, self._turn
         if feed is None or turn is None:
             return
+        sent = list(self.queued.sent)  # the feed has what came before they were sent
         feed.close()
         self._feed = None if last else turn.events()
         async for event in feed:
-            self.put(*event_lines(event))
+            for line in event_lines(event):
+                self.put(*self.queued.change(line))
+        self.put(*self.queued.waits(sent))
 
     async def flush(self) -> None:
         """Write the lines that were put, in one statement."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import anyio
 
 from handrail import Call, CheckedCall, FailureKind, Hook, Result
+from handrail.events import WaitReason
 from handrail.runs._durable.active import Active
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.once import MAY_HAVE_RUN, Once
@@ -51,8 +53,15 @@ class QueuedCalls:
             )
         return self.served[name]
 
-    async def send(self, queue: str, agent: str, call: CheckedCall) -> Result:
-        """Let a call run on a queue, and return its result. After a restart, this joins it."""
+    def wait_reason(self, queue: str) -> WaitReason:
+        """Return why calls wait on a queue."""
+        return self._queues[queue].wait_reason
+
+    async def send(self, queue: str, agent: str, call: CheckedCall) -> tuple[Result, float | None]:
+        """Let a call run on a queue. Returns its result, and when a worker took it.
+
+        After a restart, this joins it.
+        """
         turn = call.turn
         order = CallOrder(
             call.key,
@@ -71,16 +80,18 @@ class QueuedCalls:
             with anyio.CancelScope(shield=True):
                 await self._engine.cancel(call.key)
             raise
-        lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
-        return lost if text is None else Result.from_json(text)
+        if text is None:
+            return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN), None
+        began, result = json.loads(text)
+        return Result.from_json(result), began
 
     async def run(self, text: str) -> str:
-        """Run a call of a queue, and return its result as text."""
-        order = CallOrder(*json.loads(text))
+        """Run a call of a queue, and return when it began and its result, as text."""
+        order, began = CallOrder(*json.loads(text)), time.time()
         result = Result.fail(order.id, FailureKind.CANCELLED, "Stopped.")
         with self.active.running(order.run, order.key):
             result = await self._run(order)
-        return result.to_json()
+        return json.dumps([began, result.to_json()])
 
     async def _run(self, order: CallOrder) -> Result:
         served = self.find_agent(order.agent)

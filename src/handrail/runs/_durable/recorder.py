@@ -125,4 +125,7 @@ class SegmentRecorder:
         queue = self._queues.find(call)
         if queue is None:
             return await self._once.run(call, run)
-        return await self._queues.send(queue, self._agent, call)
+        self._journal.queued.send(call.id, queue, self._queues.wait_reason(queue))
+        result, began = await self._queues.send(queue, self._agent, call)
+        self._journal.queued.take(call.id, began)
+        return result

@@ -30,6 +30,7 @@ _REASONS = ("question", "reason")
 _TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
 
+_QUEUES = {"queue": "the queue {}", "rate": "the queue {}, which limits the rate"}
 _STATUSES = {
     "running": ("accent", "▸ running"),
     "pending": ("ask", "? waiting"),
@@ -95,6 +96,9 @@ def describe_wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
         return f"waiting for approval for {format_seconds(span.seconds)}"
     if span.phase != "waiting":
         return ""
+    if span.reason in _QUEUES:
+        long, what = format_seconds(span.seconds), _QUEUES[span.reason].format(span.what)
+        return f"waited {long} for {what}" if span.closed else f"on {what} for {long}"
     calls = [names[call_id] for call_id in span.why if call_id in names]
     waited_for = [f"#{call.number} {call.tool}" for call in calls]
     waited_for += ["a call that is not in the journal"] * (len(calls) < len(span.why))
