@@ -30,7 +30,7 @@ from handrail.console import (
     app,
 )
 from handrail.console import guard as guard_module
-from handrail.console.guard import HEADERS, MAX_BODY_BYTES
+from handrail.console.guard import HEADERS, MAX_BODY_BYTES, RequestGuard
 from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.net.cookies import sign
@@ -73,6 +73,20 @@ def test_an_answer_from_elsewhere_is_refused(file: Path, attack: str) -> None:
     assert refused.status_code in (401, 403, 415), refused.text
     assert not is_answered(file)
     assert person.post(REQUEST, form).status_code == USED  # the control
+    assert is_answered(file)
+
+
+@pytest.mark.parametrize("attack", list(ATTACKS)[: list(ATTACKS).index("no secret")])
+def test_without_its_check_each_of_these_attacks_would_succeed(
+    file: Path, monkeypatch: pytest.MonkeyPatch, attack: str
+) -> None:
+    hosts = {HOST, f"{HOST}:81", "evil.example"}
+    monkeypatch.setattr(RequestGuard, "_check_source", lambda *_: None)
+    monkeypatch.setattr(RequestGuard, "_hosts", lambda *_: hosts)
+    person = visit(file)
+    form = {**person.form(REQUEST), "answer": "approve"}
+
+    assert person.post(REQUEST, form, **ATTACKS[attack]).status_code == USED
     assert is_answered(file)
 
 
