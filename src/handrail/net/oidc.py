@@ -113,7 +113,7 @@ class OidcClient:
         try:
             return await self._exchange(login, redirect, answer["code"])
         except OidcError:
-            del self._used[login.state]  # only people who signed in take space
+            self._used.pop(login.state, None)  # only people who signed in take space
             raise
 
     async def _exchange(self, login: LoginProof, redirect: str, code: str) -> Mapping[str, Any]:
