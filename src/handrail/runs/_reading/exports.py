@@ -13,8 +13,6 @@ from handrail.approvals import make_printable
 from handrail.runs._reading.port import Records
 from handrail.runs._reading.values import EventQuery, EventRecord
 
-MAX_EXPORTED = 10_000
-"""Events of one export; the newest are kept."""
 _PAGE = 50
 """Few, because a page is in memory as a whole, and an event can be large."""
 _FORMULA = tuple("=+-@\t\r\n'")
@@ -24,17 +22,17 @@ _HEADS = ("place", "run", "number", "at", "event", "who", "tool", "rule", "diges
 def read_event_pages(
     records: Callable[[], Records], query: EventQuery | None = None
 ) -> Iterator[Sequence[EventRecord]]:
-    """Yield the events of a search in pages, the newest first, up to ``MAX_EXPORTED``. Blocks.
+    """Yield all events of a search in pages, the newest first. Blocks.
 
     Args:
         records: Returns the records. It is called for each page, in the thread that reads it.
         query: What to search for. Default: every event.
     """
-    before, left = 0, MAX_EXPORTED
-    while left:
-        page = records().events(query, before=before, limit=min(_PAGE, left))
+    page = records().events(query, limit=_PAGE)
+    yield page.rows
+    while page.next:
+        page = records().events(query, before=page.next, limit=_PAGE)
         yield page.rows
-        before, left = page.next, left - len(page.rows) if page.next else 0
 
 
 def events_as_jsonl(pages: Iterable[Sequence[EventRecord]]) -> Generator[str]:
