@@ -193,6 +193,8 @@ def _server(*, traced: bool) -> Path:
 
 _UNUSED = (
     "handrail.adapters.",
+    "handrail.net.oidc",
+    "handrail.net.sign_in",
     "handrail.runs._durable.",
     "handrail.runs._serving.",
     "handrail.testing.",

@@ -192,7 +192,8 @@ def test_an_editor_writes_a_message_and_a_question_keeps_what_was_typed(tmux: Op
     pane.types("")
     pane.shows("Heard 'mark @notes.txt'.")
     pane.types("/mo", enter=False)
-    menu = pane.shows("/model")
+    pane.shows("/model")
+    menu = pane.shows("ask · model.py:model")  # the turn has ended
     pane.presses("C-c")
     pane.shows(f"{AT}Describe")
     pane.presses("C-d")

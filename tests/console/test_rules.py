@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from console.visits import BEHIND_A_PROXY, Visitor, read_page, visit
 from handrail import Call
 from handrail.console import Console, app
 from handrail.console.store import Store
-from handrail.policy import Rulebook, count_uses, load_files, read_recorded, try_rules
+from handrail.policy import Rulebook, count_uses, load_files, make_patch, read_recorded, try_rules
 from handrail.runs import (
     PastCall,
     RuleCount,
@@ -133,6 +134,7 @@ def test_a_rule_is_tried_and_shows_first_what_a_person_had_denied(
     assert "1 call of 1 would be decided differently." in others
     assert "The rule cannot be read." in wrong
     assert (tmp_path / "rules.toml").read_text(encoding="utf-8") == before
+    assert "+++ b/rules.toml" in page
     approver = visit_rules(tmp_path, "approvers")
     assert "Try a rule" not in text_of(approver.get("/rules"))
 
@@ -211,3 +213,17 @@ def test_rules_that_no_longer_exist_are_counted(tmp_path: Path) -> None:
     assert (first.answers, first.note) == ({"allow": 2}, "")
     assert sorted(one.rule for one in rest) == ["never", "no-force", "spare"]
     assert [one.rule for one in count_uses(None, counts)] == ["old"]
+
+
+@pytest.mark.parametrize("before", [None, "", TODAY, TODAY.rstrip("\n")])
+def test_a_patch_adds_rules_to_a_file(tmp_path: Path, before: str | None) -> None:
+    file = tmp_path / "rules.toml"
+    if before is not None:
+        file.write_text(before, encoding="utf-8")
+    patch = make_patch(file, PROPOSED)
+    subprocess.run(["git", "apply"], cwd=tmp_path, input=patch.encode(), check=True)  # noqa: S607
+
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(before or "")
+    assert Rulebook.from_toml(text).rules[-1].decide == "allow"
+    assert text.endswith(PROPOSED.lstrip("\n"))

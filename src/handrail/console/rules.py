@@ -12,7 +12,7 @@ from handrail.console.config import LoadRules
 from handrail.console.guard import Visit
 from handrail.console.runs import sees_content
 from handrail.console.store import Site, need, number_of, query_of, visit_of
-from handrail.policy import InvalidRule, RuleTrial, count_uses, read_recorded, try_rules
+from handrail.policy import InvalidRule, RuleTrial, count_uses, make_patch, read_recorded, try_rules
 from handrail.runs import Records, from_path, past_call, read_past_calls
 
 DAYS = 30
@@ -53,11 +53,12 @@ class Rules:
                 return error.reason
 
         trial = await self._site.read(visit, "auditor", read)
-        return await self._page(visit, text=text, trial=trial)
+        files = self._site.config.rules
+        return await self._page(
+            visit, text=text, trial=trial, patch=make_patch(files[-1], text) if files else text
+        )
 
-    async def _page(
-        self, visit: Visit, *, explained: Any = None, text: str = "", trial: RuleTrial | str = ""
-    ) -> Response:
+    async def _page(self, visit: Visit, **values: Any) -> Response:
         since = datetime.fromtimestamp(self._site.clock() - DAYS * 86_400, UTC).date().isoformat()
         counts = await self._site.read(visit, "viewer", lambda runs: runs.rules(since=since))
         return self._site.page(
@@ -66,7 +67,5 @@ class Rules:
             uses=count_uses(self._load() if self._load else None, counts),
             days=DAYS,
             has_rules=self._load is not None,
-            explained=explained,
-            text=text,
-            trial=trial,
+            **{"explained": None, "text": "", "trial": "", **values},
         )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RuleUse,
         count_uses,
         load_files,
+        make_patch,
         read_recorded,
         try_rules,
     )
@@ -67,6 +68,7 @@ else:
         "recorded": "_decisions.replay",
         "replay": "_decisions.replay",
         "strictest": "_rules.mode",
+        "make_patch": "_stores.usage",
         "try_rules": "_stores.usage",
         "user_home": "_rules.paths",
     }
@@ -102,6 +104,7 @@ __all__ = [
     "digest",
     "load",
     "load_files",
+    "make_patch",
     "parse",
     "read_decision",
     "read_recorded",

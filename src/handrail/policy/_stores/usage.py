@@ -5,6 +5,7 @@ Nothing here runs a call or writes a rule.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -223,6 +224,27 @@ def try_rules(text: str, load: Callable[[], Rulebook], calls: Iterable[RecordedL
     ]
     effects.sort(key=lambda one: (-one.denied, -one.calls, one.tool, one.args))
     return RuleTrial(calls=complete, changed=totals.total(), effects=tuple(effects))
+
+
+def make_patch(file: str | Path, text: str) -> str:
+    """Return a patch that adds rules to the end of a rule file, for `git apply` in its folder.
+
+    Args:
+        file: The rule file. It is read and not changed; it need not exist.
+        text: The rules, as in a rule file.
+    """
+    path = Path(file)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    after = f"{before}{gap}{text.strip()}\n"
+    rows = difflib.unified_diff(
+        before.splitlines(keepends=True),
+        after.splitlines(keepends=True),
+        fromfile=f"a/{path.name}" if path.exists() else "/dev/null",
+        tofile=f"b/{path.name}",
+    )
+    missing = "\n\\ No newline at end of file\n"
+    return "".join(row if row.endswith("\n") else f"{row}{missing}" for row in rows)
 
 
 def _text(args: Any) -> str:
