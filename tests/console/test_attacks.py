@@ -193,7 +193,7 @@ def make_canaries(file: Path) -> Pending:
     park(journal, pending)
     said = {
         "c2": ("", CANARIES["result"]),
-        "c3": ("", subprocess.check_output(["env"], text=True)),  # noqa: S607
+        "c3": ("", subprocess.check_output(["env"], encoding="utf-8")),  # noqa: S607
         "c4": ("failed", f"Cannot sign in with {CANARIES['error']}"),
     }
     for call, (kind, text) in said.items():
