@@ -13,7 +13,6 @@ from handrail import READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Context
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.runs import describe_wait, open_records
-from handrail.runs._durable.once import MAY_HAVE_RUN
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from runs.durable.statements import counting
 
@@ -244,15 +243,3 @@ async def test_the_journal_says_how_long_a_call_waited_on_a_queue(
     told = [describe_wait(call.spans[0], {}) for call in calls]
     assert [one.split(" for ", 1)[1] for one in told] == [words, words]
     assert all(call.spans[0].end == call.spans[1].start for call in calls)
-
-
-async def test_a_call_that_the_engine_gave_up_may_have_run(sqlite: str) -> None:
-    office = Office(is_open=False)
-    queues = {"post": CallQueue(tools=["mail"])}
-    async with working(sqlite, office.agent(*FOUR[:1]), queues) as runs:
-        run = await runs.start("a", "Go.", run_id="r")
-        await until(lambda: office.now == 1)
-        await runs._engine.cancel("r/1/0")  # noqa: SLF001  as an operator of the engine does
-        done = await runs.wait(run)
-
-    assert texts(done) == [MAY_HAVE_RUN]

@@ -80,10 +80,9 @@ class QueuedCalls:
             with anyio.CancelScope(shield=True):
                 await self._engine.cancel(call.key)
             raise
-        if text is None:
-            return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN), None
-        began, result = json.loads(text)
-        return Result.from_json(result), began
+        began, result = json.loads(text) if text is not None else (None, "")
+        lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+        return lost if began is None else Result.from_json(result), began
 
     async def run(self, text: str) -> str:
         """Run a call of a queue, and return when it began and its result, as text."""
