@@ -12,7 +12,7 @@ from handrail.console.config import LoadRules
 from handrail.console.guard import Visit
 from handrail.console.runs import sees_content
 from handrail.console.store import Site, need, number_of, query_of, visit_of
-from handrail.policy import InvalidRule, RuleTrial, count_uses, make_patch, read_recorded, try_rules
+from handrail.policy import InvalidRule, count_uses, make_patch, read_recorded, try_rules
 from handrail.runs import Records, from_path, past_call, read_past_calls
 
 DAYS = 30
@@ -46,17 +46,17 @@ class Rules:
         visit, load = visit_of(request, "auditor"), need(self._load)
         text = visit.field("rule").replace("\r\n", "\n")
 
-        def read(records: Records) -> RuleTrial | str:
-            try:
-                return try_rules(text, load, read_past_calls(records))
-            except InvalidRule as error:
-                return error.reason
-
-        trial = await self._site.read(visit, "auditor", read)
         files = self._site.config.rules
-        return await self._page(
-            visit, text=text, trial=trial, patch=make_patch(files[-1], text) if files else text
-        )
+
+        def read(records: Records) -> dict[str, Any]:
+            try:
+                trial = try_rules(text, load, read_past_calls(records))
+            except InvalidRule as error:
+                return {"trial": error.reason}
+            return {"trial": trial, "patch": make_patch(files[-1], text) if files else text}
+
+        values = await self._site.read(visit, "auditor", read)
+        return await self._page(visit, text=text, **values)
 
     async def _page(self, visit: Visit, **values: Any) -> Response:
         since = datetime.fromtimestamp(self._site.clock() - DAYS * 86_400, UTC).date().isoformat()

@@ -39,7 +39,7 @@ class QueuedLines:
 
     def __init__(self) -> None:
         self.sent: dict[str, LineFields] = {}
-        """Lines that are not told yet, by the id of the call."""
+        """Lines that are not written yet, by the id of the call."""
         self._taken: dict[str, float] = {}
         """When workers took calls."""
 
@@ -54,7 +54,7 @@ class QueuedLines:
             self._taken[call] = at
 
     def waits(self, calls: Iterable[str]) -> list[LineFields]:
-        """Return the lines about these calls that are not told yet, and tell them no more."""
+        """Return the lines about these calls that are not written yet, each once."""
         return [self.sent.pop(call) for call in calls if call in self.sent]
 
     def change(self, line: LineFields) -> Iterator[LineFields]:
