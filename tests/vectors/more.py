@@ -1,4 +1,4 @@
-"""Two more sets of attacks. Each is tried, and each is lost by its control, which has no guard."""
+"""More attacks. Each is tried, and each is lost by its control, which has no guard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from vectors import more_files, more_lines, more_network, more_sandbox, more_values
+from vectors import (
+    more_bounds,
+    more_consequences,
+    more_durable,
+    more_files,
+    more_freezes,
+    more_lines,
+    more_network,
+    more_own_files,
+    more_programs,
+    more_races,
+    more_sandbox,
+    more_values,
+)
 from vectors.stage import Check, host
 
 DATA = Path(__file__).parent.parent / "data"
@@ -18,18 +31,25 @@ CHECKS: dict[str, Check] = {
     **more_values.CHECKS,
     **more_sandbox.CHECKS,
     **more_network.CHECKS,
+    **more_freezes.CHECKS,
+    **more_own_files.CHECKS,
+    **more_durable.CHECKS,
+    **more_programs.CHECKS,
+    **more_bounds.CHECKS,
+    **more_consequences.CHECKS,
+    **more_races.CHECKS,
 }
 
 
 def vectors() -> dict[str, dict[str, Any]]:
-    """Both sets, by id."""
+    """All of them, by id."""
     files = sorted(DATA.glob("more-vectors-*.jsonl"))
     lines = [json.loads(text) for file in files for text in file.read_text("utf-8").splitlines()]
     return {one["id"]: one for one in lines if "id" in one}
 
 
 def by_category() -> dict[str, list[dict[str, Any]]]:
-    """Both sets, by category."""
+    """All of them, by category."""
     found = defaultdict[str, list[dict[str, Any]]](list)
     for vector in vectors().values():
         found[vector["category"]].append(vector)

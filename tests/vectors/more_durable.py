@@ -1,0 +1,7 @@
+"""Hostile databases of durable runs."""
+
+from __future__ import annotations
+
+from vectors.stage import Check
+
+CHECKS: dict[str, Check] = {}
