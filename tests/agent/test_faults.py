@@ -136,6 +136,7 @@ async def test_at_every_await_of_a_resumed_run(fault: str, *, stream: bool) -> N
             trial.run = run = agent.resume(waiting, answers=answers)
             met = await trial.faulty(fault, at)
             owed(run.state.transcript())
+            answers = {one.id: Allow() for one in run.state.pending}
             done = await agent.resume(load_state(dump_state(run.state)), answers=answers)
             while done.stop_reason == "pending":
                 answers = {one.id: Allow() for one in done.state.pending}

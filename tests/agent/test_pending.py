@@ -499,3 +499,46 @@ async def test_an_approval_that_waits_is_recorded_for_a_restart() -> None:
     last = await agent.run_recorded(done.state, recorder, answers=answers)
     assert (last.stop_reason, world.did) == ("answer", ["put a", "put a"])
     assert sorted(questions) == ["1", "2"]
+
+
+@WAYS
+async def test_an_answer_to_no_open_question_is_refused(wrap: type[Model]) -> None:
+    world, ledger = World(), MemoryLedger()
+    approvals = Approvals(approver=defer, ledger=ledger)
+    async with Executor(world.tools, policy=gate, approvals=approvals) as executor:
+        agent = Agent(wrap(by_turn(calls(put("a", "1")), says("done"))), executor)
+        state = (await agent.run("go", principal="alice")).state
+        [first] = state.pending
+        with pytest.raises(LookupError) as unknown:
+            await agent.resume(state, answers={"no/such?0": Allow()})
+        again = (await agent.resume(state, answers={first.id: Allow()}, principal="bob")).state
+        [second] = again.pending
+        with pytest.raises(LookupError) as outdated:
+            agent.stream(history=again, answers={first.id: Allow()})
+        with pytest.raises(LookupError) as ended:
+            await agent.run(history=RunState((Prompt.of("go"),)), answers={first.id: Allow()})
+
+    assert world.did == []
+    assert str(unknown.value) == (
+        f"There is no open question 'no/such?0'. Open questions: {first.id!r}."
+    )
+    assert str(outdated.value) == (
+        f"The question {first.id!r} is outdated: it was asked again as {second.id!r}, since the "
+        "call changed. Show the new question, and answer that."
+    )
+    assert str(ended.value) == f"There is no open question {first.id!r}. Open questions: none."
+    assert second.question == "Changed since it was approved, so it needs approval again. 1?"
+
+
+async def test_a_question_about_edited_arguments_says_so() -> None:
+    world = World()
+    async with Executor(world.tools, policy=gate, approvals=defer) as executor:
+        agent = Agent(by_turn(calls(put("a", "1")), says("done")), executor)
+        state = (await agent.run("go")).state
+        edited = {state.pending[0].id: Edit('{"path":"d"}')}
+        state = (await agent.resume(state, answers=edited)).state
+        asked = [one.question for one in state.pending]
+        done = await agent.resume(state, answers={state.pending[0].id: Allow()})
+
+    assert asked == ["Edited, so it needs approval again. 1?"]
+    assert (done.stop_reason, world.did) == ("answer", ["put d"])

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Awaitable, Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given as given_
+from hypothesis import strategies as st
 
 from approvals.person import Person, person
 from approvals.questions import asked
 from handrail import DESTROY, Allow, Deny, Result
 from handrail.approvals import Proposal, terminal
+from handrail.approvals._keys import TEXT, KeyReader
 from handrail.permissions import (
     Answer,
     CommandPart,
@@ -64,7 +68,7 @@ async def press(
             tasks.start_soon(ask)
             for key in keys:
                 if isinstance(key, str):
-                    shown.append(await who.sees("▸") + "▸")
+                    shown.append(await who.sees("n no") + "n no")
                     shown.append(await who.sees("? more") + "? more")
                     who.types(key)
                 else:
@@ -132,7 +136,7 @@ async def test_an_edit_of_one_line_takes_ten_rows() -> None:
         " 3   three",
         "",
         "  Write it? Asked by ask write (handrail.toml:3).",
-        "  y yes      n no      ? more",
+        "▸ y yes      n no      ? more",
     ]
 
 
@@ -312,7 +316,26 @@ async def test_arguments_that_are_not_json_are_edited_as_text(
     assert given == Edit("{}\n")
 
 
-async def test_a_key_counts_only_after_a_silence() -> None:
+async def test_text_takes_the_mark_away_and_an_arrow_brings_it_back() -> None:
+    given, shown = await press(CHANGE, "h", "m", ENTER, "stop", ENTER, RIGHT, ENTER)
+
+    assert given == Allow()
+    rows = shown.split("\n")[-1].split("\r\x1b[J")
+    assert rows == [
+        "▸ y yes      n no      ? more",
+        *["  y yes      n no      ? more      press one key"] * 5,
+        "▸ y yes      n no      ? more",
+    ]
+
+
+async def test_enter_without_text_takes_the_mark() -> None:
+    """What the test above is for: the same Enter approves where nothing was typed."""
+    given, _ = await press(CHANGE, ENTER)
+
+    assert given == Allow()
+
+
+async def test_a_pause_after_the_question_is_shown() -> None:
     """What a person was typing when the question came is no answer."""
     answers: list[Answer | Pending] = []
     with person(keys=True) as who:
@@ -323,13 +346,83 @@ async def test_a_key_counts_only_after_a_silence() -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
-            await who.sees("  y yes")
-            for letter in "yyy":
-                who.types(letter)
-            await who.sees("▸")
+            await who.sees("wait…")
+            who.types("yyy")
+            await who.sees("press one key")
+            who.types(ENTER)
+            await anyio.sleep(0.4)  # what was typed is text until nothing is typed for so long
             who.types("l")
 
     assert answers == [CHANGE]
+
+
+class Typist:
+    """Types at given times, and lets a clock pass."""
+
+    def __init__(self, *typed: tuple[float, str]) -> None:
+        self._typed = [(seconds, text.encode()) for seconds, text in typed]
+        self._read, self._write = os.pipe()
+        self.now = 0.0
+
+    def keys(self) -> list[str | None]:
+        """All keys that a question reads, with a pause of half a second."""
+        reader = KeyReader(self._read, self._is_ready, 0.5, lambda: self.now)
+        found: list[str | None] = []
+        try:
+            while self._typed or self.now < 0.5:
+                found.append(reader.read())
+        finally:
+            os.close(self._read)
+            os.close(self._write)
+        return found
+
+    def _is_ready(self, seconds: float) -> bool:
+        if not self._typed or self._typed[0][0] > self.now + seconds:
+            self.now += seconds
+            return False
+        at, text = self._typed.pop(0)
+        self.now = max(self.now, at)
+        os.write(self._write, text)
+        return True
+
+
+def word(text: str, start: float, gap: float) -> list[tuple[float, str]]:
+    return [(start + number * gap, letter) for number, letter in enumerate(text)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        ([(0.6, "y")], [None, "y"]),
+        ([(0.0, "y"), (0.1, "y"), (0.499, "y"), (0.501, "y")], [TEXT, TEXT, TEXT, None, "y"]),
+        (word("yyyyy", 0.1, 0.3), [TEXT, TEXT, None, "y", "y", "y"]),  # pressed until it counts
+        (word("already", 0.1, 0.12), [*[TEXT] * 4, None, *[TEXT] * 3]),
+        (word("happy", 0.6, 0.12), [None, *[TEXT] * 4]),
+        (word("wait", 0.6, 0.3), [None, "w", TEXT, TEXT, TEXT]),
+        ([(0.6, "y"), (0.7, "e"), (0.8, "s")], [None, TEXT, TEXT]),
+        ([(0.6, "y"), (0.7, ENTER)], [None, "y"]),
+        ([(0.6, "h"), (1.2, "y")], [None, "h", "y"]),
+        ([(0.3, ENTER), (0.6, ENTER)], [TEXT, None, "enter"]),
+        ([(0.6, "yes"), (0.8, "y"), (1.4, "y")], [None, TEXT, TEXT, "y"]),
+    ],
+    ids=str,
+)
+def test_letters_in_a_row_are_text(typed: list[tuple[float, str]], keys: list[str | None]) -> None:
+    assert Typist(*typed).keys() == keys
+
+
+@given_(
+    st.text("abcdelnpqrwy", min_size=8, max_size=30),
+    st.floats(0.01, 0.14),
+    st.floats(0.0, 1.0),
+)
+def test_a_person_who_types_a_sentence_answers_nothing(
+    letters: str, gap: float, start: float
+) -> None:
+    """Whatever the letters are. Only the same one, pressed again and again, is a key."""
+    spoken = "".join(letter for letter, _ in groupby(letters)) + "yay"
+
+    assert {*Typist(*word(spoken, start, gap)).keys()} <= {TEXT, None}
 
 
 async def test_a_withdrawn_question_leaves_the_terminal_as_it_was() -> None:
@@ -357,8 +450,6 @@ async def test_a_terminal_that_hangs_up_is_a_no(quiet: float) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await who.sees("? more")
-            if quiet == 0.0:
-                await who.sees("▸")
             who.hang_up()
 
     assert [type(one) for one in answers] == [Deny]

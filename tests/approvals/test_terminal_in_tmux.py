@@ -219,7 +219,8 @@ def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path
             "┃ notes.txt is a new file",
             "┃  1 + final",
             "┃",
-            "┃   Run write? Asked by ask on change (handrail.toml:2).",
+            "┃   Edited, so it needs approval again. Run write? Asked by ask on change",
+            "┃ ┊ (handrail.toml:2).",
             "┃   y yes",
             "model reads: wrote 5 characters to notes.txt",
             "-- end --",
@@ -321,7 +322,7 @@ def test_what_was_typed_ahead_does_not_answer(tmux: Open, tmp_path: Path) -> Non
     pane.types("y", enter=False)
     pane.shows("y\ny")
     (tmp_path / "go").touch()
-    pane.shows("▸")
+    pane.shows("press one key")
     assert not (tmp_path / "notes.txt").exists()
     pane.types("n", enter=False)
     pane.shows("What should the model")

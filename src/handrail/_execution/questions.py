@@ -220,6 +220,8 @@ class Questions:
         if not edited and pending.question:
             now = self._confirm(running, pending, now)
             running.is_approved = was_approved and isinstance(now, Allow)
+        elif edited and isinstance(now, Ask):
+            now = replace(now, question=f"{_EDITED} {now.question}")
         running.checked = running.checked._replace(decision=now)
         running.is_rewritten = running.is_rewritten or edited
         return None
@@ -338,6 +340,7 @@ _BLOCKED = (
     "Not run yet: waiting for an earlier call that needs the user's approval. Continue with other "
     "work, or end your turn."
 )
+_EDITED = "Edited, so it needs approval again."
 _CHANGED = "Changed since it was approved, so it needs approval again."
 _LATE = "Not run: the approval request had expired. Call again if it is still needed."
 _UNANSWERED = "Not run: no one answered in time. Call again if it is still needed."

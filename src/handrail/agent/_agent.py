@@ -36,6 +36,7 @@ from handrail.agent._arguments import (
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.earlier_results import EarlierResults
+from handrail.agent._history.given_answers import check_answers
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
@@ -255,6 +256,8 @@ class Agent(Generic[T]):
         recorder: Recorder | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
+        if parent is None and recorder is None:  # theirs can be for others of the run, or used
+            check_answers(options.get("answers", NO_ANSWERS), start.requests)
         settings = self._settings
         if "limits" in options:
             settings = replace(settings, limits=options["limits"])

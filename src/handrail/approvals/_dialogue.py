@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from handrail import Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._choices import Choice, choice_rows, list_rows
+from handrail.approvals._choices import WAIT, Choice, choice_rows, list_rows, pick_key
 from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
 from handrail.approvals._editing import edit_text, find_editor
-from handrail.approvals._keys import read_key, single_keys, wait_for_silence
+from handrail.approvals._keys import KeyReader, single_keys
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
 from handrail.approvals._question import Question
 from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers
@@ -31,7 +31,7 @@ _SCOPE_NAMES: Mapping[Scope, str] = MappingProxyType(
 )
 RAIL, GRAVE_RAIL = "┃ ", "║ "
 QUIET_SECONDS = 0.5
-"""Seconds without a key before a question takes one: the person may be typing something else."""
+"""Seconds before a question takes a key: the person may be typing something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,24 +183,21 @@ class Dialogue:
         self._screen.ask(self._rail(RenderedLine(prompt)))
         return self._tty.line().strip()
 
-    def _pick(self, choices: Sequence[Choice], marked: int) -> str:
-        """Return the key that the person presses, or the one with the mark if it is Enter."""
-        fd, width = self._tty.fd, self._width
+    def _pick(self, choices: Sequence[Choice], first: int) -> str:
+        """Return the key that the person presses, or the marked one if it is Enter."""
+        fd = self._tty.fd
+        known = {*self._actions, *(one.key for one in choices)}
+        esc = "q" if "q" in self._actions else "n"
         with single_keys(fd):
-            self._screen.draw([*map(self._rail, choice_rows(choices, width, muted=True))])
-            wait_for_silence(fd, self._tty.is_typed, self._host.quiet)
-            while True:
-                self._screen.draw([*map(self._rail, choice_rows(choices, width, marked))])
-                key = read_key(fd, self._tty.is_typed)
-                marked = (marked + _STEPS.get(key, 0)) % len(choices)
-                if key == "esc":
-                    key = "q" if "q" in self._actions else "n"
-                key = choices[marked].key if key == "enter" else key
-                if key in self._actions or key in {one.key for one in choices}:
-                    break
+            keys = KeyReader(fd, self._tty.is_typed, self._host.quiet)
+            key = pick_key(choices, first, keys, self._draw, known=known, esc=esc)
             said = {one.key: one.text for one in choices}.get(key, key)
             self._screen.draw([self._rail(RenderedLine(f"  {said}", "title"))], ends=True)
         return key
+
+    def _draw(self, choices: Sequence[Choice], marked: int | None, hint: str) -> None:
+        rows = choice_rows(choices, self._width, marked, hint=hint, muted=hint == WAIT)
+        self._screen.draw([*map(self._rail, rows)])
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -373,7 +370,6 @@ def _is_object(text: str) -> bool:
 
 
 _POINTER = ">"
-_STEPS = {"next": 1, "previous": -1}
 _OWN_ROWS = 4
 """Rows that the dialogue needs above and below the request."""
 _TYPE_YES = "Type yes to run it.  n no  ? more"

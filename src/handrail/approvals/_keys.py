@@ -1,10 +1,11 @@
-"""Read single keys from a terminal. Pasted text, and what was typed before, is never a key."""
+"""Single keys from a terminal. Pasted text, and text typed for something else, are not keys."""
 
 from __future__ import annotations
 
 import math
 import os
 import termios
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
@@ -13,7 +14,9 @@ from handrail.approvals._tty import Ended
 
 Key: TypeAlias = str
 """A character in lower case, or one of the names below."""
-Named: TypeAlias = Literal["enter", "esc", "next", "previous", "other"]
+Named: TypeAlias = Literal["enter", "esc", "next", "previous"]
+TEXT = "text"
+"""Takes the place of a key if something else was typed."""
 _NAMES: dict[bytes, Named] = {
     b"\r": "enter",
     b"\n": "enter",
@@ -31,6 +34,8 @@ _NAMES: dict[bytes, Named] = {
 _MAX_BYTES = 4096
 _LOCAL_FLAGS = 3
 _END = b"\x04"
+_NEXT_LETTER_SECONDS = 0.15
+"""How soon the next letter comes if a person types a word."""
 
 
 @contextmanager
@@ -47,20 +52,56 @@ def single_keys(fd: int) -> Generator[None]:
             termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
-def wait_for_silence(fd: int, is_ready: Callable[[float], bool], seconds: float) -> None:
-    """Discard what is typed until nothing was typed for this many seconds."""
-    while is_ready(seconds):
-        if not os.read(fd, _MAX_BYTES):
+class KeyReader:
+    """Reads one question's keys, and tells keys from text.
+
+    Keys are used from ``pause`` seconds after the question. A letter sooner than that after a
+    different letter is text, until nothing was typed for as long. The same letter again is not:
+    a person may press a key until it works.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        is_ready: Callable[[float], bool],
+        pause: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fd = fd
+        self._is_ready = is_ready
+        self._pause = pause
+        self._clock = clock
+        self._opens_at = clock() + pause
+        self._last, self._last_at = "", -math.inf
+        self._in_text = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether keys are still ignored."""
+        return self._clock() < self._opens_at
+
+    def read(self) -> Key | None:
+        """Return the next key, TEXT for anything else, or None when the pause is over."""
+        was_paused = self.is_paused
+        if not self._is_ready(self._opens_at - self._clock() if was_paused else math.inf):
+            return None
+        key = self._read_one()
+        if was_paused or key == TEXT or key in _NAMES.values():
+            return TEXT if was_paused else key
+        soon = min(self._pause, _NEXT_LETTER_SECONDS)
+        if soon and self._is_ready(soon) and self._read_one() not in {key, "enter"}:
+            self._in_text = True
+            return TEXT
+        return key
+
+    def _read_one(self) -> Key:
+        typed = os.read(self._fd, _MAX_BYTES)
+        if typed in (b"", _END):
             raise Ended
-
-
-def read_key(fd: int, is_ready: Callable[[float], bool]) -> Key:
-    """Return the next key. Several characters at once are pasted, and never a key."""
-    is_ready(math.inf)
-    typed = os.read(fd, _MAX_BYTES)
-    if typed in (b"", _END):
-        raise Ended
-    if typed in _NAMES:
-        return _NAMES[typed]
-    text = typed.decode("utf-8", "replace").lower()
-    return text if len(text) == 1 else "other"
+        if typed in _NAMES:
+            return _NAMES[typed]
+        letter, now = typed.decode("utf-8", "replace").lower(), self._clock()
+        follows = now - self._last_at < self._pause
+        self._in_text = len(letter) > 1 or (follows and (self._in_text or letter != self._last))
+        self._last, self._last_at = letter, now
+        return TEXT if self._in_text else letter

@@ -60,7 +60,8 @@ def terminal(  # noqa: PLR0913  each is an option with a default
     change of a file. These are called from a worker thread. ``undo`` is how a person can undo a
     change, such as ``/undo``.
 
-    Keys work at once, without Enter, after ``quiet`` seconds in which nothing was typed. On a
+    Keys work at once, without Enter, ``quiet`` seconds after the request. Text that is typed for
+    something else is not a key: letters in a row, and pasted text, answer nothing. On a
     terminal that cannot draw a row again (``TERM=dumb``), or if ``HANDRAIL_PLAIN`` is set, they
     need Enter. With ``plain``, too, and the request has words in place of signs and a rail: for
     screen readers and logs.
