@@ -7,12 +7,12 @@ not a boundary: the sandbox is.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
+from handrail.policy._consequences.git_commands import expand_aliases, find_git_losses
 from handrail.policy._consequences.removals import (
     Check,
     find_copied_over,
@@ -41,14 +41,12 @@ from handrail.policy._consequences.table import (
     Argv,
     ConsequenceRow,
     Kind,
-    git_settings,
-    has_flag,
+    is_harmless,
     is_meant,
-    operands_of,
     rows,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
-from handrail.policy._shell.wrappers import SHELLS, matches, program_name, without_version
+from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
 
 IN_EVERY_MODE: frozenset[Kind] = frozenset(["others", "settings", "unread"])
 """Consequences that need approval in every mode."""
@@ -88,11 +86,6 @@ _SOURCES = re.compile(
 """Variables that decide where packages come from."""
 _LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
-_FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
-_USUAL_PATHS = frozenset(
-    "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
-)
-"""Names that are files or folders rather than branches."""
 _TASKS = re.compile(
     r"(?!test|check|lint|build)(?:\w+[:_-])*(?:deploy|publish)(?:[:_-]\S*)?|(?:release|upload)(?::\S*)?"
     r"|publish[A-Z]\w*"
@@ -203,6 +196,8 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield from check(argv, command)
     if program in _SCRIPT_RUNNERS:
         yield from _find_tasks(argv, command)
+    for meaning in expand_aliases(argv) if is_git else ():
+        yield from kinds_of(meaning, command)
     if "-m" in argv[1:-1]:  # as in `python -m twine`
         yield from kinds_of(argv[argv.index("-m") + 1 :], command)
     yield from _kinds_of_code(program, command.text)
@@ -239,18 +234,29 @@ def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
         yield "unread"
     if any(map(is_kept, command.emptied)):
         yield "files"
-    if any(map(_is_sending_script, programs)) and not _only_checks_syntax(command):
+    if _runs_sending_script(command):
         yield "others"
     if _SOURCES.search(command.text):
         yield "credentials"
 
 
-def _is_sending_script(program: str) -> bool:
-    return _SENDING_SCRIPT.fullmatch(program) is not None
+def _runs_sending_script(command: ShellCommand) -> bool:
+    """Return whether a program, or the script of an interpreter, sends something by its name."""
+    return any(
+        _SENDING_SCRIPT.fullmatch(program_name(name)) and not _only_checks(name, command)
+        for argv in command.possible
+        if argv not in command.arguments
+        for name in argv[without_version(program_name(argv[0])) in _INTERPRETERS :][:1]
+    )
 
 
-def _only_checks_syntax(command: ShellCommand) -> bool:
-    return any(program_name(argv[0]) in SHELLS and "-n" in argv for argv in command.possible)
+def _only_checks(script: str, command: ShellCommand) -> bool:
+    """Return whether a text only checks the syntax of a script, as ``bash -n`` does."""
+    uses = [
+        argv[1] for argv in command.possible if program_name(argv[0]) in SHELLS and script in argv
+    ]
+    runs = re.search(rf"(?:^|[;&|\n(])[ \t]{{0,9}}{re.escape(script)}", command.text)
+    return bool(uses) and set(uses) == {"-n"} and runs is None
 
 
 def _runs_input(argv: Argv) -> bool:
@@ -260,63 +266,6 @@ def _runs_input(argv: Argv) -> bool:
         return False
     operands = [word for word in argv[1:] if not word.startswith("-")]
     return not operands or operands[0] == "-" or "curl" in operands[0] or "wget" in operands[0]
-
-
-def _find_git(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    if matches(argv, ("git", "restore")):
-        staged, worktree = has_flag(argv, ("-S", "--staged")), has_flag(argv, ("-W", "--worktree"))
-        if worktree or not staged:
-            yield "work"
-    elif matches(argv, ("git", "checkout")) and _checks_out_files(argv):
-        yield "work"
-    elif matches(argv, ("git", "clone")):
-        if not any(word.startswith((".", "/", "~", "file://")) for word in operands_of(argv)[1:2]):
-            yield "hosts"
-    elif matches(argv, ("git", "config")) and _changes_settings(argv):
-        yield "settings"
-    for meaning in _expand_aliases(argv):
-        yield from kinds_of(meaning, command)
-
-
-def _expand_aliases(argv: Argv) -> Iterator[Argv]:
-    """Yield what ``git -c alias.x=... x`` runs."""
-    for at, word in enumerate(argv):
-        if word.lower().startswith("alias.") and argv[at - 1] == "-c":
-            yield ("git", *word.partition("=")[2].split(), *argv[at + 2 :])
-
-
-def _changes_settings(argv: Argv) -> bool:
-    """Return whether ``git config`` changes a setting that others obey, or one of the user."""
-    words = argv[argv.index("config") + 1 :] if "config" in argv else argv[1:]
-    operands = [word for word in words if not word.startswith("-")]
-    reads = any(word.startswith(("--get", "--list", "-l")) for word in words)
-    reads = reads or operands[:1] in (["get"], ["list"])
-    removes = any(word.startswith(("--un", "--re", "--ed", "-e")) for word in words)
-    if reads or (len(operands) <= 1 and not removes):
-        return False
-    shared = any(word.startswith(("--gl", "--sy")) for word in words)
-    return shared or any(word.lower().startswith(git_settings()) for word in operands)
-
-
-def _checks_out_files(argv: Argv) -> bool:
-    """Return whether a checkout may overwrite files of the work tree."""
-    rest = argv[argv.index("checkout") + 1 :] if "checkout" in argv else argv[1:]
-    if "--" in rest:
-        return len(rest) > rest.index("--") + 1
-    if any(word.startswith("--pathspec-from") for word in rest):
-        return True
-    if has_flag(
-        ("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track", "--ours", "--theirs")
-    ):
-        return False
-    operands = [word for word in rest if not word.startswith("-")]
-    return len(operands) > 1 or any(_names_files(word) for word in operands)
-
-
-def _names_files(word: str) -> bool:
-    is_path = word in (".", "..") or word.startswith(("./", "../", ":")) or word.endswith("/")
-    is_path = is_path or word in _USUAL_PATHS
-    return is_path or "*" in word or _FILE_NAME.fullmatch(posixpath.basename(word)) is not None
 
 
 def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -330,12 +279,13 @@ def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
             if word not in _BEFORE_SCRIPTS and word[:1] not in ("-", "+", "@")
         ]
         words = () if scripts[:1] and scripts[0] in _NO_SCRIPTS else tuple(scripts[:2])
-    if any(map(_TASKS.fullmatch, words)) and not {"-n", "--dry-run", "--just-print"} & set(argv):
+    tries = is_harmless(argv, ("-n", "--dry-run", "--just-print"), ("-k", "-s", "-B"))
+    if any(map(_TASKS.fullmatch, words)) and not tries:
         yield "others"
 
 
 _CHECKS: dict[str, Check] = {
-    "git": _find_git,
+    "git": find_git_losses,
     "rm": find_removed,
     "find": find_deleted,
     "cp": find_copied_over,

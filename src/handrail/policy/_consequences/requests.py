@@ -11,6 +11,7 @@ from handrail.policy._consequences.table import (
     Kind,
     has_flag,
     is_about_itself,
+    is_harmless,
     operands_of,
     values_of,
 )
@@ -66,6 +67,10 @@ _DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
 _OTHER_SOURCES = ("--index-url", "--extra-index-url", "--registry", "--find-links", "--index")
 PROBES = frozenset("ping dig nslookup host traceroute whois".split())
 _DELETING = ("--delete", "--remove-source-files")
+_RSYNC_FLAGS = (
+    "-a -v -z -r -l -p -t -g -o -D -u -h -P -i --delete --archive --verbose --progress".split()
+)
+"""Flags of ``rsync`` that have no value."""
 
 
 def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -118,7 +123,7 @@ def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a copy goes to another machine, or deletes what is not in its source."""
     del command
     operands = operands_of(argv)
-    if "--dry-run" in argv:
+    if is_harmless(argv, ("-n", "--dry-run"), _RSYNC_FLAGS):
         return
     if any(_REMOTE_FILE.match(word) for word in operands):
         yield "others"

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from handrail._support.git_settings import find_git_program
 from handrail.policy._decisions.git_index import (
     find_git_folder,
+    has_branch,
     read_regular_file,
     read_tracked_paths,
 )
@@ -145,6 +146,19 @@ class WorkspaceFiles:
             if may_match and pattern.matches(path) and _is_in(path, wanted):
                 return path
         return ""
+
+    def find_existing(self, words: Iterable[str], folders: Sequence[str]) -> frozenset[str]:
+        """Return the words that name a file or a folder, in one of these folders of the workspace.
+
+        A name that a branch has too is one of a branch.
+        """
+        found = find_git_folder(self._root)
+        return frozenset(
+            word
+            for word in words
+            if any(os.path.lexists(self._root / folder / word) for folder in folders)
+            if found is None or not has_branch(found.git, word)
+        )
 
     def find_git_program(self) -> str:
         """Return a setting of the repository with a program that git may run to read."""

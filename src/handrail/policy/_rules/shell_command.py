@@ -69,6 +69,8 @@ class ShellCommand:
     """Those of the possible commands that start with an argument of another program."""
     unread: bool = False
     """Whether a shell runs what another program prints."""
+    paths: frozenset[str] = frozenset()
+    """Words that could name a branch, and name a file or a folder of the workspace instead."""
 
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.

@@ -46,10 +46,17 @@ _RUNNERS = frozenset(
 _CONTAINERS = frozenset("docker podman nerdctl docker-compose kubectl oc".split())
 """The same, with the name of a container or an image before the program."""
 _SCRIPTS = frozenset(["npm", "pnpm"])
-_BARE_FLAGS = frozenset("-- -y --yes -q --quiet -i -E -H -0 -r -v --rm --no-install".split())
+_BARE_FLAGS = frozenset("-- -y --yes -q --quiet -i -E -H -0 -r -v --rm --no-install".split()) | {
+    "--foreground",
+    "--preserve-status",
+}
 """Flags of wrappers that have no value."""
-_NO_PROGRAM = re.compile(r"\d[\w.]*|[A-Za-z_]\w*=.*|run|tool|exec", re.ASCII | re.DOTALL)
-"""Numbers, assignments, and words that another program follows."""
+_PROGRAM = re.compile(r"[A-Za-z_][\w.+-]*|@?[\w.~+-]*/[\w./+@~-]*", re.ASCII)
+"""Names that a program can have. A number, ``a.b=c`` and ``node@20`` are none."""
+_BEFORE_ANOTHER = frozenset(["run", "tool", "exec"])
+"""Words that another program follows."""
+_BEFORE_PROGRAM = {"timeout": 1, "gtimeout": 1, "taskset": 1, "chrt": 1}
+"""Wrappers with operands before the program: a duration, as ``infinity``, or a mask, as ``ff``."""
 _READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
 """Programs that run their input."""
 _JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
@@ -247,12 +254,17 @@ def _mark_arguments(
 
 def _find_program(argv: tuple[str, ...]) -> int:
     may_be_value = False
+    before = _BEFORE_PROGRAM.get(program_name("".join(argv[:1])), 0)
     for at, word in enumerate(argv[1:], 1):
         if word.startswith("-"):
             may_be_value = word not in _BARE_FLAGS and "=" not in word
-        elif may_be_value or _NO_PROGRAM.fullmatch(word) or program_name(word) in _PREFIXES:
+        elif may_be_value:
             may_be_value = False
-        else:
+        elif before > 0:
+            before -= 1
+        elif program_name(word) in _PREFIXES:
+            before = _BEFORE_PROGRAM.get(program_name(word), 0)
+        elif word not in _BEFORE_ANOTHER and _PROGRAM.fullmatch(word):
             return at
     return len(argv)
 
