@@ -592,7 +592,7 @@ def test_a_consequence_needs_approval_in_mode_edits(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["git reset --hard", "rm src/old.py", "gh auth token", "psql -c 'DROP TABLE a'"]
+    "command", ["git reset --hard", "rm src/old.py", "npm login", "psql -c 'DROP TABLE a'"]
 )
 def test_mode_open_asks_for_nothing_else(command: str) -> None:
     assert decided("open", command) == "allow"

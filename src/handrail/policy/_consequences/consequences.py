@@ -8,16 +8,24 @@ not a boundary: the sandbox is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
-from handrail.policy._consequences.git_commands import expand_aliases, find_git_losses
+from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
+from handrail.policy._consequences.git_commands import (
+    expand_aliases,
+    find_git_by_environment,
+    find_git_losses,
+    find_restored,
+)
+from handrail.policy._consequences.loaded_code import find_loaded_code
 from handrail.policy._consequences.removals import (
     Check,
     find_copied_over,
     find_deleted,
     find_emptied_by_tee,
+    find_linked_over,
     find_moved_away,
     find_named_files,
     find_removed,
@@ -26,15 +34,24 @@ from handrail.policy._consequences.removals import (
 from handrail.policy._consequences.requests import (
     CLOUDS,
     FETCHERS,
+    INSTALLERS,
     PROBES,
     find_connections,
     find_database_hosts,
     find_installs,
+    find_named_sources,
     find_packages_run,
     find_requests,
     find_requests_in_code,
     find_service_calls,
+    find_set_sources,
     find_synchronized,
+)
+from handrail.policy._consequences.secrets import (
+    CONTAINERS,
+    find_container_secrets,
+    find_environments,
+    find_printed_settings,
 )
 from handrail.policy._consequences.table import (
     COMPUTED,
@@ -48,16 +65,19 @@ from handrail.policy._consequences.table import (
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
 from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
 
-IN_EVERY_MODE: frozenset[Kind] = frozenset(["others", "settings", "unread"])
+IN_EVERY_MODE: frozenset[Kind] = frozenset(
+    ["workspace", "others", "settings", "unread", "secrets", "sources"]
+)
 """Consequences that need approval in every mode."""
-_INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
 )
+_REDIS = frozenset("redis-cli valkey-cli keydb-cli iredis".split())
 _SQL_LOSS = re.compile(
-    r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection)|truncate\b"
-    r"|delete\s+from\s+\S+\s*(?:;|$|['\"])|dropDatabase|deleteMany\(\s*\{\s*\}|\.drop\(\))",
+    r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection|keyspace)|truncate\b"
+    r"|delete\s+from\s+\S+\s*(?:;|$|['\"]|where\s+(?:true|1\b))|dropDatabase|dropCollection"
+    r"|(?:deleteMany|remove)\(\s*\{\s*\}|\.drop\(\))|\bflush(?:all|db)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE_LOSS = re.compile(
@@ -74,16 +94,6 @@ _RUNS_PROGRAMS = re.compile(
 """Parts of code that can run a string as a command."""
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
-_DECODES = re.compile(
-    r"\bbase64\s+(?:-\S+\s+)*(?:-\w*[dD]|--d)|\bxxd\s+(?:-\S+\s+)*-\w*r|\buudecode\b"
-    r"|\bopenssl\s+(?:enc|base64)\b[^|;&\n]*\s-d\b"
-)
-_SOURCES = re.compile(
-    r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?"
-    r"|YARN_NPM_REGISTRY_SERVER|CARGO_REGISTRIES_\w+)=",
-    re.IGNORECASE,
-)
-"""Variables that decide where packages come from."""
 _LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
@@ -131,7 +141,7 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
                 yield (*argv, "*")
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
-    if not _INTERPRETERS.isdisjoint(map(without_version, programs)):
+    if not INTERPRETERS.isdisjoint(map(without_version, programs)):
         yield from _quoted_commands(command.text)
     if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
@@ -168,7 +178,7 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
 
 def _is_code(program: str, flag: str) -> bool:
     """Return whether a program takes the word after a flag, or any word, for program text."""
-    in_language = without_version(program) in _INTERPRETERS
+    in_language = without_version(program) in INTERPRETERS
     return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
 
 
@@ -196,6 +206,9 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield from check(argv, command)
     if program in _SCRIPT_RUNNERS:
         yield from _find_tasks(argv, command)
+        yield from find_printed_settings(argv)
+    if program in INSTALLERS:
+        yield from find_named_sources(argv)
     for meaning in expand_aliases(argv) if is_git else ():
         yield from kinds_of(meaning, command)
     if "-m" in argv[1:-1]:  # as in `python -m twine`
@@ -206,13 +219,13 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
     """Yield what the text of a program loses: in SQL, or in the language of an interpreter."""
     language = without_version(program)
-    if program in _SQL_CLIENTS and _SQL_LOSS.search(text):
+    if (program in _SQL_CLIENTS or program in _REDIS) and _SQL_LOSS.search(text):
         yield "data"
-    if language in _INTERPRETERS and _CODE_LOSS.search(text):
+    if language in INTERPRETERS and _CODE_LOSS.search(text):
         yield "files"
     if language in ("perl", "ruby") and _PERL_LOSS.search(text):
         yield "files"
-    if language in _INTERPRETERS:
+    if language in INTERPRETERS:
         yield from find_requests_in_code(text)
 
 
@@ -228,16 +241,12 @@ def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
     programs = _programs_in(command)
     if programs & FETCHERS and any(_runs_input(argv) for argv in command.possible):
         yield "others"
-    if command.unread or (
-        _DECODES.search(command.text) and programs & (SHELLS | {"eval", "source", "."})
-    ):
-        yield "unread"
     if any(map(is_kept, command.emptied)):
         yield "files"
     if _runs_sending_script(command):
         yield "others"
-    if _SOURCES.search(command.text):
-        yield "credentials"
+    for find in _FIND_IN_TEXT:
+        yield from find(command)
 
 
 def _runs_sending_script(command: ShellCommand) -> bool:
@@ -246,7 +255,7 @@ def _runs_sending_script(command: ShellCommand) -> bool:
         _SENDING_SCRIPT.fullmatch(program_name(name)) and not _only_checks(name, command)
         for argv in command.possible
         if argv not in command.arguments
-        for name in argv[without_version(program_name(argv[0])) in _INTERPRETERS :][:1]
+        for name in argv[without_version(program_name(argv[0])) in INTERPRETERS :][:1]
     )
 
 
@@ -262,7 +271,7 @@ def _only_checks(script: str, command: ShellCommand) -> bool:
 def _runs_input(argv: Argv) -> bool:
     """Return whether a shell or an interpreter runs what it reads, or what a download printed."""
     program = without_version(program_name(argv[0]))
-    if program not in SHELLS and program not in _INTERPRETERS:
+    if program not in SHELLS and program not in INTERPRETERS:
         return False
     operands = [word for word in argv[1:] if not word.startswith("-")]
     return not operands or operands[0] == "-" or "curl" in operands[0] or "wget" in operands[0]
@@ -284,6 +293,14 @@ def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield "others"
 
 
+_FIND_IN_TEXT: tuple[Callable[[ShellCommand], Iterator[Kind]], ...] = (
+    find_decoded,
+    find_git_by_environment,
+    find_restored,
+    find_set_sources,
+    find_environments,
+    find_loaded_code,
+)
 _CHECKS: dict[str, Check] = {
     "git": find_git_losses,
     "rm": find_removed,
@@ -291,17 +308,22 @@ _CHECKS: dict[str, Check] = {
     "cp": find_copied_over,
     "install": find_copied_over,
     "mv": find_moved_away,
+    "ln": find_linked_over,
+    "sed": find_sed_losses,
+    "gsed": find_sed_losses,
+    "fd": find_deleted,
     "tee": find_emptied_by_tee,
     "just": _find_tasks,
     "rsync": find_synchronized,
     "npx": find_packages_run,
     "go": find_packages_run,
     "deno": find_packages_run,
+    **dict.fromkeys(CONTAINERS, find_container_secrets),
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
     **dict.fromkeys(FETCHERS, find_requests),
     **dict.fromkeys(CLOUDS, find_service_calls),
-    **dict.fromkeys((*_SQL_CLIENTS, "redis-cli", "pg_dump", "mysqldump"), find_database_hosts),
+    **dict.fromkeys((*_SQL_CLIENTS, *_REDIS, "pg_dump", "mysqldump"), find_database_hosts),
     **dict.fromkeys("pip pip3 npm python python3 uv yarn pnpm bun".split(), find_installs),
     **dict.fromkeys(
         "make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from handrail.policy._consequences.removals import is_made
 from handrail.policy._consequences.table import (
@@ -14,6 +15,7 @@ from handrail.policy._consequences.table import (
     has_flag,
     is_harmless,
     operands_of,
+    values_of,
 )
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import matches, program_name
@@ -23,6 +25,18 @@ _USUAL_PATHS = frozenset(
     "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
 )
 """Names that are files or folders rather than branches."""
+_BY_ENVIRONMENT = re.compile(
+    r"(?:^|[\s;&|(\"'])GIT_(?:CONFIG(?:_PARAMETERS|_GLOBAL|_SYSTEM)?|CONFIG_KEY_\d+|EXEC_PATH)=[\"']?([^\s\"';]*)"
+)
+"""Variables that hold settings of git, or name a file with settings or a folder with programs."""
+_PLAIN_SETTING = re.compile(
+    r"(?:user\.(?:name|email)|advice\.\w+|color\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch"
+    r"|safe\.directory|(?:commit|tag)\.gpgsign|pull\.\w+|push\.default|fetch\.prune)(?:=.*)?|/dev/null",
+    re.IGNORECASE,
+)
+"""Settings after which git does nothing else than its command says."""
+_EXTRACTS = re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--extract|--get|-[a-zA-Z]*i[a-zA-Z]*")
+_ARCHIVERS = frozenset("tar bsdtar gtar cpio pax".split())
 _PLACES = """
     --global --system --local --worktree --show-origin --show-scope --null -z --name-only --bool
     --int --path
@@ -52,6 +66,46 @@ def expand_aliases(argv: Argv) -> Iterator[Argv]:
     for at, word in enumerate(argv):
         if word.lower().startswith("alias.") and argv[at - 1] == "-c":
             yield ("git", *word.partition("=")[2].split(), *argv[at + 2 :])
+
+
+def find_git_by_environment(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether settings in the environment may give a command of git another meaning."""
+    values = [found[1] for found in _BY_ENVIRONMENT.finditer(command.text)]
+    for argv in command.possible:
+        if program_name(argv[0]) == "git":
+            values += values_of(argv, ("--config-env",))
+            values += [
+                word
+                for before, word in pairwise(argv)
+                if before == "-c" and word.lower().startswith("include")
+            ]
+            values += [word for word in argv if word.startswith("--exec-path=")]
+    if any(not _PLAIN_SETTING.fullmatch(value) for value in values):
+        yield "unread"
+
+
+def find_restored(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text overwrites files with those of a commit, without a checkout."""
+    commands = [argv for argv in command.possible if argv not in command.arguments]
+    archives = any(matches(argv, ("git", "archive")) for argv in commands)
+    if archives and any(_extracts_here(argv) for argv in commands):
+        yield "work"
+    shown = {
+        posixpath.normpath(word.rpartition(":")[2])
+        for argv in commands
+        if matches(argv, ("git", "show")) or matches(argv, ("git", "cat-file"))
+        for word in argv
+        if ":" in word
+    }
+    if not shown.isdisjoint(map(posixpath.normpath, command.created)):
+        yield "work"
+
+
+def _extracts_here(argv: Argv) -> bool:
+    """Return whether an archive is unpacked where files of the workspace are."""
+    folders = [*values_of(argv, ("-C", "--directory"))]
+    extracts = program_name(argv[0]) in _ARCHIVERS and any(map(_EXTRACTS.fullmatch, argv[1:]))
+    return extracts and not (folders and all(map(is_made, folders)))
 
 
 def find_checked_out(command: ShellCommand) -> set[str]:

@@ -14,16 +14,31 @@ from handrail.policy._shell.wrappers import matches
 
 Argv: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal[
-    "work", "files", "data", "others", "settings", "unread", "credentials", "hosts"
+    "work",
+    "files",
+    "workspace",
+    "data",
+    "others",
+    "settings",
+    "unread",
+    "secrets",
+    "sources",
+    "credentials",
+    "code",
+    "hosts",
 ]
 REASONS: Mapping[Kind, str] = {
     "work": "it can discard commits or uncommitted work",
     "files": "it can delete files that version control does not have",
+    "workspace": "it can delete everything in the workspace, or a whole repository",
     "data": "it can delete the content of a database or of containers",
     "others": "it can change something on other machines",
     "settings": "it changes settings that programs obey",
     "unread": "a shell would run text that cannot be checked",
+    "secrets": "it prints a secret",
+    "sources": "it installs code from an address that it names",
     "credentials": "it uses credentials, or changes where code comes from",
+    "code": "it puts code into a file that test runners or builds load by themselves",
     "hosts": "it reaches another machine, or installs code from one",
 }
 """Why each kind of consequence needs approval."""
