@@ -96,17 +96,24 @@ class WorkspaceFiles:
         return self._find_hidden is not None
 
     def find_below(
-        self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
+        self,
+        folder: str,
+        pattern: FilePattern,
+        *,
+        dotted: bool,
+        names: Sequence[str] = (),
+        deep: bool = True,
     ) -> str | None:
         """Return a matching file in or below a folder; empty if there is none, None if unknown.
 
         Without ``dotted``, files with a leading dot in their path are skipped, unless an ignore
-        file makes an exception for them. With ``names``, only files with such a name count.
+        file makes an exception for them. With ``names``, only files with such a name count. Without
+        ``deep``, only files in the folder itself do.
         """
         skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
         hidden: AbstractSet[str] | None = None
         try:
-            for place in self._walk(folder, pattern):
+            for place in self._walk(folder, pattern, deep=deep):
                 name = place.path.rpartition("/")[2]
                 if name in _IGNORE_FILES:
                     ignore_files.append(place.path)
@@ -165,7 +172,7 @@ class WorkspaceFiles:
         found = find_git_folder(self._root)
         return "" if found is None else find_git_program(os.path.realpath(found.top))
 
-    def _walk(self, folder: str, pattern: FilePattern) -> Iterator[_Place]:
+    def _walk(self, folder: str, pattern: FilePattern, *, deep: bool) -> Iterator[_Place]:
         """Yield files in and below a folder that may match, and ignore files.
 
         Links are not followed.
@@ -186,7 +193,7 @@ class WorkspaceFiles:
                 inside = f"{path}/{name}" if path else name
                 is_dotted = dotted or name[0] == "."
                 if entry.is_dir(follow_symlinks=False):
-                    if name not in pattern.skipped_folders:
+                    if deep and name not in pattern.skipped_folders:
                         waiting.append(
                             _Place(inside, is_dotted, below or pattern.fits_folder(name))
                         )
