@@ -375,12 +375,14 @@ def _accesses_by_word(
 def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
     """Return the simple commands that a rule of a person allows, whatever their consequences.
 
-    A workspace's rules can allow a command, but they do not answer for the person who runs it.
+    A workspace's rules can allow a command, but they do not answer for the person who runs it. A
+    rule such as ``git *`` does not mean each command of git.
     """
     return {
         part.argv
         for part in commands
         if part.rule is not None and part.rule.level not in (Level.BUILT_IN, Level.PROJECT)
+        if part.command is None or not part.command.wide
     }
 
 
