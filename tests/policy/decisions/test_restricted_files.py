@@ -88,9 +88,14 @@ def test_rules_of_people_hide_or_hold_whole_folders_and_files(tmp_path: Path) ->
 NAMING = [
     "cat .env", "cat ./.env", "cat {root}/.env", "python3 app.py --env-file=.env", "cd src; cat ../.env",
     ". ./.env && make", "grep -r KEY .", "echo $(cat .env)", "cat < .env", "sed -i s/a/b/ .env", "git add .env", "cat *.env",
+    "cat .e*", "cat .[e]nv", "cat < .en?", "for f in .*; do cat $f; done", "cp -r . /tmp/x", "tar cf x.tar .", "find . -exec cat {{}} +",
+    "find . -type f | xargs cat", "zip -r x.zip .",
 ]  # fmt: skip
 """Commands that need approval because of a file, which they then see."""
-NOT_NAMING = ["python3 peek.py", "rg KEY; python3 peek.py", "make", "ls -a", "git diff; make", "cat .e*", "tree"]  # fmt: skip
+NOT_NAMING = ["python3 peek.py", "rg KEY; python3 peek.py", "make", "ls -a", "git diff; make", "tree", "ls .e*; make", "ls .env; python3 peek.py",
+    "test -f .env && python3 peek.py", "cat *.py",
+    "grep -n '.e*' a", "cp -r src/a /tmp/x", "tar xf x.tar", "find . -name '*.py' -exec cat {} +", "find . -exec ls {} +",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", NAMING)
@@ -111,6 +116,21 @@ def test_a_command_that_does_not_ask_sees_no_such_file(tmp_path: Path, command: 
 
     assert policy.find_restricted(command) == {".env": "hidden", "src/.env": "hidden"}
     assert judge(policy, command) is Allow
+
+
+def test_a_pattern_shows_only_the_files_that_it_can_be(tmp_path: Path) -> None:
+    policy = book(made(tmp_path, ".env", "src/.env", "a.key"), shipped=True)
+
+    assert policy.find_restricted("cat .e*") == {
+        ".env": "read-only",
+        "a.key": "hidden",
+        "src/.env": "hidden",
+    }
+    assert policy.find_restricted("cat a*") == {
+        ".env": "hidden",
+        "a.key": "read-only",
+        "src/.env": "hidden",
+    }
 
 
 def test_an_approval_covers_what_the_command_names_and_no_more(tmp_path: Path) -> None:

@@ -226,7 +226,8 @@ def test_a_computed_program_asks_where_a_rule_denies_a_command() -> None:
 
     assert isinstance(line(policy, "make all && make $x"), Allow)
     assert isinstance(line(policy, "c=$(x)rl; $c x"), Ask)
-    assert isinstance(line(book(mode="open", sandboxed=True), "c=$(x)rl; $c x"), Allow)
+    assert isinstance(line(policy, "c=$CURL; $c x"), Ask)
+    assert isinstance(line(book(mode="open", sandboxed=True), "c=$CURL; $c x"), Allow)
 
 
 def test_plan_mode_lets_a_command_run_that_only_reads_and_nothing_else() -> None:
@@ -1001,3 +1002,25 @@ def test_plan_mode_allows_by_rule_only_tools_that_just_fetch() -> None:
     call = CheckedCall.recorded(Call("post", {}, "1"), spec("post"), PAGE)
 
     assert isinstance(book(ALLOWS_PAGE, mode="plan")(call), Deny)
+
+
+def test_a_star_at_the_end_of_a_command_allows_what_follows_but_not_its_consequences() -> None:
+    lines = [
+        "git", "git log -3 --stat", "git commit -m x", "git -C . log", "git push", "git reset --hard", "npm run build -- --watch",
+        "npm run deploy", "npm install", "git log > x", "cat a && git log",
+    ]  # fmt: skip
+    text = "[[rule]]\ndecide = '{}'\ncommand = ['git *', 'npm run *']"
+
+    def decisions(policy: Rulebook) -> list[str]:
+        return [type(line(policy, one)).__name__.lower() for one in lines]
+
+    assert decisions(book(text.format("allow"))) == [
+        "allow", "allow", "allow", "allow", "ask", "ask", "allow", "ask", "ask", "ask", "ask",
+    ]  # fmt: skip
+    assert decisions(book(text.format("deny"))) == [
+        "deny", "deny", "deny", "deny", "deny", "deny", "deny", "deny", "ask", "deny", "deny",
+    ]  # fmt: skip
+    each = "[[rule]]\ndecide = 'allow'\ncommand = 'git'\nflags = 'any'\noperands = 'any'"
+    assert (
+        type(line(book(each), "git push")) is Allow
+    )  # the person wrote that nothing needs approval

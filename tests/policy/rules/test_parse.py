@@ -35,6 +35,7 @@ WORDS_ALONE = {
     "getopt": False,
     "read_only": False,
     "without_cd": False,
+    "wide": False,
     "recursive": (),
 }
 """A command with nothing but its words."""
@@ -141,6 +142,7 @@ def test_a_command_that_is_allowed_has_flags_operands_and_what_it_does() -> None
         "getopt": True,
         "read_only": True,
         "without_cd": True,
+        "wide": False,
         "recursive": ("-r",),
     }
 
@@ -390,11 +392,15 @@ def test_toml_that_the_reader_chokes_on_is_refused_like_any_other(text: str) -> 
         ("decide = 'deny'\ncommand = [5]", "command must be a list of strings, got 5"),
         (
             "decide = 'allow'\ncommand = '*'",
-            "'*' must be the whole command, in a rule that denies or asks",
+            "an allow must name a program, as 'git *'; a mode can allow the others",
         ),
         (
             "decide = 'deny'\ncommand = '* push'",
-            "'*' must be the whole command, in a rule that denies or asks",
+            "'*' can only be the last word of a command, as in 'git *'",
+        ),
+        (
+            "decide = 'allow'\ncommand = 'git *'\nflags = ['-x']",
+            "a command that ends in '*' takes everything; remove flags and operands",
         ),
         (
             "decide = 'deny'\ncommand = 'git'\nflags = ['-x']",

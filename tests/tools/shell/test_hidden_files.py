@@ -79,8 +79,7 @@ PermissionError: [Errno 13] Permission denied: '.env'
 [exit code 1, N s]\
 """,
             """\
-cat: sub/a.pem: Permission denied
-[A rule hides sub/a.pem from commands that do not name it. A command that does may need approval.]
+canary
 [exit code 1, N s]\
 """,
             """\

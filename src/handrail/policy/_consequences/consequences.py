@@ -7,17 +7,25 @@ not a boundary: the sandbox is.
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
+from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
+from handrail.policy._consequences.git_commands import (
+    expand_aliases,
+    find_git_by_environment,
+    find_git_losses,
+    find_restored,
+)
+from handrail.policy._consequences.loaded_code import find_loaded_code
 from handrail.policy._consequences.removals import (
     Check,
     find_copied_over,
     find_deleted,
     find_emptied_by_tee,
+    find_linked_over,
     find_moved_away,
     find_named_files,
     find_removed,
@@ -26,40 +34,50 @@ from handrail.policy._consequences.removals import (
 from handrail.policy._consequences.requests import (
     CLOUDS,
     FETCHERS,
+    INSTALLERS,
     PROBES,
     find_connections,
     find_database_hosts,
     find_installs,
+    find_named_sources,
     find_packages_run,
     find_requests,
     find_requests_in_code,
     find_service_calls,
+    find_set_sources,
     find_synchronized,
+)
+from handrail.policy._consequences.secrets import (
+    CONTAINERS,
+    find_container_secrets,
+    find_environments,
+    find_printed_settings,
 )
 from handrail.policy._consequences.table import (
     COMPUTED,
     Argv,
     ConsequenceRow,
     Kind,
-    git_settings,
-    has_flag,
+    is_harmless,
     is_meant,
-    operands_of,
     rows,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
-from handrail.policy._shell.wrappers import SHELLS, matches, program_name, without_version
+from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
 
-IN_EVERY_MODE: frozenset[Kind] = frozenset(["others", "settings", "unread"])
+IN_EVERY_MODE: frozenset[Kind] = frozenset(
+    ["workspace", "others", "settings", "unread", "secrets", "sources"]
+)
 """Consequences that need approval in every mode."""
-_INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
 )
+_REDIS = frozenset("redis-cli valkey-cli keydb-cli iredis".split())
 _SQL_LOSS = re.compile(
-    r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection)|truncate\b"
-    r"|delete\s+from\s+\S+\s*(?:;|$|['\"])|dropDatabase|deleteMany\(\s*\{\s*\}|\.drop\(\))",
+    r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection|keyspace)|truncate\b"
+    r"|delete\s+from\s+\S+\s*(?:;|$|['\"]|where\s+(?:true|1\b))|dropDatabase|dropCollection"
+    r"|(?:deleteMany|remove)\(\s*\{\s*\}|\.drop\(\))|\bflush(?:all|db)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE_LOSS = re.compile(
@@ -76,23 +94,8 @@ _RUNS_PROGRAMS = re.compile(
 """Parts of code that can run a string as a command."""
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
-_DECODES = re.compile(
-    r"\bbase64\s+(?:-\S+\s+)*(?:-\w*[dD]|--d)|\bxxd\s+(?:-\S+\s+)*-\w*r|\buudecode\b"
-    r"|\bopenssl\s+(?:enc|base64)\b[^|;&\n]*\s-d\b"
-)
-_SOURCES = re.compile(
-    r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?"
-    r"|YARN_NPM_REGISTRY_SERVER|CARGO_REGISTRIES_\w+)=",
-    re.IGNORECASE,
-)
-"""Variables that decide where packages come from."""
 _LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
-_FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
-_USUAL_PATHS = frozenset(
-    "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
-)
-"""Names that are files or folders rather than branches."""
 _TASKS = re.compile(
     r"(?!test|check|lint|build)(?:\w+[:_-])*(?:deploy|publish)(?:[:_-]\S*)?|(?:release|upload)(?::\S*)?"
     r"|publish[A-Z]\w*"
@@ -138,7 +141,7 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
                 yield (*argv, "*")
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
-    if not _INTERPRETERS.isdisjoint(map(without_version, programs)):
+    if not INTERPRETERS.isdisjoint(map(without_version, programs)):
         yield from _quoted_commands(command.text)
     if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
@@ -175,7 +178,7 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
 
 def _is_code(program: str, flag: str) -> bool:
     """Return whether a program takes the word after a flag, or any word, for program text."""
-    in_language = without_version(program) in _INTERPRETERS
+    in_language = without_version(program) in INTERPRETERS
     return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
 
 
@@ -203,6 +206,11 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield from check(argv, command)
     if program in _SCRIPT_RUNNERS:
         yield from _find_tasks(argv, command)
+        yield from find_printed_settings(argv)
+    if program in INSTALLERS:
+        yield from find_named_sources(argv)
+    for meaning in expand_aliases(argv) if is_git else ():
+        yield from kinds_of(meaning, command)
     if "-m" in argv[1:-1]:  # as in `python -m twine`
         yield from kinds_of(argv[argv.index("-m") + 1 :], command)
     yield from _kinds_of_code(program, command.text)
@@ -211,13 +219,13 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
     """Yield what the text of a program loses: in SQL, or in the language of an interpreter."""
     language = without_version(program)
-    if program in _SQL_CLIENTS and _SQL_LOSS.search(text):
+    if (program in _SQL_CLIENTS or program in _REDIS) and _SQL_LOSS.search(text):
         yield "data"
-    if language in _INTERPRETERS and _CODE_LOSS.search(text):
+    if language in INTERPRETERS and _CODE_LOSS.search(text):
         yield "files"
     if language in ("perl", "ruby") and _PERL_LOSS.search(text):
         yield "files"
-    if language in _INTERPRETERS:
+    if language in INTERPRETERS:
         yield from find_requests_in_code(text)
 
 
@@ -233,90 +241,40 @@ def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
     programs = _programs_in(command)
     if programs & FETCHERS and any(_runs_input(argv) for argv in command.possible):
         yield "others"
-    if command.unread or (
-        _DECODES.search(command.text) and programs & (SHELLS | {"eval", "source", "."})
-    ):
-        yield "unread"
     if any(map(is_kept, command.emptied)):
         yield "files"
-    if any(map(_is_sending_script, programs)) and not _only_checks_syntax(command):
+    if _runs_sending_script(command):
         yield "others"
-    if _SOURCES.search(command.text):
-        yield "credentials"
+    for find in _FIND_IN_TEXT:
+        yield from find(command)
 
 
-def _is_sending_script(program: str) -> bool:
-    return _SENDING_SCRIPT.fullmatch(program) is not None
+def _runs_sending_script(command: ShellCommand) -> bool:
+    """Return whether a program, or the script of an interpreter, sends something by its name."""
+    return any(
+        _SENDING_SCRIPT.fullmatch(program_name(name)) and not _only_checks(name, command)
+        for argv in command.possible
+        if argv not in command.arguments
+        for name in argv[without_version(program_name(argv[0])) in INTERPRETERS :][:1]
+    )
 
 
-def _only_checks_syntax(command: ShellCommand) -> bool:
-    return any(program_name(argv[0]) in SHELLS and "-n" in argv for argv in command.possible)
+def _only_checks(script: str, command: ShellCommand) -> bool:
+    """Return whether a text only checks the syntax of a script, as ``bash -n`` does."""
+    uses = [
+        argv[1] for argv in command.possible if program_name(argv[0]) in SHELLS and script in argv
+    ]
+    runs = re.search(rf"(?:^|[;&|\n(])[ \t]{{0,9}}{re.escape(script)}", command.text)
+    return bool(uses) and set(uses) == {"-n"} and runs is None
 
 
 def _runs_input(argv: Argv) -> bool:
     """Return whether a shell or an interpreter runs what it reads, or what a download printed."""
     program = without_version(program_name(argv[0]))
-    if program not in SHELLS and program not in _INTERPRETERS:
+    if program not in SHELLS and program not in INTERPRETERS:
         return False
     operands = [word for word in argv[1:] if not word.startswith("-")]
     return not operands or operands[0] == "-" or "curl" in operands[0] or "wget" in operands[0]
-
-
-def _find_git(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    if matches(argv, ("git", "restore")):
-        staged, worktree = has_flag(argv, ("-S", "--staged")), has_flag(argv, ("-W", "--worktree"))
-        if worktree or not staged:
-            yield "work"
-    elif matches(argv, ("git", "checkout")) and _checks_out_files(argv):
-        yield "work"
-    elif matches(argv, ("git", "clone")):
-        if not any(word.startswith((".", "/", "~", "file://")) for word in operands_of(argv)[1:2]):
-            yield "hosts"
-    elif matches(argv, ("git", "config")) and _changes_settings(argv):
-        yield "settings"
-    for meaning in _expand_aliases(argv):
-        yield from kinds_of(meaning, command)
-
-
-def _expand_aliases(argv: Argv) -> Iterator[Argv]:
-    """Yield what ``git -c alias.x=... x`` runs."""
-    for at, word in enumerate(argv):
-        if word.lower().startswith("alias.") and argv[at - 1] == "-c":
-            yield ("git", *word.partition("=")[2].split(), *argv[at + 2 :])
-
-
-def _changes_settings(argv: Argv) -> bool:
-    """Return whether ``git config`` changes a setting that others obey, or one of the user."""
-    words = argv[argv.index("config") + 1 :] if "config" in argv else argv[1:]
-    operands = [word for word in words if not word.startswith("-")]
-    reads = any(word.startswith(("--get", "--list", "-l")) for word in words)
-    reads = reads or operands[:1] in (["get"], ["list"])
-    removes = any(word.startswith(("--un", "--re", "--ed", "-e")) for word in words)
-    if reads or (len(operands) <= 1 and not removes):
-        return False
-    shared = any(word.startswith(("--gl", "--sy")) for word in words)
-    return shared or any(word.lower().startswith(git_settings()) for word in operands)
-
-
-def _checks_out_files(argv: Argv) -> bool:
-    """Return whether a checkout may overwrite files of the work tree."""
-    rest = argv[argv.index("checkout") + 1 :] if "checkout" in argv else argv[1:]
-    if "--" in rest:
-        return len(rest) > rest.index("--") + 1
-    if any(word.startswith("--pathspec-from") for word in rest):
-        return True
-    if has_flag(
-        ("git", *rest), ("-b", "--orphan", "--detach", "-t", "--track", "--ours", "--theirs")
-    ):
-        return False
-    operands = [word for word in rest if not word.startswith("-")]
-    return len(operands) > 1 or any(_names_files(word) for word in operands)
-
-
-def _names_files(word: str) -> bool:
-    is_path = word in (".", "..") or word.startswith(("./", "../", ":")) or word.endswith("/")
-    is_path = is_path or word in _USUAL_PATHS
-    return is_path or "*" in word or _FILE_NAME.fullmatch(posixpath.basename(word)) is not None
 
 
 def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -330,28 +288,42 @@ def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
             if word not in _BEFORE_SCRIPTS and word[:1] not in ("-", "+", "@")
         ]
         words = () if scripts[:1] and scripts[0] in _NO_SCRIPTS else tuple(scripts[:2])
-    if any(map(_TASKS.fullmatch, words)) and not {"-n", "--dry-run", "--just-print"} & set(argv):
+    tries = is_harmless(argv, ("-n", "--dry-run", "--just-print"), ("-k", "-s", "-B"))
+    if any(map(_TASKS.fullmatch, words)) and not tries:
         yield "others"
 
 
+_FIND_IN_TEXT: tuple[Callable[[ShellCommand], Iterator[Kind]], ...] = (
+    find_decoded,
+    find_git_by_environment,
+    find_restored,
+    find_set_sources,
+    find_environments,
+    find_loaded_code,
+)
 _CHECKS: dict[str, Check] = {
-    "git": _find_git,
+    "git": find_git_losses,
     "rm": find_removed,
     "find": find_deleted,
     "cp": find_copied_over,
     "install": find_copied_over,
     "mv": find_moved_away,
+    "ln": find_linked_over,
+    "sed": find_sed_losses,
+    "gsed": find_sed_losses,
+    "fd": find_deleted,
     "tee": find_emptied_by_tee,
     "just": _find_tasks,
     "rsync": find_synchronized,
     "npx": find_packages_run,
     "go": find_packages_run,
     "deno": find_packages_run,
+    **dict.fromkeys(CONTAINERS, find_container_secrets),
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
     **dict.fromkeys(FETCHERS, find_requests),
     **dict.fromkeys(CLOUDS, find_service_calls),
-    **dict.fromkeys((*_SQL_CLIENTS, "redis-cli", "pg_dump", "mysqldump"), find_database_hosts),
+    **dict.fromkeys((*_SQL_CLIENTS, *_REDIS, "pg_dump", "mysqldump"), find_database_hosts),
     **dict.fromkeys("pip pip3 npm python python3 uv yarn pnpm bun".split(), find_installs),
     **dict.fromkeys(
         "make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks

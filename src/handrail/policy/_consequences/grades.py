@@ -20,11 +20,15 @@ GRADES: Mapping[Kind, Grade] = MappingProxyType(
     {
         "work": Grade.LOSES,
         "files": Grade.LOSES,
+        "workspace": Grade.LOSES,
         "data": Grade.LOSES,
         "others": Grade.LEAVES,
         "settings": Grade.UNCONFINED,
         "unread": Grade.UNCONFINED,
+        "secrets": Grade.LEAVES,
+        "sources": Grade.LEAVES,
         "credentials": Grade.LEAVES,
+        "code": Grade.UNCONFINED,
         "hosts": Grade.LEAVES,
     }
 )

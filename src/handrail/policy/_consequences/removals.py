@@ -5,12 +5,20 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Set as AbstractSet
+from itertools import pairwise, takewhile
 from typing import TypeAlias
 
-from handrail.policy._consequences.table import COMPUTED, Argv, Kind, operands_of
+from handrail.policy._consequences.table import (
+    COMPUTED,
+    Argv,
+    Kind,
+    has_flag,
+    operands_of,
+    values_of,
+)
 from handrail.policy._rules.shell_command import ShellCommand
-from handrail.policy._shell.wrappers import program_name
+from handrail.policy._shell.wrappers import matches, program_name
 
 Check: TypeAlias = Callable[[Argv, ShellCommand], Iterator[Kind]]
 """Yields the consequences of one of the commands in a shell command."""
@@ -38,6 +46,16 @@ _MADE_SUFFIXES = (
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
 
 _REMOVERS = frozenset("find fd xargs rm cd true".split())
+_DELETERS = frozenset("rm shred unlink srm wipe trash truncate rimraf".split())
+_PLACEHOLDERS = frozenset(["{}", "+", ";", "\\;"])
+_ALL_OF_IT = frozenset([".", "..", "/", "~", "*"])
+_NARROWING = re.compile(
+    r"-i?(?:name|path|wholename|regex)|-newer\w*|-[acm](?:time|min)|-size|-empty|-user|-group|-perm"
+    r"|-samefile|-inum"
+)
+"""Tests of ``find`` that choose files. Their values may still match every name."""
+_EVERY_NAME = re.compile(r"[*?./]*")
+_RENAMERS = frozenset(["mv", "ln"])
 _OTHER_FILES = frozenset("! -not -newer -mtime".split())
 """Words of a search that make it find files with other names."""
 _IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
@@ -73,21 +91,28 @@ def is_kept(path: str) -> bool:
 
 def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``rm`` may delete something else than what tools or the same text made."""
-    operands = [word for word in operands_of(argv) if word not in ("{}", "+", ";", "\\;")]
+    operands = [word for word in operands_of(argv) if word not in _PLACEHOLDERS]
     if operands:
         outside = _runs_in_temporary_folder(command)
-        if not all(
-            is_made(path) or _is_created(path, command) or (outside and _is_inside(path))
+        renamed = _find_renamed(argv, command)
+        kept = [
+            path
             for path in operands
-        ):
+            if _is_at(path, renamed)
+            or not (is_made(path) or _is_created(path, command) or (outside and _is_inside(path)))
+        ]
+        if kept:
             yield "files"
+        if kept and any(matches(other, ("git", "clone")) for other in command.possible):
+            yield "workspace"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
 
 
 def find_deleted(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``find -delete`` may delete something else than what tools made."""
-    del command
+    """Yield whether ``find`` may delete something else than what tools made, or everything."""
+    if _finds_everything(argv) and _deletes_found(argv, command):
+        yield "workspace"
     if "-delete" in argv and "-empty" not in argv and not _finds_made(argv):
         yield "files"
 
@@ -108,9 +133,20 @@ def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``mv`` moves something to where it is lost."""
+    """Yield whether ``mv`` moves something to where it is lost, or out of the workspace."""
     del command
-    if operands_of(argv)[-1:] == ["/dev/null"]:
+    targets = list(values_of(argv, ("-t", "--target-directory")))
+    *moved, target = [*operands_of(argv), *targets] or ("",)
+    moved = [path for path in moved if not targets or path not in targets]
+    outside = target.startswith(("/", "~", "..")) or COMPUTED.search(target)
+    if outside and not all(is_made(path) or path.startswith(("/", "~")) for path in moved):
+        yield "files"
+
+
+def find_linked_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``ln -f`` replaces a file by nothing."""
+    del command
+    if "/dev/null" in argv and has_flag(argv, ("-f", "--force")):
         yield "files"
 
 
@@ -134,6 +170,53 @@ def _runs_in_temporary_folder(command: ShellCommand) -> bool:
 def _is_inside(path: str) -> bool:
     """Return whether a path is certainly below the folder of a command."""
     return ".." not in path and not COMPUTED.search(path) and path[:1] not in ("/", "~", "-", "")
+
+
+def _finds_everything(argv: Argv) -> bool:
+    """Return whether a search finds all files of the workspace: by no name, or by every name."""
+    words = list(_without_exclusions(argv))
+    paths = [word for word in takewhile(lambda word: word[:1] not in "-(!", words[1:]) if word]
+    tops = {posixpath.normpath(path.removesuffix("/*")) for path in paths or ["."]}
+    chosen = [
+        value
+        for flag, value in pairwise([*words, ""])
+        if _NARROWING.fullmatch(flag) and not _EVERY_NAME.fullmatch(value or "x")
+    ]
+    return not _ALL_OF_IT.isdisjoint(tops) and (not chosen or bool({"!", "-not"} & set(words)))
+
+
+def _deletes_found(argv: Argv, command: ShellCommand) -> bool:
+    """Return whether a text deletes what a search finds."""
+    if _runs_in_temporary_folder(command):
+        return False
+    return "-delete" in argv or any(
+        program_name(other[0]) in _DELETERS
+        and all(word in _PLACEHOLDERS or COMPUTED.search(word) for word in operands_of(other))
+        for other in command.possible
+        if other not in command.arguments
+    )
+
+
+def _find_renamed(argv: Argv, command: ShellCommand) -> set[str]:
+    """Return the names that the text gave to other files, by ``mv`` or ``ln``, before a command."""
+    earlier = takewhile(lambda other: other != argv, command.possible)
+    moves = [
+        operands_of(other)[matches(other, ("git", "mv")) :]
+        for other in earlier
+        if program_name(other[0]) in _RENAMERS or matches(other, ("git", "mv"))
+    ]
+    return {
+        posixpath.normpath(path)
+        for *sources, target in filter(None, moves)
+        if not all(map(is_made, sources))
+        for path in (target, *(posixpath.basename(source) for source in sources if target == "."))
+    }
+
+
+def _is_at(path: str, places: AbstractSet[str]) -> bool:
+    """Return whether a path is one of some places, or below one."""
+    path = posixpath.normpath(path.rstrip("*") or ".")
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def _is_created(path: str, command: ShellCommand) -> bool:

@@ -11,6 +11,7 @@ from handrail.policy._consequences.table import (
     Kind,
     has_flag,
     is_about_itself,
+    is_harmless,
     operands_of,
     values_of,
 )
@@ -55,6 +56,8 @@ _SQL_CHANGE = re.compile(
     r"\b(?:drop|truncate|delete|update|insert|alter|create|grant|flushall|flushdb|set|del)\b",
     re.IGNORECASE,
 )
+_IN_FILES = frozenset(["sqlite3", "duckdb"])
+_BY_VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
 _URL = re.compile(r"https?://[^\s'\"`]+")
 _CODE_SENDS = re.compile(
     r"\.(?:post|put|patch|delete)\(|urlopen\([^)]*(?:data\s*=|,)|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
@@ -63,9 +66,42 @@ _CODE_FETCHES = re.compile(r"urlopen|urlretrieve|\bfetch\(|(?:requests|httpx|axi
 _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
 _INSTALLS = frozenset(("install", "i", "download"))
 _DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
-_OTHER_SOURCES = ("--index-url", "--extra-index-url", "--registry", "--find-links", "--index")
+_OTHER_SOURCES = (
+    *("--index-url", "--extra-index-url", "--registry", "--find-links", "--index"),
+    *("--default-index", "--source", "--repository", "--repository-url", "--channel", "--repo"),
+)
+_SOURCE_LETTERS = {
+    **dict.fromkeys(("pip", "pip3", "python", "python3", "uv"), ("-i", "-f")),
+    "gem": ("-s",),
+    **dict.fromkeys(("conda", "mamba"), ("-c",)),
+}
+"""Short flags for the address of an index."""
+_IS_ADDRESS = re.compile(r"[\w+]+://|//")
+_PUBLIC = re.compile(
+    r"(?:\w+\+)?https://(?:pypi\.org|files\.pythonhosted\.org|download\.pytorch\.org"
+    r"|registry\.npmjs\.org|registry\.yarnpkg\.com|rubygems\.org|index\.crates\.io|proxy\.golang\.org"
+    r"|conda\.anaconda\.org)(?:[/,].*)?"
+)
+"""Indexes that package managers use by themselves, or whose packages are well known."""
+_SET_SOURCE = re.compile(
+    r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|PIP_FIND_LINKS|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX"
+    r"(?:_URL)?|YARN_NPM_REGISTRY_SERVER|CARGO_REGISTRIES_\w+|GOPROXY|BUNDLE_MIRROR\w*)="
+    r"[\"']?([^\s\"';&|]*)",
+    re.IGNORECASE,
+)
+"""Variables that decide where packages come from."""
+INSTALLERS = frozenset(
+    """
+    pip pip3 python python3 uv uvx pipx poetry pdm pipenv npm npx yarn pnpm bun gem bundle cargo go
+    conda mamba composer nuget dotnet helm
+    """.split()
+)
 PROBES = frozenset("ping dig nslookup host traceroute whois".split())
 _DELETING = ("--delete", "--remove-source-files")
+_RSYNC_FLAGS = (
+    "-a -v -z -r -l -p -t -g -o -D -u -h -P -i --delete --archive --verbose --progress".split()
+)
+"""Flags of ``rsync`` that have no value."""
 
 
 def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -75,6 +111,8 @@ def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
     changes = sends or any(map(_METHOD.fullmatch, methods))
     addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
+    if any(value.startswith("@") for value in values_of(argv, tuple(_SENDING))):
+        changes = True  # a file is sent, whatever the method is
     if not is_about_itself(argv) and not (addresses and all(map(_LOCAL.match, addresses))):
         yield "others" if changes else "hosts"
 
@@ -101,8 +139,11 @@ def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a client of a database connects to another machine."""
     hosts = [*values_of(argv, ("-h", "--host", "-H", "--uri"))]
     hosts += [word for word in operands_of(argv) if "://" in word]
+    changes = _SQL_CHANGE.search(command.text) is not None
     if any(not _LOCAL.match(host) and not host.startswith("/") for host in hosts):
-        yield "others" if _SQL_CHANGE.search(command.text) else "hosts"
+        yield "others" if changes else "hosts"
+    elif changes and program_name(argv[0]) not in _IN_FILES and _BY_VARIABLE.search(command.text):
+        yield "others"  # only the shell knows where the database is
 
 
 def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -118,7 +159,7 @@ def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a copy goes to another machine, or deletes what is not in its source."""
     del command
     operands = operands_of(argv)
-    if "--dry-run" in argv:
+    if is_harmless(argv, ("-n", "--dry-run"), _RSYNC_FLAGS):
         return
     if any(_REMOTE_FILE.match(word) for word in operands):
         yield "others"
@@ -134,11 +175,32 @@ def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     commands = [at for at, word in enumerate(words) if word in _INSTALLS or words[:1] == ("init",)]
     named = operands_of(("", *words[commands[0] + 1 :])) if commands else []
     if has_flag(argv, _DECLARED):
-        named = [word for word in named if not _is_local_package(word)][1:]
+        named = [word for word in named if not _is_local_package(word)]
+        named = named if any("://" in word for word in named) else named[1:]
     if any(not _is_local_package(word) for word in named) or "--with" in words:
         yield "hosts"
     if commands and any(word.partition("=")[0] in _OTHER_SOURCES for word in words):
         yield "credentials"
+
+
+def find_named_sources(argv: Argv) -> Iterator[Kind]:
+    """Yield whether a command of a package manager has the address of an index."""
+    flags = (*_OTHER_SOURCES, *_SOURCE_LETTERS.get(program_name(argv[0]), ()))
+    if any(map(_is_other_source, values_of(argv, flags))):
+        yield "sources"
+
+
+def find_set_sources(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text sets a variable that decides where packages come from."""
+    addresses = [found[1] for found in _SET_SOURCE.finditer(command.text)]
+    if addresses:
+        yield "credentials"
+    if any(map(_is_other_source, addresses)):
+        yield "sources"
+
+
+def _is_other_source(value: str) -> bool:
+    return _IS_ADDRESS.match(value) is not None and _PUBLIC.fullmatch(value) is None
 
 
 def _is_local_package(word: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,22 +14,42 @@ from handrail.policy._shell.wrappers import matches
 
 Argv: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal[
-    "work", "files", "data", "others", "settings", "unread", "credentials", "hosts"
+    "work",
+    "files",
+    "workspace",
+    "data",
+    "others",
+    "settings",
+    "unread",
+    "secrets",
+    "sources",
+    "credentials",
+    "code",
+    "hosts",
 ]
 REASONS: Mapping[Kind, str] = {
     "work": "it can discard commits or uncommitted work",
     "files": "it can delete files that version control does not have",
+    "workspace": "it can delete everything in the workspace, or a whole repository",
     "data": "it can delete the content of a database or of containers",
     "others": "it can change something on other machines",
     "settings": "it changes settings that programs obey",
     "unread": "a shell would run text that cannot be checked",
+    "secrets": "it prints a secret",
+    "sources": "it installs code from an address that it names",
     "credentials": "it uses credentials, or changes where code comes from",
+    "code": "it puts code into a file that test runners or builds load by themselves",
     "hosts": "it reaches another machine, or installs code from one",
 }
 """Why each kind of consequence needs approval."""
 COMPUTED = re.compile(r"[$`]")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
-_DRY_CLUSTER = re.compile(r"-[dfqxX]*n[dfqxX]*")
+_TRIES = re.compile(
+    r"-[A-Za-z]*n[A-Za-z]*|--(?:dry-run(?:=\w+)?|just-print|snapshot|syntax-check|list-(?:tasks|hosts))"
+)
+"""Flags with which a program only says what it would do, wherever they are."""
+_DOES_ANYWAY = re.compile(r"--no-d.*|--dry-run=(?!client$|server$|true$).*")
+_NO = frozenset("false no 0 off none never".split())
 _MIN_ABBREVIATION = 4
 """Characters of the shortest abbreviation of a long flag, with its dashes."""
 _ABOUT_ITSELF = frozenset(["--help", "--version", "-V", "version", "help"])
@@ -43,6 +64,8 @@ class ConsequenceRow:
     words: tuple[str, ...]
     flags: frozenset[str]
     harmless: frozenset[str]
+    bare: frozenset[str] = frozenset()
+    """Flags without a value: what follows them is not one."""
 
 
 @cache
@@ -77,11 +100,11 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 def _read_row(kind: Kind, line: str) -> Iterator[ConsequenceRow]:
     commands, _, condition = line.partition("|")
-    flags, _, harmless = condition.partition("!")
+    flags, _, exceptions = condition.partition("!")
+    harmless, _, bare = exceptions.partition("~")
+    words = [frozenset(part.split()) for part in (flags, harmless, bare)]
     for command in commands.split(","):
-        yield ConsequenceRow(
-            kind, tuple(command.split()), frozenset(flags.split()), frozenset(harmless.split())
-        )
+        yield ConsequenceRow(kind, tuple(command.split()), *words)
 
 
 def is_meant(argv: Argv, row: ConsequenceRow) -> bool:
@@ -89,7 +112,7 @@ def is_meant(argv: Argv, row: ConsequenceRow) -> bool:
     return (
         matches(argv, row.words)
         and (not row.flags or has_flag(argv, row.flags))
-        and not (row.harmless and _is_harmless(argv, row.harmless))
+        and not is_harmless(argv, row.harmless, row.bare, after=_count_words(argv, row))
         and not (is_about_itself(argv) or (argv[:-1] == row.words and argv[-1] == "--help"))
     )
 
@@ -99,10 +122,51 @@ def is_about_itself(argv: Argv) -> bool:
     return len(argv) == 2 and argv[1] in _ABOUT_ITSELF  # noqa: PLR2004
 
 
-def _is_harmless(argv: Argv, harmless: Iterable[str]) -> bool:
-    """Return whether a word makes a command harmless: exactly, or in a cluster without values."""
-    dry = "-n" in harmless and any(map(_DRY_CLUSTER.fullmatch, argv[1:]))
-    return dry or not set(harmless).isdisjoint(argv[1:])
+def is_harmless(
+    argv: Argv, harmless: Collection[str], bare: Collection[str] = (), *, after: int = 1
+) -> bool:
+    """Return whether a word makes a command harmless: one that is certainly no operand or value.
+
+    Before it, only flags in ``bare`` can be. A flag for a trial can also follow operands. The first
+    ``after`` words name the command.
+    """
+    letters = _letters_of([*bare, *harmless])
+    words = argv[: argv.index("--")] if "--" in argv else argv
+    first, before = True, ""
+    for word, following in zip(words[after:], (*words[after + 1 :], ""), strict=False):
+        may_be_value = len(before) > 1 and before[0] == "-" and not _is_bare(before, bare, letters)
+        if (
+            not may_be_value
+            and (first or _TRIES.fullmatch(word))
+            and _is_one_of(word, harmless, letters)
+        ):
+            return following not in _NO and not any(map(_DOES_ANYWAY.fullmatch, words))
+        first &= word.startswith("-")
+        before = word
+    return False
+
+
+def _count_words(argv: Argv, row: ConsequenceRow) -> int:
+    """Return how many words of a command come before what follows the words of a row."""
+    at = 1
+    for word in row.words[1:]:
+        at = argv.index(word, at) + 1 if word in argv[at:] else at + 1
+    return at
+
+
+def _letters_of(flags: Iterable[str]) -> frozenset[str]:
+    return frozenset(flag[1] for flag in flags if len(flag) == 2)  # noqa: PLR2004
+
+
+def _is_bare(word: str, bare: Collection[str], letters: AbstractSet[str]) -> bool:
+    is_cluster = _CLUSTER.fullmatch(word) is not None and letters.issuperset(word[1:])
+    return "=" in word or word in bare or is_cluster
+
+
+def _is_one_of(word: str, harmless: Collection[str], letters: AbstractSet[str]) -> bool:
+    """Return whether a word is harmless: exactly, or as a letter among flags without values."""
+    in_cluster = _CLUSTER.fullmatch(word) is not None and letters.issuperset(word[1:])
+    return word in harmless or (in_cluster and not _letters_of(harmless).isdisjoint(word[1:]))
 
 
 def has_flag(argv: Argv, flags: Iterable[str]) -> bool:

@@ -47,6 +47,17 @@ def find_git_folder(root: Path) -> GitFolder | None:
     return None
 
 
+def has_branch(git: Path, name: str) -> bool:
+    """Return whether a repository has a branch or a tag with this name."""
+    shared = read_regular_file(git / "commondir", _MAX_LINK_BYTES)  # of a linked working tree
+    top = git / os.fsdecode(shared.strip()) if shared else git
+    packed = read_regular_file(top / "packed-refs", _MAX_INDEX_BYTES) or b""
+    names = [f"refs/heads/{name}", f"refs/tags/{name}"]
+    return any(
+        (top / ref).is_file() or f" {ref}\n".encode() in packed for ref in names if ".." not in ref
+    )
+
+
 def read_tracked_paths(index: Path) -> dict[str, bytes] | None:
     """Return the paths in an index, with the hashes of their contents; None for an unknown form."""
     content = read_regular_file(index, _MAX_INDEX_BYTES)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from handrail import READ, WRITE, Access, Effect
 from handrail.permissions import Approvers, Matched, Origin, Verdict
+from handrail.policy._consequences.git_commands import find_checked_out
 from handrail.policy._decisions.safeguards import (
     changes_nothing,
     describe_catastrophe,
@@ -20,6 +21,7 @@ from handrail.policy._decisions.safeguards import (
     find_written_words,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
+from handrail.policy._decisions.workspace_files import WorkspaceFiles
 from handrail.policy._rules.index import Candidates, CommandIndex
 from handrail.policy._rules.mode import Mode, verdict
 from handrail.policy._rules.rule import STRENGTH, Level, Rule
@@ -93,11 +95,19 @@ class ReadCommand(NamedTuple):
 
     @classmethod
     def of(
-        cls, spelled: ShellCommand, folders: Sequence[str], rules: CommandIndex, usable: Usable
+        cls,
+        spelled: ShellCommand,
+        rules: CommandIndex,
+        usable: Usable,
+        *,
+        folders: Sequence[str],
+        files: WorkspaceFiles,
     ) -> ReadCommand:
-        """Return a command in a workspace that has these absolute paths."""
+        """Return a command in a workspace that has these absolute paths, and these files."""
         command = spelled.seen_from(folders)
         known = read_known_values(spelled.text).seen_from(folders)
+        if words := find_checked_out(known):
+            known = replace(known, paths=files.find_existing(words, folders_of(known)))
         return cls(spelled, command, known, match_spellings(spelled, command, rules, usable))
 
 
@@ -365,12 +375,14 @@ def _accesses_by_word(
 def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
     """Return the simple commands that a rule of a person allows, whatever their consequences.
 
-    A workspace's rules can allow a command, but they do not answer for the person who runs it.
+    A workspace's rules can allow a command, but they do not answer for the person who runs it. A
+    rule such as ``git *`` does not mean each command of git.
     """
     return {
         part.argv
         for part in commands
         if part.rule is not None and part.rule.level not in (Level.BUILT_IN, Level.PROJECT)
+        if part.command is None or not part.command.wide
     }
 
 

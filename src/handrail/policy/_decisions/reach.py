@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail.policy._shell.wrappers import program_name
@@ -14,6 +14,14 @@ any commit."""
 
 LISTS_NAMES = frozenset("ls tree find fd fdfind du".split())
 """Programs that show the names of files, and nothing that is in them."""
+_PACKERS = frozenset("tar bsdtar gtar".split())
+_COPIERS = _PACKERS | frozenset("cp rsync scp zip".split())
+"""Programs that copy whole folders."""
+_RUNS = frozenset("-exec -execdir -ok -okdir".split())
+_SHOWING = frozenset(
+    "cat head tail less more grep egrep fgrep rg strings xxd od base64 nl tac sed awk".split()
+)
+"""Programs that show what the files contain that another program gives to them."""
 _SEARCHES = frozenset("grep egrep fgrep zgrep ggrep rgrep diff".split())
 _RECURSIVE_SEARCHES = frozenset("rg ag ack ack-grep rgrep".split())
 _RECURSIVE_FLAGS = ("--recursive", "--dereference-recursive", "--directories")
@@ -78,6 +86,10 @@ class Reach(NamedTuple):
     """Paths that restrict it; none if nothing does, or if that is not certain."""
     names: tuple[str, ...] = ()
     """Patterns of the only names that it reads; none if it reads files with any name."""
+    deep: bool = True
+    """Whether it reads what is in folders below, too."""
+    certain: bool = False
+    """Whether it reads nothing else, even if other words are computed."""
 
 
 def find_reach(argv: Sequence[str]) -> Reach | None:
@@ -89,6 +101,8 @@ def find_reach(argv: Sequence[str]) -> Reach | None:
     name, words = program_name(argv[0]), argv[1:]
     if name == "git":
         return _find_git_reach(words)
+    if name in _COPIERS or name == "find":
+        return _find_shown(words) if name == "find" else _find_copied(name, words)
     if name == "rg" and "--files" not in words:
         return _restrict(Reach(_searched_by_default(name, words)), words, _RG_VALUES)
     if name in _RECURSIVE_SEARCHES:
@@ -96,6 +110,49 @@ def find_reach(argv: Sequence[str]) -> Reach | None:
     if name not in _SEARCHES or not any(map(_is_recursive, words)):
         return None
     return _restrict(Reach("files"), words, _GREP_VALUES) if name in _GREPS else Reach("files")
+
+
+def find_glob_reach(glob: str) -> Reach:
+    """Return what a word reads that the shell replaces by the names of files."""
+    folder, last = _literal_folder(glob), glob.rpartition("/")[2]
+    deep = glob.count("/") > (0 if folder == "." else folder.count("/") + 1)
+    files: FileSet = "files" if last.startswith(".") else "visible files"
+    return Reach(files, (folder,), (last.replace("[^", "[!"),) if last else (), deep)
+
+
+def _find_copied(name: str, words: Sequence[str]) -> Reach | None:
+    """Return the folders that a program copies or packs as a whole."""
+    flags = [word for word in words if word.startswith("-")]
+    letters = "".join(word[1:] for word in flags if _is_cluster(word))
+    operands = [word for word in words if not word.startswith("-")]
+    if any("--exclude" in word for word in flags) and any(".env" in word for word in words):
+        return None
+    if name in _PACKERS:
+        whole = "c" in letters or "--create" in flags or "c" in "".join(words[:1])
+    else:
+        whole = bool(set("rRa") & set(letters) or {"--recursive", "--archive"} & set(flags))
+        operands = operands[1:] if name == "zip" else operands[:-1] or operands
+    return Reach("files", tuple(operands), certain=True) if whole and operands else None
+
+
+def _find_shown(words: Sequence[str]) -> Reach | None:
+    """Return the files that ``find`` gives to a program that shows what they contain."""
+    given = [program_name(word) for flag, word in pairwise(words) if flag in _RUNS]
+    return find_listed(words) if not _SHOWING.isdisjoint(given) else None
+
+
+def find_listed(words: Sequence[str]) -> Reach:
+    """Return the files that ``find`` lists."""
+    folders = tuple(takewhile(lambda word: word[:1] not in "-(!", words)) or (".",)
+    tests = zip(("", *words), words, (*words[1:], ""), strict=False)
+    names = [(before, value) for before, flag, value in tests if flag in ("-name", "-iname")]
+    chosen = all(before not in ("!", "-not") for before, _ in names)
+    return Reach("files", folders, tuple(value for _, value in names) if chosen else ())
+
+
+def shows_given_files(argv: Sequence[str]) -> bool:
+    """Return whether a command shows what the files contain that its input names."""
+    return program_name(argv[0]) == "xargs" and not _SHOWING.isdisjoint(map(program_name, argv[1:]))
 
 
 def _restrict(reach: Reach, words: Sequence[str], valued: frozenset[str]) -> Reach:

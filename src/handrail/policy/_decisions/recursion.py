@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 from handrail import Effect
 from handrail.policy._decisions.opinions import Opinion, folders_of, locate_commands
-from handrail.policy._decisions.reach import LISTS_NAMES, Reach, find_reach
+from handrail.policy._decisions.reach import (
+    LISTS_NAMES,
+    Reach,
+    find_glob_reach,
+    find_listed,
+    find_reach,
+    shows_given_files,
+)
+from handrail.policy._decisions.safeguards import find_name_readers
 from handrail.policy._decisions.wording import name_resource
 from handrail.policy._decisions.workspace_files import FilePattern, WorkspaceFiles
 from handrail.policy._rules.rule import Level, Rule, Touch, steps_up
@@ -62,31 +70,39 @@ def recursion_objections(
 ) -> Iterator[Opinion]:
     """Yield asks for commands that read, without naming them, files that rules are about."""
     reads = list(find_unnamed_reads(command, matched)) if guarded else []
+    globs = _shown_globs(command)
     for one in guarded:
-        for read in dict.fromkeys(reads):
-            if why := _describe_read(one, read, files):
+        named = [glob for glob in globs if any(touch.may_name(glob) for touch in one.touches)]
+        doubts = [_describe_doubt(one, name_resource(f"file:{glob}")) for glob in named]
+        for why in (*doubts, *(_describe_read(one, read, files) for read in dict.fromkeys(reads))):
+            if why:
                 rule = one.rule
                 opinion = Opinion("ask", rule.level, rule.origin, why, text=rule.text)
                 yield opinion._replace(once=rule.once, approvers=rule.approvers)
+
+
+def _shown_globs(command: ShellCommand) -> list[str]:
+    """Return the words that the shell replaces by names of files, if their content may be shown."""
+    names = find_name_readers(command) if command.globs else frozenset()
+    return [
+        glob
+        for glob in command.globs
+        if not (used := [argv for argv in command.possible if glob in argv])
+        or not names.issuperset(used)
+    ]
 
 
 def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
     """Yield what a shell command reads without naming it."""
     located = locate_commands(command, matched)
     for part in located:
-        reach = find_reach(part.argv)
-        recursive = part.command is not None and part.command.is_recursive(part.argv)
-        if reach is None and not recursive:
-            continue
-        if reach is not None and reach.files in ("tracked files", "history"):
-            yield reach
-        else:
-            names = program_name(part.argv[0]) in LISTS_NAMES or "--files" in part.argv
-            kind = "names" if names else reach.files if reach is not None else "files"
-            only = reach.names if reach is not None else ()
-            yield Reach(kind, tuple(_named_folders(part)), only)
+        yield from _find_own_reads(part)
+    yield from map(find_glob_reach, _shown_globs(command))
     known = {part.argv for part in located}
+    listed = any(map(shows_given_files, command.possible))
     for argv in command.possible:
+        if listed and program_name(argv[0]) == "find":
+            yield find_listed(argv[1:])
         reach = find_reach(argv) if argv not in known else None
         if reach is not None and reach.files in ("files", "visible files"):
             yield reach._replace(paths=tuple(_possible_folders(command, reach)))
@@ -94,9 +110,24 @@ def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand])
             yield reach
 
 
+def _find_own_reads(part: MatchedCommand) -> Iterator[Reach]:
+    """Yield what a simple command reads without naming it."""
+    reach = find_reach(part.argv)
+    recursive = part.command is not None and part.command.is_recursive(part.argv)
+    if reach is not None and reach.files in ("tracked files", "history"):
+        yield reach
+    elif reach is not None or recursive:
+        names = program_name(part.argv[0]) in LISTS_NAMES or "--files" in part.argv
+        kind = "names" if names else reach.files if reach is not None else "files"
+        only = reach.names if reach is not None else ()
+        paths = reach.paths if reach is not None and reach.certain else ()
+        inside = [posixpath.join(part.folder, path) for path in paths]
+        yield Reach(kind, tuple(inside or _named_folders(part)), only)
+
+
 def _possible_folders(command: ShellCommand, reach: Reach) -> list[str]:
     """Return the folders that a search may read; none if only the shell can name them."""
-    if _COMPUTED.search(command.text) or not reach.paths:
+    if not reach.paths or (_COMPUTED.search(command.text) and not reach.certain):
         return []
     return [posixpath.join(folder, path) for folder in folders_of(command) for path in reach.paths]
 
@@ -134,7 +165,9 @@ def _describe_below(guarded: GuardedFiles, read: Reach, folder: str, files: Work
         found = None if any(touch.reaches(folder) for touch in guarded.touches) else ""
     elif read.files != "names":
         dotted = read.files != "visible files"
-        found = files.find_below(folder, guarded.pattern, dotted=dotted, names=read.names)
+        found = files.find_below(
+            folder, guarded.pattern, dotted=dotted, names=read.names, deep=read.deep
+        )
     return _describe_found(guarded, f"everything below {folder}", found)
 
 

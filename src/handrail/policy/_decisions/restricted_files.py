@@ -20,6 +20,7 @@ from handrail.policy._decisions.hard_links import find_hard_links
 from handrail.policy._decisions.opinions import command_accesses
 from handrail.policy._decisions.reach import Reach
 from handrail.policy._decisions.recursion import GuardedFiles, find_unnamed_reads
+from handrail.policy._decisions.safeguards import find_name_readers
 from handrail.policy._decisions.tool_rules import SHELL_TAG
 from handrail.policy._decisions.workspace_files import MAX_ENTRIES, FilePattern, folders_above
 from handrail.policy._rules.index import CommandIndex
@@ -56,7 +57,10 @@ class RuleFiles:
         kinds = ("tracked files", "history")
         found = find_unnamed_reads(parsed, matched)
         reads = tuple(read for read in found if searched or read.files in kinds)
-        named = _NamedFiles(command_accesses(parsed, matched), reads)
+        names = find_name_readers(parsed)  # they need no approval, so others do not see the file
+        others = names if not names.issuperset(parsed.possible) else frozenset[tuple[str, ...]]()
+        shown = command_accesses(parsed, matched, others)
+        named = _NamedFiles(shown, reads)
         return self._in_folder(folder).find(named, frozenset(filter(usable, self._of_shell)))
 
     def find_asked(self, folder: str | os.PathLike[str], usable: Usable) -> set[str]:
@@ -241,7 +245,10 @@ class _Approved:
             access.resource.removeprefix("file:").removeprefix(f"{tracked.root}/")
             for access in named.accesses
             if asks and (hides or access.verb != READ)
-            if any(touch.meets(access) for touch in guard.rule.touches)
+            if any(
+                touch.meets(access) or touch.may_name(access.resource.removeprefix("file:"))
+                for touch in guard.rule.touches
+            )
         ]
         self._named = frozenset(met)
         self._globs = [name for name in met if set(name) & set("*?[")]
@@ -271,8 +278,15 @@ class _Approved:
             return False
         if read.files in ("tracked files", "history"):
             return any(rest) and self._tracked.has_path(path)
+        if read.names and not any(
+            fnmatchcase(path.rpartition("/")[2], name) for name in read.names
+        ):
+            return False
         dotted = read.files == "files"
-        return any(part and (dotted or "/." not in f"/{part}") for part in rest)
+        return any(
+            part and (dotted or "/." not in f"/{part}") and (read.deep or "/" not in part)
+            for part in rest
+        )
 
 
 def _shell_spec(name: str) -> Spec:

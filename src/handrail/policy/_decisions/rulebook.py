@@ -110,6 +110,7 @@ class Rulebook:
         self._folders = spell_folder(workspace)
         """The absolute paths of the workspace."""
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
+        self._read = partial(ReadCommand.of, folders=self._folders, files=self._files)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self.ceiling = Mode.of(ceiling)
@@ -243,7 +244,7 @@ class Rulebook:
         Pass this method as ``Sandbox(restricted=...)``.
         """
         top, searched = folder or self._workspace, not self._hides_files
-        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
+        usable = partial(self._is_usable, now=self._now())
         return self._rule_files().find_restricted(top, command, usable, searched=searched)
 
     def find_hosts(self) -> list[str]:
@@ -253,13 +254,12 @@ class Rulebook:
         """
         if self.mode is Mode.PLAN:
             return []
-        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
+        usable = partial(self._is_usable, now=self._now())
         return find_open_hosts(self.rules, self._shell, usable)
 
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
-        usable = partial(self._is_usable, now=self._now(), args=NO_ARGS)
-        return self._rule_files().find_asked(folder, usable)
+        return self._rule_files().find_asked(folder, partial(self._is_usable, now=self._now()))
 
     def _find_hidden(self) -> set[str]:
         return {path for path, kind in self.find_restricted().items() if kind == "hidden"}
@@ -293,7 +293,7 @@ class Rulebook:
             question = format_question(name, accesses, first)
             return Ask(question, first.origin, first.once, approvers=first.approvers)
         usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call))
-        read = ReadCommand.of(read_shell_command(text), self._folders, tool.commands, usable)
+        read = self._read(read_shell_command(text), tool.commands, usable)
         return ask_about_command(name, read, accesses, first, sandboxed=self._sandboxed)
 
     def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
@@ -325,7 +325,7 @@ class Rulebook:
         accesses: Sequence[Access],
     ) -> list[Opinion]:
         usable = partial(self._is_usable, now=self._now(), args=args)
-        read = ReadCommand.of(command, self._folders, tool.commands, usable)
+        read = self._read(command, tool.commands, usable)
         command, matched = read.command, read.matched
         opinions = self._objections_to_command(
             tool, read, args, with_sending(accesses), usable=usable
@@ -349,7 +349,7 @@ class Rulebook:
         says = partial(add_mode_opinion, caused=caused, sandboxed=self._sandboxed)
         return says([*opinions, *allowed], effect, self._mode, reason=caused or unclear)
 
-    def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any]) -> bool:
+    def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any] = NO_ARGS) -> bool:
         """Return whether a rule applies to a command with these arguments."""
         return (
             rule.is_active(now)

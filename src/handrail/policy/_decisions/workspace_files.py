@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from handrail._support.git_settings import find_git_program
 from handrail.policy._decisions.git_index import (
     find_git_folder,
+    has_branch,
     read_regular_file,
     read_tracked_paths,
 )
@@ -95,17 +96,24 @@ class WorkspaceFiles:
         return self._find_hidden is not None
 
     def find_below(
-        self, folder: str, pattern: FilePattern, *, dotted: bool, names: Sequence[str] = ()
+        self,
+        folder: str,
+        pattern: FilePattern,
+        *,
+        dotted: bool,
+        names: Sequence[str] = (),
+        deep: bool = True,
     ) -> str | None:
         """Return a matching file in or below a folder; empty if there is none, None if unknown.
 
         Without ``dotted``, files with a leading dot in their path are skipped, unless an ignore
-        file makes an exception for them. With ``names``, only files with such a name count.
+        file makes an exception for them. With ``names``, only files with such a name count. Without
+        ``deep``, only files in the folder itself do.
         """
         skipped, ignore_files = list[str](), list(_ignore_files_above(folder))
         hidden: AbstractSet[str] | None = None
         try:
-            for place in self._walk(folder, pattern):
+            for place in self._walk(folder, pattern, deep=deep):
                 name = place.path.rpartition("/")[2]
                 if name in _IGNORE_FILES:
                     ignore_files.append(place.path)
@@ -146,12 +154,25 @@ class WorkspaceFiles:
                 return path
         return ""
 
+    def find_existing(self, words: Iterable[str], folders: Sequence[str]) -> frozenset[str]:
+        """Return the words that name a file or a folder, in one of these folders of the workspace.
+
+        A name that a branch has too is one of a branch.
+        """
+        found = find_git_folder(self._root)
+        return frozenset(
+            word
+            for word in words
+            if any(os.path.lexists(self._root / folder / word) for folder in folders)
+            if found is None or not has_branch(found.git, word)
+        )
+
     def find_git_program(self) -> str:
         """Return a setting of the repository with a program that git may run to read."""
         found = find_git_folder(self._root)
         return "" if found is None else find_git_program(os.path.realpath(found.top))
 
-    def _walk(self, folder: str, pattern: FilePattern) -> Iterator[_Place]:
+    def _walk(self, folder: str, pattern: FilePattern, *, deep: bool) -> Iterator[_Place]:
         """Yield files in and below a folder that may match, and ignore files.
 
         Links are not followed.
@@ -172,7 +193,7 @@ class WorkspaceFiles:
                 inside = f"{path}/{name}" if path else name
                 is_dotted = dotted or name[0] == "."
                 if entry.is_dir(follow_symlinks=False):
-                    if name not in pattern.skipped_folders:
+                    if deep and name not in pattern.skipped_folders:
                         waiting.append(
                             _Place(inside, is_dotted, below or pattern.fits_folder(name))
                         )

@@ -37,6 +37,7 @@ _COMMAND_KEYS = ("flags", "operands", "getopt", "read_only", "without_cd", "recu
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 _EXAMPLES = ("match", "not_match")
 _ANY = "any"
+_ALL = "*"
 _MAX_HEADLINE_CHARS = 60
 _MAX_SHOWN_CHARS = 60
 
@@ -199,11 +200,15 @@ def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, 
     taken = (
         None if operands == _ANY else tuple(map(parse_operand, _as_strings(operands, "operands")))
     )
+    commands = _read_words(table["command"], decide) if "command" in table else []
+    if ("flags" in table or "operands" in table) and any(map(_is_wide, commands)):
+        raise InvalidRule("a command that ends in '*' takes everything; remove flags and operands")
     return tuple(
         Command(
-            words,
-            known,
-            taken,
+            words[:-1] if _is_wide(words) else words,
+            None if _is_wide(words) else known,
+            None if _is_wide(words) else taken,
+            wide=_is_wide(words),
             getopt=_get_switch(table, "getopt"),
             read_only=_get_switch(table, "read_only"),
             without_cd=_get_switch(table, "without_cd"),
@@ -211,8 +216,13 @@ def _read_commands(table: Mapping[str, Any], decide: Verdict) -> tuple[Command, 
             if table.get("recursive") is True
             else _as_strings(table.get("recursive", []), "recursive"),
         )
-        for words in (_read_words(table["command"], decide) if "command" in table else ())
+        for words in commands
     )
+
+
+def _is_wide(words: tuple[str, ...]) -> bool:
+    """Return whether a command is one such as ``git *``, whatever follows."""
+    return len(words) > 1 and words[-1] == _ALL
 
 
 def _read_words(given: Any, decide: Verdict) -> list[tuple[str, ...]]:
@@ -228,8 +238,10 @@ def _read_words(given: Any, decide: Verdict) -> list[tuple[str, ...]]:
         raise InvalidRule("a command has no words; name a program, as 'git status'")
     if not commands:
         raise InvalidRule("command is empty; add a value or remove the key")
-    if any("*" in words and (decide == "allow" or len(words) > 1) for words in commands):
-        raise InvalidRule("'*' must be the whole command, in a rule that denies or asks")
+    if any(_ALL in words[:-1] for words in commands):
+        raise InvalidRule("'*' can only be the last word of a command, as in 'git *'")
+    if decide == "allow" and (_ALL,) in commands:
+        raise InvalidRule("an allow must name a program, as 'git *'; a mode can allow the others")
     if decide == "allow":
         return commands
     return [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 from handrail import Access, Effect, Spec
@@ -28,6 +30,10 @@ class Level(IntEnum):
     USER = 2
     PROJECT = 3
     RUN = 4
+
+
+_HAS_PATTERN = re.compile(r"[*?\[]")
+_STARTS_LITERALLY = re.compile(r"[^*?\[]{3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,21 @@ class Touch:
         if above:  # everything, or a whole scheme
             return above == "*" or self.pattern.startswith(above)
         return self.fixed.startswith(f"{access.resource}/") and not self.fits(access.resource)
+
+    def may_name(self, word: str) -> bool:
+        """Return whether a pattern of a shell, such as ``.e*``, may be a name that this is about.
+
+        The file need not exist. So a pattern counts that starts with a dot, or with three letters.
+        """
+        names = [name for name in self.pattern.partition(":")[2].split("/") if name != "**"]
+        if len(names) != 1 or names[0].startswith("*") or not self.pattern.startswith("file:**/"):
+            return False
+        return any(
+            (part.startswith(".") or _STARTS_LITERALLY.match(part))
+            and fnmatchcase(names[0].replace("*", ""), part.replace("[^", "[!"))
+            for part in word.split("/")
+            if _HAS_PATTERN.search(part)
+        )
 
     def reaches(self, folder: str) -> bool:
         """Return whether something in or below a folder of the workspace may match."""

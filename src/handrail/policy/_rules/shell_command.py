@@ -21,6 +21,7 @@ from handrail.policy._shell.rough import (
     certain_arguments,
     created_files,
     emptied_files,
+    glob_words,
     possible_commands,
     possible_redirects,
     runs_unread_text,
@@ -69,6 +70,10 @@ class ShellCommand:
     """Those of the possible commands that start with an argument of another program."""
     unread: bool = False
     """Whether a shell runs what another program prints."""
+    globs: tuple[str, ...] = ()
+    """Words that the shell replaces by the names of files."""
+    paths: frozenset[str] = frozenset()
+    """Words that could name a branch, and name a file or a folder of the workspace instead."""
 
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.
@@ -90,6 +95,7 @@ class ShellCommand:
             emptied=shorten(self.emptied),
             created=shorten(self.created),
             arguments=frozenset(map(shorten, self.arguments)),
+            globs=shorten(self.globs),
         )
         return self if seen == self else seen
 
@@ -138,6 +144,7 @@ def read_shell_command(text: str) -> ShellCommand:
         created_files(text),
         certain_arguments(text),
         runs_unread_text(text),
+        glob_words(text),
     )
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Protocol
 
 from handrail.policy._shell.strict import SimpleCommand
+from handrail.policy._shell.words import strip_marks, unescape
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = frozenset(
@@ -102,6 +103,8 @@ def _word(node: _Node) -> str:
     text = (node.text or b"").decode("utf-8", "replace")
     if node.type in {"concatenation", "command_name"}:
         return "".join(_word(child) for child in node.children)
+    if node.type == "ansi_c_string":
+        return strip_marks(unescape(text[2:-1]))
     if node.type in {"string", "raw_string"}:
         return text[1:-1]
     return _ESCAPED.sub(r"\1", text)

@@ -49,7 +49,10 @@ def certain_arguments(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def runs_unread_text(text: str) -> bool:
-    """Return whether a shell runs what a program prints that does more than repeat text."""
+    """Return whether a shell runs what a program prints that does more than repeat text.
+
+    It may be the text of commands, or the name of a program.
+    """
     return _explore(text).unread
 
 
@@ -61,6 +64,11 @@ def emptied_files(text: str) -> tuple[str, ...]:
 def created_files(text: str) -> tuple[str, ...]:
     """Return the files that the text overwrites with the output of a command."""
     return tuple(dict.fromkeys(_explore(text).created))
+
+
+def glob_words(text: str) -> tuple[str, ...]:
+    """Return the words that the shell replaces by the names of files."""
+    return tuple(dict.fromkeys(_explore(text).globs))
 
 
 @dataclass(slots=True)
@@ -75,6 +83,7 @@ class _Findings:
     targets: list[str] = field(default_factory=list[str])
     emptied: list[str] = field(default_factory=list[str])
     created: list[str] = field(default_factory=list[str])
+    globs: list[str] = field(default_factory=list[str])
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
@@ -107,7 +116,8 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     findings.targets += scanner.targets
     findings.emptied += scanner.emptied
     findings.created += scanner.created
-    findings.unread |= _runs_unread(scanner.scanned)
+    findings.globs += scanner.globs
+    findings.unread |= scanner.hidden or _runs_unread(scanner.scanned)
     yield from scanner.nested
     inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
     if scanner.feeds:

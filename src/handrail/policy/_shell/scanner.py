@@ -29,6 +29,23 @@ _CARRIER = re.compile(
 )
 """Variables whose value some program runs."""
 
+_LOCATED = re.compile(
+    r"(?:\$\(|`)\s*(?:which|command -v|type -[pP]|whereis|(?:npm|yarn|pnpm) (?:bin|root)|pwd|brew"
+    r"|git rev-parse|realpath|readlink|dirname|basename|pyenv|rbenv|nodenv|asdf|mise|poetry|pipenv"
+    r"|uv|conda|xcrun|mktemp|go env|bundle|rustup|echo [\w ./-]+[)`]|printf '?%s'? [\w./-]+[)`])"
+    r"[^|;&]*(?:\|\|[^|;&]*)*"
+)
+"""Substitutions whose output is the path of a program, or that can be read."""
+_PATTERN = re.compile(r"[*?\[]")
+_QUOTED = re.compile(r"""'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.""", re.DOTALL)
+_SUBSTITUTED = re.compile(r"\$\(|`")
+_CUT = re.compile(r"\$\{(?:!|\w+(?:\[[^]]*\])?(?:[/^,#%@~]|:[\s\d(\-$]*\d))")
+"""A parameter whose value is changed, as in ``${x:0:1}``: what comes out cannot be known."""
+_USED = re.compile(r"\$\{?(\w+)")
+_TRANSPARENT = frozenset(
+    "sudo doas command exec builtin nohup time nice setsid -exec -execdir -ok xargs".split()
+)
+"""Words that are followed by the name of a program."""
 _OPENING = frozenset("if then else elif do while until ! { } fi done esac in always".split())
 _CLOSING = frozenset("fi done esac".split())
 _LOOPS = frozenset("for select foreach".split())
@@ -94,6 +111,12 @@ class CommandScanner(WordReader):
         """Commands whose output is the name of another command."""
         self.bodies: list[str] = []
         """The bodies of heredocs: data, unless a command runs it."""
+        self.globs: list[str] = []
+        """Words with a pattern that the shell replaces by the names of files."""
+        self.hidden = False
+        """Whether the name of a program is computed in a way that cannot be followed."""
+        self._computed: set[str] = set()
+        """Variables with the output of a command that does not only locate a program."""
         self._pending: list[_Heredoc] = []
 
     def read(self) -> None:
@@ -213,6 +236,9 @@ class CommandScanner(WordReader):
         inner, nested = len(self.scanned), len(self.nested)
         word = self._whole_word()
         raw = self.text[start : self.at]
+        self._note_glob(raw, word)
+        named_by = frame.words[-1:]  # `in` opens a list of words, not a command
+        self.hidden |= self._hides_name(raw, [] if first and named_by != ["in"] else named_by)
         if first and raw.startswith(("$(", '"$(')):
             self.naming += self.scanned[inner:]
         elif first and raw.startswith(("`", '"`')):
@@ -232,6 +258,24 @@ class CommandScanner(WordReader):
         frame.blank &= raw not in _CLOSING if first else raw in _BLANK or raw.startswith("-")
         frame.words.append(word)
 
+    def _note_glob(self, raw: str, word: str) -> None:
+        """Note a word with a pattern outside of quotes."""
+        if _PATTERN.search(raw) and _PATTERN.search(_QUOTED.sub("", raw)):
+            self.globs += [path for words in spellings([word]) for path in words]
+
+    def _hides_name(self, raw: str, before: list[str]) -> bool:
+        """Return whether a word is the name of a program, and cannot be known."""
+        assigned = _ASSIGNMENT.match(raw)
+        if assigned is not None:
+            if _is_computed(assigned[3]):
+                self._computed.add(assigned[1])
+            return False
+        tail = raw[max(raw.rfind(")"), raw.rfind("`"), raw.rfind("}")) + 1 :].rstrip('"')
+        if (before and before[0] not in _TRANSPARENT) or ("/" in tail and "$" not in tail):
+            return False
+        changed = _CUT.search(raw) is not None
+        return changed or _is_computed(raw) or not self._computed.isdisjoint(_USED.findall(raw))
+
     def _whole_word(self) -> str:
         start = self.at
         word = self.word()
@@ -249,8 +293,10 @@ class CommandScanner(WordReader):
         if sign in {"<<", "<<-"}:
             self._heredoc(frame, tabs=sign == "<<-")
             return
+        start = self.at
         word = self._whole_word()
         target = strip_marks(word)
+        self._note_glob(self.text[start : self.at], word)
         if sign == "<<<":
             frame.fed.append(word)
         elif target and not (sign in {">&", "<&"} and _DUPLICATE.fullmatch(target)):
@@ -297,3 +343,11 @@ class CommandScanner(WordReader):
         self.targets += scanner.targets
         if scanner.doubtful or "\\\n" in body:  # a continued line may hide the end of the body
             self.nested.append(body)
+
+
+def _is_computed(raw: str) -> bool:
+    """Return whether a word has the output of a command that does not only locate a program."""
+    plain = raw.lstrip('"')
+    return _SUBSTITUTED.search(raw) is not None and not (
+        plain.startswith("$((") or _LOCATED.fullmatch(plain)
+    )

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
+
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox".split())
 _AWK = frozenset("awk gawk mawk nawk busybox".split())
 _INTERPRETERS = _AWK | frozenset(
@@ -48,8 +50,12 @@ _CONTAINERS = frozenset("docker podman nerdctl docker-compose kubectl oc".split(
 _SCRIPTS = frozenset(["npm", "pnpm"])
 _BARE_FLAGS = frozenset("-- -y --yes -q --quiet -i -E -H -0 -r -v --rm --no-install".split())
 """Flags of wrappers that have no value."""
-_NO_PROGRAM = re.compile(r"\d[\w.]*|[A-Za-z_]\w*=.*|run|tool|exec", re.ASCII | re.DOTALL)
-"""Numbers, assignments, and words that another program follows."""
+_PROGRAM = re.compile(r"[A-Za-z_][\w.+-]*|@?[\w.~+-]*/[\w./+@~-]*", re.ASCII)
+"""Names that a program can have. A number, ``a.b=c`` and ``node@20`` are none."""
+_BEFORE_ANOTHER = frozenset(["run", "tool", "exec"])
+"""Words that another program follows."""
+_BEFORE_PROGRAM = {"timeout": 1, "gtimeout": 1, "taskset": 1, "chrt": 1}
+"""Wrappers with operands before the program: a duration, as ``infinity``, or a mask, as ``ff``."""
 _READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
 """Programs that run their input."""
 _JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
@@ -78,6 +84,13 @@ _FOLLOWED = _table("""
     ansible: -a
 """)
 """Words that are followed directly by another command."""
+_OWN_BARE_FLAGS = _table("""
+    timeout gtimeout: --foreground --preserve-status
+    taskset: -c -a --cpu-list --all-tasks
+    stdbuf: -oL -eL -iL -o0 -e0 -i0
+    xvfb-run: -a --auto-servernum
+""")
+"""More flags that have no value, or have it attached, by wrapper."""
 _LAUNCHED = _table("""
     docker podman nerdctl docker-compose lxc: run exec create
     kubectl oc: exec run debug
@@ -100,6 +113,9 @@ _CARRIERS = tuple(
 """Ends of the names of settings whose value some program runs."""
 _CODE = re.compile(r"-\w*[ceEr]|--(?:eval|print|exec|execute|command|run)")
 """Options of interpreters that take a program as text."""
+_SEDS = frozenset(["sed", "gsed", "ssed"])
+_AWK_RUNS = re.compile(r"system|getline|\|")
+_AWK_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
@@ -178,6 +194,8 @@ def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
             _mark_arguments(argv, inner)
     elif without_version(name) in _INTERPRETERS:
         inner.nested += _program_texts(argv, everywhere=name in _AWK)
+    elif name in _SEDS:
+        inner.nested += [text for script in scripts_of(argv) for text in commands_in_script(script)]
     elif name in _LAUNCHED:
         _add_launched(argv, inner)
     elif name in _FOLLOWED:
@@ -246,13 +264,20 @@ def _mark_arguments(
 
 
 def _find_program(argv: tuple[str, ...]) -> int:
-    may_be_value = False
+    wrapper, may_be_value = program_name("".join(argv[:1])), False
+    before = _BEFORE_PROGRAM.get(wrapper, 0)
     for at, word in enumerate(argv[1:], 1):
         if word.startswith("-"):
-            may_be_value = word not in _BARE_FLAGS and "=" not in word
-        elif may_be_value or _NO_PROGRAM.fullmatch(word) or program_name(word) in _PREFIXES:
+            bare = word in _BARE_FLAGS or word in _OWN_BARE_FLAGS.get(wrapper, ())
+            may_be_value = not bare and "=" not in word
+        elif may_be_value:
             may_be_value = False
-        else:
+        elif before > 0:
+            before -= 1
+        elif program_name(word) in _PREFIXES:
+            wrapper = program_name(word)
+            before = _BEFORE_PROGRAM.get(wrapper, 0)
+        elif word not in _BEFORE_ANOTHER and _PROGRAM.fullmatch(word):
             return at
     return len(argv)
 
@@ -262,6 +287,8 @@ def _program_texts(argv: tuple[str, ...], *, everywhere: bool) -> Iterator[str]:
     for before, word in pairwise(argv):
         if (everywhere or _CODE.fullmatch(before)) and _LINE.search(word):
             yield word
+            if everywhere and _AWK_RUNS.search(word):
+                yield from _AWK_STRING.findall(word)
 
 
 def _add_followers(argv: tuple[str, ...], markers: frozenset[str], inner: InnerCommands) -> None:
