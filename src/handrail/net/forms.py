@@ -1,4 +1,4 @@
-"""Bodies and forms of requests, read within limits; and tokens that show a form is from our page."""
+"""Bodies and forms of requests, read within limits; tokens that show a form is from our page."""
 
 from __future__ import annotations
 
