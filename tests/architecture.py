@@ -49,7 +49,7 @@ EDGES: Mapping[str, set[str]] = {
     "coding": {"agent", "policy", "sandbox", "tools"},
     "hooks": set(),
     "mcp": {"approvals", "net", "policy", "sandbox"},
-    "models": {"providers"},
+    "models": {"net", "providers"},
     "net": set(),
     "openapi": {"net"},
     "policy": {"approvals"},

@@ -49,6 +49,7 @@ DOORS = {
         "mcp._client.http",
         "mcp._login.flow",
         "mcp._login.requests",
+        "net._answers",
         "net.oidc",
         "openapi._http",
     },

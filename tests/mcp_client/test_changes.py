@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from handrail import DuplicateName, FailureKind, HandrailError, Toolset, tool
-from handrail.mcp import Effects, ListedTool, McpSource, Offer, Pins
+from handrail.mcp import ChangedTool, Effects, ListedTool, McpSource, Offer, Pins
 from mcp_client.raw_server import TOOLS
 from mcp_client.stage import connected, raw
 
@@ -318,3 +318,19 @@ def test_a_definition_that_is_hardly_one_makes_the_most_careful_tool() -> None:
         None,
     )
     assert (spec.effect.name, spec.idempotent, len(made)) == ("DESTROY", False, 2)
+
+
+def test_a_definition_that_nobody_can_read_whole_warns_and_is_cut() -> None:
+    long = ListedTool.read({"name": "add", "description": "a\u200b" * 10_000})
+    later = ListedTool.read({"name": "add", "description": "a\u200b" * 9_999 + "b\u200b"})
+    short = ListedTool.read({"name": "add", "description": "a" * 10_000})
+    shown = long.to_text()
+
+    assert long.find_warnings()[0] == (
+        "the definition has 90,040 characters: the first 20,000 are shown"
+    )
+    assert (len(shown), shown[20_000:]) == (20_039, "\n[70,040 more characters are not shown]")
+    assert ChangedTool("add", long, later).difference == (
+        "It changed after the first 20,000 characters, which are the same."
+    )
+    assert (short.find_warnings(), len(short.to_text())) == ((), 10_040)

@@ -17,11 +17,24 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import ElicitResult, ToolListChangedNotification
 from typing_extensions import TypedDict
 
-from handrail import READ, Allow, Ask, Context, Executor, LongResults, Registry, Toolset, tool
-from handrail.approvals import callback
+from handrail import (
+    READ,
+    Allow,
+    Approvals,
+    Ask,
+    Context,
+    Executor,
+    LongResults,
+    Registry,
+    Toolset,
+    tool,
+)
+from handrail.approvals import FileLedger, callback
 from handrail.mcp._server import changes
 from handrail.mcp.server import make_server, serve_stdio
 from handrail.permissions import Pending
+from handrail.runs import SqliteJournal
+from handrail.runs.sqlite_ledger import SqliteLedger
 from mcp_served.served import (
     MODERN,
     Notes,
@@ -269,24 +282,60 @@ async def test_an_answer_holds_for_its_arguments_and_once() -> None:
     assert replayed.result_type != "complete" or replayed.is_error or replayed == good
 
 
-async def test_another_process_can_take_the_answer() -> None:
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+async def test_another_process_can_take_the_answer_and_one_of_them_uses_it(
+    tmp_path: Path, kind: str
+) -> None:
+    """Both get the same answer at once. Each has its own object for the ledger on the disk."""
     from mcp_types import ElicitResult
 
     key = b"k" * 32
     first, second = Notes(), Notes()
     yes = {"approval": ElicitResult(action="accept")}
     ask: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
-    async with executor(first) as one, executor(second) as two:
-        async with Client(make_server(one, keys=[key]), **ask) as client:
-            asked: Any = await client.session.call_tool(
-                "add_note", {"text": "x"}, allow_input_required=True
-            )
-        async with Client(make_server(two, keys=[key]), **ask) as client:
-            result: Any = await client.session.call_tool(
-                "add_note", {"text": "x"}, request_state=asked.request_state, input_responses=yes
-            )
+    results = list[Any]()
 
-    assert (result.structured_content, first.said, second.said) == ({"count": 1}, [], ["x"])
+    def shared() -> Approvals:
+        place = tmp_path / "used"
+        if kind == "file":
+            return Approvals(ledger=FileLedger(place))
+        return Approvals(ledger=SqliteLedger(SqliteJournal(place)))
+
+    async def answer(client: Client, state: str) -> None:
+        results.append(
+            await client.session.call_tool(
+                "add_note",
+                {"text": "x"},
+                request_state=state,
+                input_responses=yes,
+                allow_input_required=True,
+            )
+        )
+
+    async with (
+        executor(first, approvals=shared()) as one,
+        executor(second, approvals=shared()) as two,
+        Client(make_server(one, keys=[key]), **ask) as a,
+        Client(make_server(two, keys=[key]), **ask) as b,
+    ):
+        asked: Any = await a.session.call_tool("add_note", {"text": "x"}, allow_input_required=True)
+        async with anyio.create_task_group() as group:
+            for client in (a, b, a, b):
+                group.start_soon(answer, client, asked.request_state)
+
+    done = [one for one in results if getattr(one, "structured_content", None) == {"count": 1}]
+    assert (first.said + second.said, len(results)) == (["x"], 4)
+    assert 1 <= len(done) <= 2  # the process that used it may repeat its own result
+
+
+def test_keys_without_a_shared_ledger_are_refused() -> None:
+    with pytest.raises(ValueError, match="With keys") as refused:
+        make_server(executor(Notes()), keys=[b"k" * 32])
+
+    assert str(refused.value) == (
+        "With keys, several processes accept the same approval, and each would use it once. Give "
+        "their executors one ledger: Executor(..., approvals=Approvals(ledger=FileLedger(FOLDER)))."
+    )
 
 
 async def test_progress_and_cancellation() -> None:

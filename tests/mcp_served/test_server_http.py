@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import pytest
 from mcp.server.auth.provider import AccessToken
@@ -177,9 +179,44 @@ async def test_large_deep_and_malformed_requests_are_refused_and_the_server_live
         ]
 
     statuses = [response.status_code for response in got]
-    assert statuses == [413, 400, 400, 400, 200, 400, 400, 400, 400, 400, 200]
-    said = [response.text == "The JSON is nested too deeply." for response in got]
-    assert said == [False, True, *[False] * 5, True, False, False, False]
+    assert statuses == [413, 400, 400, 400, 200, 400, 400, 413, 400, 413, 200]
+    said = [response.text for response in got]
+    assert said[1] == "The JSON is nested too deeply."
+    assert said[7] == said[9] == "The JSON has more than 50,000 values."
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what the parser does is the same on trio
+async def test_a_full_request_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    """The most CPU time between two moments at which others could run; without the bound, too."""
+    many = [b'{"a":[1]}', b"[]", b'""', b'"k":1']
+    full = [b'{"a":{"b":[' + b",".join([one] * (4_000_000 // (len(one) + 1))) for one in many]
+    gaps = list[float]()
+
+    async def tick() -> None:
+        last = time.process_time()
+        while True:
+            await anyio.lowlevel.checkpoint()
+            now = time.process_time()
+            gaps.append(now - last)
+            last = now
+
+    async def longest(*bodies: bytes) -> float:
+        gaps.clear()
+        for body in bodies:
+            await post(http, body + b"]}}", mcp_protocol_version=MODERN)
+            await anyio.lowlevel.checkpoint()
+        return max(gaps)
+
+    async with served() as http, anyio.create_task_group() as group:
+        group.start_soon(tick)
+        bounded = await longest(*full)
+        monkeypatch.setattr(gate, "MAX_JSON_VALUES", 1 << 30)
+        unbounded = await longest(full[0])
+        group.cancel_scope.cancel()
+
+    assert bounded * 4 < unbounded
 
 
 async def test_without_a_token_no_body_is_read() -> None:

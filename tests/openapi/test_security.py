@@ -10,9 +10,22 @@ import anyio
 import httpx2
 import pytest
 
-from handrail import DESTROY, READ, Access, Allow, Args, Call, Deny, Executor, FailureKind, Toolset
+from handrail import (
+    DESTROY,
+    READ,
+    Access,
+    Allow,
+    Args,
+    Call,
+    DefinitionError,
+    Deny,
+    Executor,
+    FailureKind,
+    Toolset,
+)
 from handrail.net import Guard
 from handrail.openapi import guarded_client, tools
+from handrail.policy import Rulebook
 from openapi.service import Answer, Service, call, document, on_loopback, parameter, sent
 
 pytestmark = pytest.mark.anyio
@@ -346,3 +359,92 @@ def test_another_spelling_of_a_checked_url_is_not_sent() -> None:
     result = anyio.run(call, made, {})
 
     assert result.text == "Not sent: the URL has another spelling than the checked one."
+
+
+OTHER = [{"url": "https://evil.test/v1"}]
+KEYED: dict[str, Any] = {
+    "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    "security": [{"key": []}],
+}
+TOO = '`tools(..., credential_servers=["https://evil.test"])` sends them there too.'
+
+
+def elsewhere(place: str) -> dict[str, Any]:
+    """A document with two operations. One is at another server, as its path or itself says."""
+    operation = {"operationId": "callIt", **({"servers": OTHER} if place == "operation" else {})}
+    path = {"get": operation, "post": operation | {"operationId": "sendIt"}}
+    here = {"get": {"operationId": "stayHere"}}
+    item = path | ({"servers": OTHER} if place == "path" else {})
+    given = document(components=KEYED["components"], security=KEYED["security"])
+    return {**given, "security": KEYED["security"], "paths": {"/there": item, "/here": here}}
+
+
+@pytest.mark.parametrize("place", ["path", "operation"])
+@pytest.mark.parametrize("mode", ["plan", "ask", "open"])
+async def test_credentials_go_to_no_server_that_only_a_part_of_a_document_names(
+    monkeypatch: pytest.MonkeyPatch, place: str, mode: str
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+    service = Service()
+    made = tools(elsewhere(place), service.client, credentials={"key": "KEY"})
+    async with Executor(made, policy=Rulebook(mode=mode, sandboxed=True)) as executor:
+        there = await executor.run(Call("call_it", {}))
+        sent_there = await executor.run(Call("send_it", {}))
+        await executor.run(Call("stay_here", {}))
+
+    assert there.text == (
+        "Not sent: GET /there is at evil.test, and the credentials are for api.test only. "
+        f"Continue without this tool, and tell the user: {TOO}"
+    )
+    assert sent_there.failure is not None
+    [one] = service.received
+    assert (service.hosts, one.headers["authorization"]) == (["api.test"], "Bearer s3cret")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"credential_servers": ["https://evil.test"]},
+        {"server": "https://evil.test/v1"},
+        {"credential_servers": ["https://other.test", "https://evil.test:443/ignored"]},
+    ],
+)
+async def test_a_server_that_the_application_names_gets_credentials(
+    monkeypatch: pytest.MonkeyPatch, options: Any
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+
+    received = await sent(elsewhere("path"), {}, credentials={"key": "KEY"}, **options)
+
+    assert received.headers["authorization"] == "Bearer s3cret"
+
+
+async def test_another_server_of_the_whole_document_gets_credentials_and_nothing_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+    given = elsewhere("operation")
+    whole = {**given, "servers": [{"url": "/v1"}, *OTHER, {"url": "https://api.test/v1"}]}
+    del whole["paths"]["/here"]
+    plain = {**given, "servers": [{"url": "http://evil.test/v1"}]}
+    service = Service()
+
+    received = await sent(whole, {}, credentials={"key": "KEY"})
+    refused = await call(tools(plain, service.client, credentials={"key": "KEY"}), {})
+
+    assert received.headers["authorization"] == "Bearer s3cret"
+    assert (service.received, "are for evil.test only" in refused.text) == ([], True)
+
+
+async def test_an_operation_without_credentials_goes_where_the_document_says() -> None:
+    given = elsewhere("path")
+    given["paths"]["/there"]["get"] = {"operationId": "callIt", "security": []}
+
+    received = await sent(given, {}, credentials={"key": "KEY"})
+
+    assert "authorization" not in received.headers
+
+
+def test_a_server_for_credentials_must_be_a_url() -> None:
+    with pytest.raises(DefinitionError, match=r"The server 'evil.test' is not a complete URL\."):
+        tools(elsewhere("path"), Service().client, credential_servers=["evil.test"])

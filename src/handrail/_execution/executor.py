@@ -49,7 +49,7 @@ from handrail._support.loop import in_context, in_event_loop
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.record import EMPTY, Given
 from handrail._turn.turn import Turn
-from handrail._values.approval import Approver
+from handrail._values.approval import Approver, Ledger
 from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.context import D
@@ -250,6 +250,11 @@ class Executor:
     def approver(self) -> Approver | None:
         """The function that answers approval requests, if there is one."""
         return self._pipeline.questions.default_approver
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where used approvals are recorded."""
+        return self._pipeline.questions.ledger
 
     @property
     def tools(self) -> Toolset:

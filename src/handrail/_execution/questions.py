@@ -23,7 +23,7 @@ from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
-from handrail._values.approval import Answer, Approver
+from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
 from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny
 from handrail._values.pending import Edit, Pending, fingerprint
@@ -53,6 +53,11 @@ class Questions:
         self._check = check
         self._run_before = run_before
         self._preview_timeout = preview_timeout
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where used approvals are recorded."""
+        return self._approvals.ledger
 
     @property
     def default_approver(self) -> Approver | None:
@@ -232,7 +237,7 @@ class Questions:
         With ``again``, a used approval is accepted if the call can be repeated safely.
         """
         try:
-            claimed = await self._approvals.ledger.claim(pending.id, running.turn.claimant)
+            claimed = await self.ledger.claim(pending.id, running.turn.claimant)
         except Exception as error:
             log.exception("the ledger failed on %r", pending.id)
             running.given = None
@@ -280,7 +285,7 @@ class Questions:
                 other = running.turn.find_answered(key)
                 if other is not None and other.position < running.position:
                     await other.wait()
-                if not await self._approvals.ledger.ended(key):
+                if not await self.ledger.ended(key):
                     return False
         except Exception:
             log.exception("the ledger failed on a call of %r", running.call.name)
@@ -293,7 +298,7 @@ class Questions:
             return
         try:
             with anyio.CancelScope(shield=True):
-                await self._approvals.ledger.end(running.given[0].key)
+                await self.ledger.end(running.given[0].key)
         except Exception:  # then the calls that wait for it keep waiting
             log.exception("the ledger failed on a call of %r", running.call.name)
 

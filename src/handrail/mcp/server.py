@@ -22,6 +22,7 @@ from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
 from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.principal_tools import RulesOf
+from handrail.permissions import MemoryLedger
 
 __all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
 
@@ -29,6 +30,10 @@ _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=Fals
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_CALLS = 256
 _ANSWER_SECONDS = 600.0
+_NO_SHARED_LEDGER = (
+    "With keys, several processes accept the same approval, and each would use it once. Give their "
+    "executors one ledger: Executor(..., approvals=Approvals(ledger=FileLedger(FOLDER)))."
+)
 
 
 def make_server(  # noqa: PLR0913  each is an option with a default
@@ -49,7 +54,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``answer_seconds`` have passed.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
-    open questions. More than ``max_calls`` calls at a time are refused.
+    open questions, and executors that share a ledger: without one, each process would accept the
+    same approval once. Raises ValueError for ``keys`` and a ledger in memory. More than
+    ``max_calls`` calls at a time are refused.
 
     With ``rules_of``, such as ``RulesByPrincipal.find``, tools that the rules of a principal always
     deny do not exist for that principal: they are not listed, found or suggested. The policy of the
@@ -57,6 +64,8 @@ def make_server(  # noqa: PLR0913  each is an option with a default
 
     With ``metrics``, the questions that are open are counted there.
     """
+    if keys and isinstance(executor.ledger, MemoryLedger):
+        raise ValueError(_NO_SHARED_LEDGER)
     calls = Calls(executor, max_calls=max_calls, answer_seconds=answer_seconds, rules_of=rules_of)
     if metrics is not None:
         metrics.count_questions = calls.count_questions

@@ -16,6 +16,7 @@ from handrail.models._sdk_client import (
     Event,
     ProviderModel,
     SdkClient,
+    bounded_answers,
     clients_of,
     without_headers,
 )
@@ -105,16 +106,12 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         whole = {**base, **settings, "model": name, "max_tokens": request.max_tokens or limit}
         return merge(whole, options)
 
-    def connect(at: str | None, with_key: str | None) -> AsyncAnthropic:
-        headers = without_headers("ANTHROPIC_CUSTOM_HEADERS", with_key, sdk.Omit()) if at else None
-        return sdk.AsyncAnthropic(base_url=at, api_key=with_key, default_headers=headers)
-
     return ProviderModel(
         SdkClient(
             name=name,
             api=api,
             errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
-            clients=clients_of(connect, client, base_url, key),
+            clients=clients_of(partial(_connect, sdk), client, base_url, key),
             body=body,
             start_stream=partial(_start_stream, sdk.AsyncStream[object]),
             send=_send,
@@ -124,6 +121,16 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         ),
         stream=stream,
     )
+
+
+def _connect(sdk: Any, base_url: str | None, key: str | None) -> AsyncAnthropic:
+    variable = "ANTHROPIC_CUSTOM_HEADERS"
+    headers = without_headers(variable, key, sdk.Omit()) if base_url else None
+    http = sdk.DefaultAsyncHttpxClient(event_hooks=bounded_answers())
+    client: AsyncAnthropic = sdk.AsyncAnthropic(
+        base_url=base_url, api_key=key, default_headers=headers, http_client=http
+    )
+    return client
 
 
 def _max_tokens(name: str) -> int:

@@ -19,7 +19,14 @@ from handrail.models._body import (
     once_per_toolset,
 )
 from handrail.models._failures import Errors, missing_key, missing_sdk
-from handrail.models._sdk_client import Body, Event, ProviderModel, SdkClient, clients_of
+from handrail.models._sdk_client import (
+    Body,
+    Event,
+    ProviderModel,
+    SdkClient,
+    bounded_answers,
+    clients_of,
+)
 from handrail.models._tool_choice import encode_tool_choice
 from handrail.providers import PROVIDERS
 from handrail.providers import gemini as provider
@@ -93,17 +100,14 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         whole = {**history, **tools}
         return merge({**whole, "generationConfig": config} if config else whole, options)
 
-    def connect(at: str | None, with_key: str | None) -> AsyncClient:
-        _check_key(with_key)
-        http: Any = {"base_url": at, "retry_options": {"attempts": _MAX_TRIES}}
-        return genai.Client(api_key=with_key, http_options=http).aio
-
     return ProviderModel(
         SdkClient(
             name=name,
             api=provider,
             errors=Errors(_API, unreachable=(), reported=(errors.APIError, GoogleAuthError)),
-            clients=clients_of(connect, None if client is None else client.aio, base_url, key),
+            clients=clients_of(
+                partial(_connect, genai), None if client is None else client.aio, base_url, key
+            ),
             body=body,
             start_stream=partial(_start_stream, name),
             send=partial(_send, name),
@@ -112,6 +116,17 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         ),
         stream=stream,
     )
+
+
+def _connect(genai: Any, base_url: str | None, key: str | None) -> AsyncClient:
+    _check_key(key)
+    http = {
+        "base_url": base_url,
+        "retry_options": {"attempts": _MAX_TRIES},
+        "async_client_args": {"event_hooks": bounded_answers()},
+    }
+    client: AsyncClient = genai.Client(api_key=key, http_options=http).aio
+    return client
 
 
 def _check_key(key: str | None) -> None:

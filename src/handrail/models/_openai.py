@@ -18,6 +18,7 @@ from handrail.models._sdk_client import (
     Event,
     ProviderModel,
     SdkClient,
+    bounded_answers,
     clients_of,
     without_headers,
 )
@@ -199,12 +200,15 @@ def _load_sdk() -> _Sdk:
         raise missing_sdk(_API) from None
 
     def connect(base_url: str | None, key: str | None) -> AsyncOpenAI:
+        http = sdk.DefaultAsyncHttpxClient(event_hooks=bounded_answers())
         if base_url is None:
-            return sdk.AsyncOpenAI(api_key=key)
+            return sdk.AsyncOpenAI(api_key=key, http_client=http)
         omit = sdk.Omit()
         headers = without_headers("OPENAI_CUSTOM_HEADERS", key, omit)
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), omit)
-        return sdk.AsyncOpenAI(base_url=base_url, api_key=key, default_headers=headers)
+        return sdk.AsyncOpenAI(
+            base_url=base_url, api_key=key, default_headers=headers, http_client=http
+        )
 
     def start_stream(path: str, client: AsyncOpenAI, body: Body) -> Any:
         streamed = {**body, "stream": True}

@@ -27,6 +27,9 @@ Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
 """One event or response of a provider, as plain data."""
 
+MAX_ANSWER_BYTES = 32 << 20
+"""Bytes of one answer, streamed or not."""
+
 T = TypeVar("T")
 Make: TypeAlias = Callable[[str | None, str | None], AbstractAsyncContextManager[T]]
 """Creates a client from an address and a key. If these are None, the SDK uses its defaults."""
@@ -209,6 +212,16 @@ def clients_of(
     if base_url is not None or key is not None:
         raise ValueError("Pass either a client, or base_url and key. A client has its own.")
     return GivenClient(client)
+
+
+def bounded_answers() -> Any:
+    """Return event hooks for the HTTP client of an SDK, which refuse compressed or endless answers.
+
+    A server can be another one than the provider's, and SDKs read answers and errors as a whole.
+    """
+    from handrail.net import bounded_hooks
+
+    return bounded_hooks(MAX_ANSWER_BYTES)
 
 
 def without_headers(variable: str, key: str | None, omit: Any) -> dict[str, Any]:

@@ -6,26 +6,30 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.net._addresses import is_public
-    from handrail.net._body import read_body
+    from handrail.net._answers import ask_plain, bound_answer, bounded_hooks
     from handrail.net._files import count_files
     from handrail.net._guard import Guard, Resolver
     from handrail.net._hosts import normalize_host
     from handrail.net._proxy import Proxy, bridge, proxy_variables
     from handrail.net._serving import serve_app
     from handrail.net._url import Url, parse_url
+    from handrail.net.forms import read_body
 else:
     _HOMES = {
         "Guard": "_guard",
         "Proxy": "_proxy",
         "Resolver": "_guard",
         "Url": "_url",
+        "ask_plain": "_answers",
+        "bound_answer": "_answers",
+        "bounded_hooks": "_answers",
         "bridge": "_proxy",
         "count_files": "_files",
         "is_public": "_addresses",
         "normalize_host": "_hosts",
         "parse_url": "_url",
         "proxy_variables": "_proxy",
-        "read_body": "_body",
+        "read_body": "forms",
         "serve_app": "_serving",
     }
 
@@ -37,6 +41,9 @@ __all__ = [
     "Proxy",
     "Resolver",
     "Url",
+    "ask_plain",
+    "bound_answer",
+    "bounded_hooks",
     "bridge",
     "count_files",
     "is_public",

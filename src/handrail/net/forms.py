@@ -1,4 +1,4 @@
-"""Forms of browsers: read within limits, and tokens that show that a form is from our page."""
+"""Bodies and forms of requests, read within limits; tokens that show a form is from our page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-from handrail.net._body import read_body
+import anyio
 
 MAX_FIELDS = 500
 _FORM = "application/x-www-form-urlencoded"
+
+
+async def read_body(
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]], *, most: int, seconds: float
+) -> bytes | HTTPStatus:
+    """Return the body of a request, or the status to refuse it with.
+
+    Args:
+        receive: The function of the application.
+        most: How many bytes it may have.
+        seconds: How long it may take.
+    """
+    body = bytearray()
+    with anyio.move_on_after(seconds):
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":  # broken off: the rest may change its meaning
+                return HTTPStatus.BAD_REQUEST
+            body += message.get("body", b"")
+            if len(body) > most:
+                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            if not message.get("more_body"):
+                return bytes(body)
+    return HTTPStatus.REQUEST_TIMEOUT
 
 
 async def read_form(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import quote
 
-from handrail import DefinitionError, ToolFailed
+from handrail import DefinitionError, Refused, ToolFailed
+from handrail.net import Url
 from handrail.openapi._document import Document, Node, get_list, get_node, get_text, is_node
 from handrail.openapi._operations import Operation
 from handrail.openapi._request import OutgoingRequest
@@ -17,10 +18,13 @@ from handrail.openapi._request import OutgoingRequest
 class Credentials:
     """The security schemes of a document, each with the environment variable of its secret.
 
+    A secret is sent to ``servers`` only: a path or an operation of the document may name others.
     Raises DefinitionError for a scheme that the document does not have.
     """
 
-    def __init__(self, document: Document, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, document: Document, variables: Mapping[str, str], servers: Iterable[Url]
+    ) -> None:
         components = get_node(document.root, "components")
         schemes = get_node(components, "securitySchemes")
         for name in variables:
@@ -30,6 +34,7 @@ class Credentials:
                     f"The document has no security scheme {name!r}. It has: {known}."
                 )
         self._root = document.root
+        self._servers = {_origin(server): server for server in servers}
         self._variables = dict(variables)
         self._schemes = {name: document.resolve(schemes[name]) for name in variables}
 
@@ -43,8 +48,20 @@ class Credentials:
         )
 
     def add(self, operation: Operation, request: OutgoingRequest) -> OutgoingRequest:
-        """Return a request with the first credentials that satisfy its operation."""
-        for name in self._choose(operation):
+        """Return a request with the first credentials that satisfy its operation.
+
+        Raises Refused if they are not for its server.
+        """
+        names = self._choose(operation)
+        if names and _origin(request.url) not in self._servers:
+            known = " or ".join(url.authority for url in self._servers.values()) or "no server"
+            there = f"{request.url.scheme}://{request.url.authority}"
+            raise Refused(
+                f"Not sent: {operation.where} is at {request.url.authority}, and the credentials "
+                f"are for {known} only. Continue without this tool, and tell the user: "
+                f'`tools(..., credential_servers=["{there}"])` sends them there too.'
+            )
+        for name in names:
             request = _add(request, self._schemes[name], self._secret(name))
         return request
 
@@ -64,6 +81,10 @@ class Credentials:
                 "the user, and continue without this tool."
             )
         return secret
+
+
+def _origin(url: Url) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port
 
 
 def _add(request: OutgoingRequest, scheme: Node, secret: str) -> OutgoingRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
@@ -93,11 +93,14 @@ class Document:
 
         Variables have their default values.
         """
-        for node in (*nodes, self.root):
-            for server in get_list(node, "servers"):
-                if is_node(server) and get_text(server, "url"):
-                    return _fill_variables(server)
-        return "/"
+        return next((url for node in (*nodes, self.root) for url in list_servers(node)), "/")
+
+
+def list_servers(node: Node) -> Iterator[str]:
+    """Yield the URLs of an object's own servers. Variables have their default values."""
+    for server in get_list(node, "servers"):
+        if is_node(server) and get_text(server, "url"):
+            yield _fill_variables(server)
 
 
 def _parse(given: Node | str | bytes) -> Node:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from handrail import DefinitionError, Refused, ToolFailed
 from handrail.net import Url, parse_url
-from handrail.openapi._document import Document, is_node
+from handrail.openapi._document import Document, is_node, list_servers
 from handrail.openapi._operations import Operation, Parameter
 from handrail.openapi._serialize import (
     decode,
@@ -53,6 +54,21 @@ def find_base(operation: Operation, server: str | None) -> Url:
     if base.query:
         raise DefinitionError(f"{operation.where}: the server {given!r} has a query.")
     return base
+
+
+def find_trusted(document: Document, server: str | None, others: Iterable[str]) -> list[Url]:
+    """Return the servers that may get credentials. Raises DefinitionError."""
+    own = list_servers(document.root) if server is None else (server,)
+    trusted = list[Url]()
+    for url in own:
+        with suppress(Refused, ToolFailed):  # no request goes to such a server
+            trusted.append(parse_url(url))
+    for url in others:
+        try:
+            trusted.append(parse_url(url))
+        except (Refused, ToolFailed) as error:
+            raise DefinitionError(f"The server {url!r} is not a complete URL. {error}") from None
+    return trusted
 
 
 def find_url(operation: Operation, base: Url, args: Mapping[str, Any]) -> Url:

@@ -31,7 +31,7 @@ from handrail.openapi._credentials import Credentials
 from handrail.openapi._definition import describe_operation, find_hint, find_name, find_schema
 from handrail.openapi._document import Document
 from handrail.openapi._operations import Operation, operations
-from handrail.openapi._request import find_base, find_url, make_request
+from handrail.openapi._request import find_base, find_trusted, find_url, make_request
 
 if TYPE_CHECKING:
     from handrail.openapi._http import Client
@@ -51,6 +51,7 @@ def tools(  # noqa: PLR0913  each option has a default
     *,
     server: str | None = None,
     credentials: Mapping[str, str] | None = None,
+    credential_servers: Iterable[str] = (),
     effects: Mapping[str, Effect] | None = None,
     idempotent: Iterable[str] = (),
     idempotency_header: str | None = None,
@@ -64,7 +65,10 @@ def tools(  # noqa: PLR0913  each option has a default
     default, it is a ``guarded_client()``. ``server`` replaces the servers of the document.
 
     ``credentials`` maps names of security schemes to environment variables, which are read for each
-    call. ``effects`` maps names of tools, or patterns such as ``search_*``, to their effect; the
+    call. They are sent to ``server``, or to the servers of the whole document, and to
+    ``credential_servers``: not to others that a path or an operation names.
+
+    ``effects`` maps names of tools, or patterns such as ``search_*``, to their effect; the
     first that matches applies. ``idempotent`` lists names or patterns of tools that can be called
     twice without harm. With ``idempotency_header``, each call that is not a read has its key in
     that header. ``retry`` applies to tools that read or are idempotent.
@@ -80,10 +84,11 @@ def tools(  # noqa: PLR0913  each option has a default
     if idempotency_header is not None and not _HEADER.fullmatch(idempotency_header):
         raise DefinitionError(f"{idempotency_header!r} is not the name of a header.")
     read = Document(document)
+    trusted = find_trusted(read, server, credential_servers)
     service = _Service(
         read,
         client or _make_client(),
-        Credentials(read, credentials or {}),
+        Credentials(read, credentials or {}, trusted),
         server,
         idempotency_header,
         max_bytes,

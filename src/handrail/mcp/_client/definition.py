@@ -23,6 +23,8 @@ _ORDERS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MAX_QUOTED = 60
+_MAX_SHOWN = 20_000
+"""Characters of a definition that a person is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,29 @@ class ListedTool:
         return hashlib.sha256(canonical({"server": identity, "tool": self.listed})).hexdigest()
 
     def to_text(self) -> str:
-        """Return the definition for a person, with invisible characters spelled out."""
+        """Return the definition for a person, with invisible characters spelled out.
+
+        A text of more than 20,000 characters is cut, and says so.
+        """
+        text = self._to_whole_text()
+        if (more := len(text) - _MAX_SHOWN) <= 0:
+            return text
+        return f"{text[:_MAX_SHOWN]}\n[{more:,} more characters are not shown]"
+
+    def _to_whole_text(self) -> str:
         text = json.dumps(self.listed, indent=2, sort_keys=True, ensure_ascii=False)
         return spell_out(re.sub(r"(?<!\\)((?:\\\\)*)\\n", r"\1\n    ", text))
 
     def find_warnings(self) -> tuple[str, ...]:
-        """Return what a person should check: invisible characters, and text that gives orders.
+        """Return what a person should check: too much to read, invisible characters, and orders.
 
         A text without warnings can still be hostile.
         """
         return tuple(dict.fromkeys(self._warn()))
 
     def _warn(self) -> Iterator[str]:
+        if (length := len(self._to_whole_text())) > _MAX_SHOWN:
+            yield f"the definition has {length:,} characters: the first {_MAX_SHOWN:,} are shown"
         for where, text in _texts(self.listed, ""):
             if unseen := list_unseen(text):
                 yield f"{where} has invisible characters: {unseen}"
@@ -87,9 +100,12 @@ def canonical(value: object) -> bytes:
 
 
 def describe_change(old: ListedTool, new: ListedTool) -> str:
-    """Return what changed in a definition, as lines with + and -."""
+    """Return what changed in a definition, as lines with + and -. Empty if nothing did."""
     before, after = old.to_text().splitlines(), new.to_text().splitlines()
-    return "\n".join(unified_diff(before, after, "approved", "now", lineterm="", n=2))
+    lines = "\n".join(unified_diff(before, after, "approved", "now", lineterm="", n=2))
+    if not lines and old.listed != new.listed:
+        return f"It changed after the first {_MAX_SHOWN:,} characters, which are the same."
+    return lines
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

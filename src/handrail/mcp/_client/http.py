@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any
@@ -14,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from handrail.mcp._client.servers import HttpServer
 from handrail.mcp._client.watch import Watch
 from handrail.mcp._login.flow import Login
+from handrail.net import ask_plain, bound_answer
 
 MAX_BODY_BYTES = 16 << 20
 """Bytes of one answer. A longer one ends the connection."""
@@ -45,7 +47,7 @@ def _make_client(server: HttpServer, watch: Watch) -> httpx2.AsyncClient:
         verify=_read_certificates(),
         timeout=_TIMEOUT,
         limits=_LIMITS,
-        event_hooks={"response": [partial(_look_at, watch)]},
+        event_hooks={"request": [ask_plain], "response": [partial(_look_at, watch)]},
     )
 
 
@@ -57,8 +59,9 @@ def _read_certificates() -> ssl.SSLContext:
 
 async def _look_at(watch: Watch, response: httpx2.Response) -> None:
     status = response.status_code
-    if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        response.stream = _Bounded(response.stream)
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    # a stream may last for days; the SDK bounds each event
+    await bound_answer(response, most=math.inf if is_stream else MAX_BODY_BYTES)
     if status in _REFUSED:
         watch.needs_login = True
         watch.challenge = response.headers.get("www-authenticate", "")
@@ -67,21 +70,3 @@ async def _look_at(watch: Watch, response: httpx2.Response) -> None:
         await response.aread()  # so that the request ends before the connection does
         watch.expired = True
         watch.end("its session has expired")
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends in an error if it is too long."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MAX_BODY_BYTES
-        async for piece in self._stream:
-            left -= len(piece)
-            if left < 0:
-                raise httpx2.ReadError(f"the answer has more than {MAX_BODY_BYTES} bytes")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()

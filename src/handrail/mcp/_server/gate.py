@@ -21,6 +21,8 @@ from handrail.net import read_body
 
 MAX_BODY_BYTES = 4 << 20
 MAX_JSON_DEPTH = 64
+MAX_JSON_VALUES = 50_000
+"""Values of one request: a parser holds up all clients for as long as it makes them."""
 SECONDS = 30.0
 """How long a client may take to send a request, or to take the next piece of a response."""
 _REFUSALS = {
@@ -28,7 +30,7 @@ _REFUSALS = {
     HTTPStatus.REQUEST_TIMEOUT: "The request took too long.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The request is too large.",
 }
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_TEXT = re.compile(rb'"[^"]*+"?')
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -136,17 +138,22 @@ def _matches(value: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _check_body(body: bytes | HTTPStatus) -> PlainTextResponse | None:
-    """Return a refusal of a body that is too large, too deep or too slow."""
+    """Return a refusal of a body that is too large, too deep, too full or too slow."""
     if isinstance(body, HTTPStatus):
         return PlainTextResponse(_REFUSALS[body], body)
-    if _is_deep(body):
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # no quote left is part of a text
+    structure, texts = _TEXT.subn(b"", plain, count=MAX_JSON_VALUES)
+    values = texts + sum(map(structure.count, (b",", b"[", b"{")))
+    if values >= MAX_JSON_VALUES:
+        return PlainTextResponse(f"The JSON has more than {MAX_JSON_VALUES:,} values.", 413)
+    if _is_deep(structure):
         return PlainTextResponse("The JSON is nested too deeply.", 400)
     return None
 
 
-def _is_deep(content: bytes) -> bool:
-    """Return whether JSON text is nested too deeply. Each round removes the innermost brackets."""
-    brackets = _STRINGS.sub(b"", content).translate(_SQUARE, _NO_BRACKETS)
+def _is_deep(structure: bytes) -> bool:
+    """Return whether JSON without texts is too deep. Each round removes the innermost brackets."""
+    brackets = structure.translate(_SQUARE, _NO_BRACKETS)
     for _ in range(MAX_JSON_DEPTH):
         rest = brackets.replace(b"[]", b"")
         if rest == brackets:  # nothing is left, or the text is not JSON
