@@ -9,9 +9,10 @@ anything.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from handrail.policy._shell.scanner import CommandScanner, ScannedCommand
 from handrail.policy._shell.wrappers import (
@@ -63,6 +64,52 @@ def created_files(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_explore(text).created))
 
 
+class ReadLine(NamedTuple):
+    """A shell line, read with the values of its environment variables."""
+
+    commands: tuple[tuple[str, ...], ...]
+    """Every command that it could run, with and without wrappers."""
+    programs: frozenset[tuple[str, ...]]
+    """The commands whose first word can be a program."""
+    inputs: tuple[str, ...]
+    """Files that redirections read."""
+    assigned: Mapping[str, tuple[str, ...]]
+    """Values of the variables that it sets."""
+    unknown: str
+    """Why it may run other commands; empty if it cannot."""
+
+
+def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
+    """Read a line that runs with these environment variables.
+
+    A variable that the line sets has no known value: which assignment counts depends on the run.
+    """
+    values = _Environment(variables)
+    findings = _explore_with(text, _Findings(values=values))
+    unknown = findings.unknown
+    if findings.unread:
+        unknown = "a shell runs the output of another program"
+    return ReadLine(
+        tuple(findings.commands),
+        frozenset(findings.programs),
+        tuple(findings.inputs),
+        values.assigned,
+        unknown,
+    )
+
+
+class _Environment(dict[str, str]):
+    """Values of environment variables. Assignments are recorded and change none."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.assigned: dict[str, tuple[str, ...]] = {}
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self.assigned[name] = (*self.assigned.get(name, ()), value)
+        self.pop(name, None)
+
+
 @dataclass(slots=True)
 class _Findings:
     """The results so far."""
@@ -75,12 +122,17 @@ class _Findings:
     targets: list[str] = field(default_factory=list[str])
     emptied: list[str] = field(default_factory=list[str])
     created: list[str] = field(default_factory=list[str])
+    inputs: list[str] = field(default_factory=list[str])
+    unknown: str = ""
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
 @lru_cache(maxsize=8)
 def _explore(text: str) -> _Findings:
-    findings = _Findings()
+    return _explore_with(text, _Findings())
+
+
+def _explore_with(text: str, findings: _Findings) -> _Findings:
     waiting = deque([(text, 0), (text.replace("\\\n", ""), 0)])
     seen: set[str] = set()
     left = len(text) + _MAX_INNER_CHARS
@@ -96,6 +148,7 @@ def _explore(text: str) -> _Findings:
         else:
             waiting += [(more, level + 1) for more in _read(command, findings)]
     if not complete:
+        findings.unknown = findings.unknown or "it has too many commands inside of commands"
         deque(_read(text.translate(_BLIND), findings), maxlen=0)
     return findings
 
@@ -107,6 +160,8 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     findings.targets += scanner.targets
     findings.emptied += scanner.emptied
     findings.created += scanner.created
+    findings.inputs += scanner.inputs
+    findings.unknown = findings.unknown or _describe_unknown(scanner)
     findings.unread |= _runs_unread(scanner.scanned)
     yield from scanner.nested
     inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
@@ -133,6 +188,12 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
         yield from inner.nested
     if scanner.doubtful:
         yield text.translate(_BLIND)
+
+
+def _describe_unknown(scanner: CommandScanner) -> str:
+    if scanner.doubtful:
+        return "its quotes or brackets are not balanced"
+    return f"the value of `{scanner.unknown}` is not known" if scanner.unknown else ""
 
 
 def _runs_unread(scanned: Sequence[ScannedCommand]) -> bool:
