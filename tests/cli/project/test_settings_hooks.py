@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import Any
 
@@ -28,15 +29,14 @@ def user_settings(handrail: Handrail, text: str) -> None:
     (handrail.config / "config.toml").write_text(text, encoding="utf-8")
 
 
-def program(handrail: Handrail, code: str) -> str:
-    """Write a program outside the workspace; the command that runs it."""
-    path = handrail.folder / "hook.py"
-    path.write_text(f"import json, sys\ngiven = json.load(sys.stdin)\n{code}\n", encoding="utf-8")
-    return f"{sys.executable} -I -S {path}"
+def program(code: str) -> str:
+    """The command that runs a program."""
+    whole = f"import json, sys\ngiven = json.load(sys.stdin)\n{code}\n"
+    return f"{sys.executable} -I -S -c {shlex.quote(whole)}"
 
 
-def printing(handrail: Handrail, answer: dict[str, Any]) -> str:
-    return program(handrail, f"print(json.dumps({answer!r}))")
+def printing(answer: dict[str, Any]) -> str:
+    return program(f"print(json.dumps({answer!r}))")
 
 
 def specific(**fields: Any) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def call(handrail: Handrail, event: str, command: str, *words: str, **more: Any)
 
 
 def test_a_hook_reads_the_call_and_lets_it_pass(ready: Handrail) -> None:
-    noted = ready.folder / "noted"
+    noted = ready.workspace / "noted"
     code = f"import os; given['dir'] = os.environ['CLAUDE_PROJECT_DIR']; json.dump(given, open({str(noted)!r}, 'w'))"
 
-    ran = call(ready, "PreToolUse", program(ready, code), matcher="Read|Glob")
+    ran = call(ready, "PreToolUse", program(code), matcher="Read|Glob")
 
     assert (ran.exit, ran.out) == (0, FOUND)
     assert json.loads(noted.read_text(encoding="utf-8")) == {
@@ -89,7 +89,7 @@ def test_a_hook_reads_the_call_and_lets_it_pass(ready: Handrail) -> None:
     ],
 )  # fmt: skip
 def test_a_hook_refuses_a_call(ready: Handrail, code: str, reason: str) -> None:
-    ran = call(ready, "PreToolUse", program(ready, code))
+    ran = call(ready, "PreToolUse", program(code))
 
     assert (ran.exit, ran.out) == (3, "")
     assert f"Not run: {reason}" in ran.err
@@ -109,11 +109,11 @@ def test_a_hook_refuses_a_call(ready: Handrail, code: str, reason: str) -> None:
     ],
 )
 def test_other_answers_let_a_call_pass(ready: Handrail, code: str) -> None:
-    assert call(ready, "PreToolUse", program(ready, code)).out == FOUND
+    assert call(ready, "PreToolUse", program(code)).out == FOUND
 
 
 def test_a_hook_never_allows_what_the_rules_do_not(ready: Handrail) -> None:
-    allow = printing(ready, specific(permissionDecision="allow"))
+    allow = printing(specific(permissionDecision="allow"))
 
     ran = call(ready, "PreToolUse", allow, "tools", "call", "write", "file_path=b", "content=x")
 
@@ -124,22 +124,22 @@ def test_a_hook_never_allows_what_the_rules_do_not(ready: Handrail) -> None:
 def test_a_hook_asks_where_the_rules_allow(ready: Handrail) -> None:
     asks = specific(permissionDecision="ask", permissionDecisionReason="Look at secrets?")
 
-    ran = call(ready, "PreToolUse", printing(ready, asks))
+    ran = call(ready, "PreToolUse", printing(asks))
 
     assert ran.exit == 3
     assert "Look at secrets?" in ran.err
 
 
 def test_a_question_without_words_gets_some(ready: Handrail) -> None:
-    ran = call(ready, "PreToolUse", printing(ready, specific(permissionDecision="ask")))
+    ran = call(ready, "PreToolUse", printing(specific(permissionDecision="ask")))
 
     assert "A hook asks for your approval." in ran.err
 
 
 def test_a_hook_changes_the_arguments_and_the_next_one_sees_them(ready: Handrail) -> None:
     ready.write("b.md", "x")
-    noted = ready.folder / "noted"
-    change = printing(ready, specific(updatedInput={"pattern": "*.md"}))
+    noted = ready.workspace / "noted"
+    change = printing(specific(updatedInput={"pattern": "*.md"}))
     user_settings(ready, hook("PreToolUse", change) + hook("PreToolUse", f"cat > {noted}", "glob"))
 
     assert ready(*LOOK).out == "b.md\n[1 file.]\n"
@@ -147,7 +147,7 @@ def test_a_hook_changes_the_arguments_and_the_next_one_sees_them(ready: Handrail
 
 
 def test_changed_arguments_are_checked(ready: Handrail) -> None:
-    ran = call(ready, "PreToolUse", printing(ready, specific(updatedInput={"pattern": 5})))
+    ran = call(ready, "PreToolUse", printing(specific(updatedInput={"pattern": 5})))
 
     assert (ran.exit, ran.out) == (2, "")
 
@@ -174,13 +174,15 @@ def test_a_hook_that_cannot_answer_refuses(ready: Handrail, command: str) -> Non
 
 
 def test_a_message_for_the_person_is_shown(ready: Handrail) -> None:
-    ran = call(ready, "PreToolUse", printing(ready, {"systemMessage": "Mind the\x1b gap."}))
+    ran = call(ready, "PreToolUse", printing({"systemMessage": "Mind the\x1b gap."}))
 
     assert "Mind the\\u{1B} gap." in ran.err
 
 
 def test_much_output_does_no_harm(ready: Handrail) -> None:
-    assert call(ready, "PreToolUse", program(ready, "print('x' * (3 << 20))")).out == FOUND
+    ran = call(ready, "PreToolUse", program("print('x' * (3 << 20))"))
+
+    assert (ran.err, ran.out) == ("", FOUND)
 
 
 # ---------------------------------------------------------------- after a call, start and end
@@ -199,7 +201,7 @@ async def model(request):
 
 def test_text_after_a_call_reaches_the_model(ready: Handrail) -> None:
     answer = {**specific(additionalContext="Names only."), "decision": "block", "reason": "Stale."}
-    user_settings(ready, hook("PostToolUse", printing(ready, answer), "Glob"))
+    user_settings(ready, hook("PostToolUse", printing(answer), "Glob"))
 
     ran = ready("run", *programmed(ready, HEARD), "Look.")
 
@@ -208,13 +210,13 @@ def test_text_after_a_call_reaches_the_model(ready: Handrail) -> None:
 
 
 def test_nothing_runs_after_a_call_that_failed(ready: Handrail) -> None:
-    noted = ready.folder / "noted"
+    noted = ready.workspace / "noted"
     code = f"open({str(noted)!r}, 'w')"
 
-    call(ready, "PostToolUse", program(ready, code), "tools", "call", "read", "file_path=none")
+    call(ready, "PostToolUse", program(code), "tools", "call", "read", "file_path=none")
 
     assert not noted.exists()
-    assert call(ready, "PostToolUse", program(ready, code)).out == FOUND
+    assert call(ready, "PostToolUse", program(code)).out == FOUND
     assert noted.exists()
 
 
@@ -227,7 +229,7 @@ def test_a_hook_after_a_call_that_fails_is_reported(ready: Handrail) -> None:
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
 def test_a_hook_ends_the_run(ready: Handrail, event: str) -> None:
-    user_settings(ready, hook(event, printing(ready, {"continue": False, "stopReason": "Lunch."})))
+    user_settings(ready, hook(event, printing({"continue": False, "stopReason": "Lunch."})))
 
     ran = ready("run", *programmed(ready, HEARD), "Look.")
 
@@ -243,14 +245,14 @@ def test_the_start_adds_to_the_instructions(ready: Handrail) -> None:
 
 def test_the_start_can_answer_with_data(ready: Handrail) -> None:
     context = {"hookSpecificOutput": {"additionalContext": "Be short."}}
-    user_settings(ready, hook("SessionStart", printing(ready, context)))
+    user_settings(ready, hook("SessionStart", printing(context)))
 
     assert "Be short." in ready("run", *programmed(ready, HEARD), "Look.").out
 
 
 def test_the_end_lets_a_run_go_on(ready: Handrail) -> None:
     code = "given['stop_hook_active'] or (print('Add tests.', file=sys.stderr), sys.exit(2))"
-    user_settings(ready, hook("Stop", program(ready, code)))
+    user_settings(ready, hook("Stop", program(code)))
     model = scripted(ready, '"First."', '"Second."')
 
     ran = ready("run", *model, "Look.")

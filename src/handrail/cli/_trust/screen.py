@@ -34,6 +34,8 @@ def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
         yield "no line break at the end of the file"
     if item.kind == "skill" and not text.startswith("\n"):
         yield "only digests of the other files are shown; review those files too"
+    if item.folder:
+        yield "only digests of the files are shown; review those files too"
     if seen.hidden:
         yield f"{seen.hidden} invisible characters, shown as \\u{{…}}"
     if seen.mixed:

@@ -28,6 +28,7 @@ from handrail.policy._shell.wrappers import (
     SHELLS,
     feeds_arguments,
     program_name,
+    program_texts,
     runs_others,
     runs_text,
 )
@@ -49,7 +50,7 @@ _TOO_MANY = "it names too many files"
 
 @dataclass(frozen=True, slots=True)
 class CodeFiles:
-    """The workspace files that a shell line runs. All paths are real and absolute."""
+    """The workspace files that a shell line runs. All paths are absolute, in real folders."""
 
     named: tuple[Path, ...] = ()
     """Files whose names are in the line."""
@@ -173,11 +174,11 @@ class _Search:
             self._note(_TOO_MANY)
             return
         for path in filter(Path.is_file, matches):
-            package = _package_of(path)
-            if not path.is_relative_to(self.root):
+            real = path.resolve()
+            if not real.is_relative_to(self.root):
                 self.elsewhere[path] = None
-            elif level or package != path:
-                self._add_inside([package])
+            elif level or _package_of(real) != real:
+                self._add_inside([_package_of(real)])
             else:
                 self.named[path] = None
 
@@ -193,7 +194,7 @@ class _Search:
         for inner in program_folders(argv):
             for word in filter(_PROGRAM.fullmatch, argv[1:]):
                 self._add_inside(
-                    _package_of(path) for path in self._match(folder, f"{inner}/{word}")
+                    _package_of(path.resolve()) for path in self._match(folder, f"{inner}/{word}")
                 )
         if _runs_folders(argv):
             self._add_inside(
@@ -206,7 +207,7 @@ class _Search:
                 self.read(line, [*folders, folder / "node_modules/.bin"], level + 1)
 
     def _match(self, folder: Path, word: str) -> list[Path]:
-        """Return the real paths that a word may be the name of, from a folder."""
+        """Return the existing paths that a word may be the name of, from a folder."""
         if not word or "\0" in word:
             return []
         home = self.variables.get("HOME", "/")
@@ -217,12 +218,12 @@ class _Search:
         found: list[Path] = []
         for path in paths:
             with suppress(OSError, ValueError):
-                real = Path(os.path.realpath(folder / path))
-                found += [real] if real.exists() else []
+                whole = _keep_last_link(os.path.join(folder, path))  # noqa: PTH118  keeps `..`
+                found += [whole] if whole.exists() else []
         return found
 
     def _add_inside(self, paths: Iterable[Path]) -> None:
-        for path in paths:
+        for path in (Path(os.path.realpath(path)) for path in paths):
             if path == self.root:
                 self._note("it runs the whole workspace as a program")
             elif path.is_relative_to(self.root):
@@ -242,9 +243,19 @@ def _describe_unknown(argv: tuple[str, ...]) -> str:
         return f"`{name}` runs code from all over the workspace"
     if runs_text(argv) and not any(find_modules(argv)):
         return f"`{name}` runs text that is not in a file"
+    if any("system" in text or "|" in text for text in program_texts(argv)):
+        return f"`{name}` may run other programs"
     if name in _FEEDING and any(map(runs_others, argv[1:])) and not feeds_arguments(argv):
         return f"`{name}` may run any file"
     return ""
+
+
+def _keep_last_link(path: str) -> Path:
+    """Return a path with the links of its folders resolved, but not its own."""
+    folder, name = os.path.split(path.rstrip("/"))
+    if name in {"", ".", ".."}:
+        return Path(os.path.realpath(path))
+    return Path(os.path.realpath(folder), name)
 
 
 def _package_of(path: Path) -> Path:

@@ -20,6 +20,7 @@ from handrail.policy._shell.wrappers import (
     feeds_arguments,
     is_bare_shell,
     program_name,
+    program_texts,
     runs_its_input,
     unwrap,
 )
@@ -85,7 +86,7 @@ def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
     A variable that the line sets has no known value: which assignment counts depends on the run.
     """
     values = _Environment(variables)
-    findings = _explore_with(text, _Findings(values=values))
+    findings = _explore_with(text, _Findings(shell_only=True, values=values))
     unknown = findings.unknown
     if findings.unread:
         unknown = "a shell runs the output of another program"
@@ -124,6 +125,8 @@ class _Findings:
     created: list[str] = field(default_factory=list[str])
     inputs: list[str] = field(default_factory=list[str])
     unknown: str = ""
+    shell_only: bool = False
+    """Whether programs of other interpreters are not read as if they were a shell's."""
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
@@ -185,9 +188,15 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
         findings.commands |= dict.fromkeys(inner.commands)
         findings.programs |= {command.argv, *inner.commands} - {*inner.arguments}
         findings.arguments += inner.arguments
-        yield from inner.nested
+        yield from _read_by_shell(command.argv, inner) if findings.shell_only else inner.nested
     if scanner.doubtful:
         yield text.translate(_BLIND)
+
+
+def _read_by_shell(argv: tuple[str, ...], inner: InnerCommands) -> list[str]:
+    """Return the nested texts, without the programs of other interpreters."""
+    others = frozenset[str]().union(*map(program_texts, (argv, *inner.commands)))
+    return [text for text in inner.nested if text not in others]
 
 
 def _describe_unknown(scanner: CommandScanner) -> str:
