@@ -125,7 +125,10 @@ def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
         folder = files(workspace)[level].parent if level in OWN else workspace
         for source in sources:
             yield from code_files(source, folder)
-    for line in _hook_lines(workspace, settings):
+    from handrail.cli._project.servers import line_of, started_servers
+
+    servers = started_servers(workspace, trusted=True)
+    for line in (*_hook_lines(workspace, settings), *map(line_of, servers)):
         yield from line.find_pinned(workspace)
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from handrail import HandrailError
 from handrail._support.private_files import read_file
 from handrail.cli._base.settings import is_trusted
 from handrail.policy import CodeFiles, find_code_files
@@ -19,7 +20,7 @@ from handrail.policy import CodeFiles, find_code_files
 MAX_FOLDER_FILES = 2_000
 
 
-class UntrustedCode(Exception):
+class UntrustedCode(HandrailError):
     """A line runs workspace code that is not trusted. The message says which, and what to do."""
 
 

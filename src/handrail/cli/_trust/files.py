@@ -21,6 +21,7 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import check_hooks, programs_of
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import OWN, files
+from handrail.cli._project import servers
 from handrail.cli._project.kit import CODING
 from handrail.cli._project.own_commands import workspace_files
 from handrail.cli._project.settings_hooks import line_of
@@ -31,7 +32,7 @@ from handrail.mcp import WORKSPACE_FILES, parse_servers
 from handrail.policy import RulePaths, digest
 
 Kind: TypeAlias = Literal[
-    "settings", "rules", "tools", "hook", "command", "instructions", "skill", "servers"
+    "settings", "rules", "tools", "hook", "server", "command", "instructions", "skill", "servers"
 ]
 SKILL = "SKILL.md"
 _WORKSPACE = ("local", "project")
@@ -100,18 +101,19 @@ class _TrustScan:
         for path in paths:
             self.read(path, kind)
 
-    def read_code(self, line: StartedLine, kind: Kind, what: str) -> None:
-        """Add the files and folders that a line runs, and say if it has more than usual rights."""
+    def read_code(self, line: StartedLine, kind: Kind) -> None:
+        """Add the files and folders that a line runs."""
         for path in line.find_pinned(self._workspace):
             try:
                 self.add(self.name(path), kind, read_code(path), folder=path.is_dir())
             except UntrustedCode as error:
                 self._problems.append(TrustProblem(self.name(path), str(error)))
-        unknown = line.find_code(self._workspace).unknown if line.privileged else ""
-        if line.privileged:
-            self._notes.append(what)
-        if unknown:
-            self._notes.append(f"{what.partition(' runs ')[0]} is refused: {unknown}")
+
+    def note(self, what: str, line: StartedLine, rights: str) -> None:
+        """Say what something can do, and why it is refused."""
+        self._notes.append(f"{what} {rights}")
+        if unknown := line.find_code(self._workspace).unknown:
+            self._notes.append(f"{what} is refused: {unknown}")
 
     def read_servers(self, path: Path) -> None:
         """Add a file that names MCP servers. Others of the same name need no trust."""
@@ -159,6 +161,7 @@ def needing_trust(workspace: Path) -> TrustReport:
     search.read_all(named, "tools")
     for table in tables.values():
         _read_hooks(search, table, workspace, outside=_runs_outside(tables))
+    _read_server_code(search, workspace)
     search.read_all(workspace_files(workspace), "command")
     instructions, skills = read_instructions(workspace), find_skills(workspace)  # without trust
     for file in instructions.untrusted:
@@ -199,9 +202,20 @@ def _read_hooks(
     except TypeError:
         return
     for hook in hooks:
-        what = f"the {hook.event} hook `{hook.command}` runs outside the sandbox, with your rights"
         line = line_of(hook, workspace, outside=outside or not hook.sandboxed)
-        search.read_code(line, "hook", what)
+        search.read_code(line, "hook")
+        if line.privileged:
+            what = f"the {hook.event} hook `{hook.command}`"
+            search.note(what, line, "runs outside the sandbox, with your rights")
+
+
+def _read_server_code(search: _TrustScan, workspace: Path) -> None:
+    """Add the files of the workspace that MCP servers run."""
+    for server in servers.started_servers(workspace, trusted=False):
+        line = servers.line_of(server)
+        search.read_code(line, "server")
+        if rights := servers.describe_rights(server, workspace):
+            search.note(f"the MCP server {server.name}:", line, rights)
 
 
 def _sources(table: dict[str, Any]) -> list[str]:
