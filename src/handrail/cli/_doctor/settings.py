@@ -15,9 +15,17 @@ from handrail.cli._base.app import App
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import programs_of
+from handrail.cli._base.settings import Settings
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, key_variable, model_of
+from handrail.cli._project.models import (
+    BY_PREFIX,
+    KEY,
+    address_of,
+    describe_withheld_key,
+    key_variable,
+    model_of,
+)
 from handrail.cli._rules.files import why_unusable
 from handrail.cli._rules.mode import describe_mode
 from handrail.models import find_credentials
@@ -186,7 +194,7 @@ def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     name, base_url = app.settings["model"], app.settings["base_url"]
     yield _model_check(app, name)
     provider = PROVIDERS.get(str(name).partition(":")[0])
-    yield _key(provider, base_url, key_variable(app.settings))
+    yield _key(provider, app.settings)
     yield _server(base_url or (provider.server if provider and online else ""), online=online)
 
 
@@ -203,10 +211,15 @@ def _model_check(app: App, name: str | None) -> DoctorCheck:
     return DoctorCheck("model", "ok", str(name), wanted)
 
 
-def _key(provider: providers.Provider | None, base_url: str | None, variable: str) -> DoctorCheck:
+def _key(provider: providers.Provider | None, settings: Settings) -> DoctorCheck:
     """Check whether the API key is set. Its value is never shown."""
     if provider is None:
         return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
+    if withheld := describe_withheld_key(settings):
+        wanted = "an API key that the file with the address names"
+        found, _, remedy = withheld.partition("; ")
+        return DoctorCheck("model-key", "warn", found, wanted, remedy)
+    base_url, variable = settings["base_url"], key_variable(settings)
     own = variable or (KEY if base_url else "")
     keys = (own,) if own else provider.keys
     wanted = f"an API key in {' or '.join(keys)}"

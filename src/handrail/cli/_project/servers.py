@@ -80,16 +80,13 @@ def line_of(server: StdioServer) -> StartedLine:
 
 
 def started_servers(workspace: Path, *, trusted: bool) -> list[StdioServer]:
-    """Return the servers that are programs, of all files or of trusted ones. Nothing is reported."""
+    """Return the servers that are programs, of all files or of trusted ones."""
     if not _may_have_servers(workspace):
         return []
     from handrail.mcp import WORKSPACE_FILES, StdioServer, find_servers
 
     check = partial(is_trusted, workspace) if trusted else None
-    files = [
-        (_catalogue(workspace), None),
-        *((workspace / name, check) for name in WORKSPACE_FILES),
-    ]
+    shared = ((workspace / name, check) for name in WORKSPACE_FILES)
     paths = [(_catalogue(workspace), None), *shared]
     found = find_servers(paths, workspace=str(workspace)).servers.values()
     return [one.server for one in found if isinstance(one.server, StdioServer)]
