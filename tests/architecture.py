@@ -76,7 +76,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "mcp": ({"_login", "_server"}, {"_client"}, {"_config", "_gateway"}),
     "policy": (
         {"_shell"},
-        {"_rules"},
+        {"_code", "_rules"},
         {"_consequences"},
         {"_decisions"},
         {"_stores", "importers"},

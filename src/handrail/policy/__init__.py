@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.policy._code.code_files import CodeFiles, find_code_files
     from handrail.policy._decisions.replay import Change, Recorded, read_decision, recorded, replay
     from handrail.policy._decisions.rulebook import Rulebook
     from handrail.policy._decisions.unreachable import UnreachableRule
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
 else:
     _HOMES = {
+        "CodeFiles": "_code.code_files",
         "Change": "_decisions.replay",
         "Example": "_rules.rule",
         "ExampleResult": "_rules.examples",
@@ -59,6 +61,7 @@ else:
         "builtin_rules": "_stores.load",
         "check_examples": "_rules.examples",
         "count_uses": "_stores.usage",
+        "find_code_files": "_code.code_files",
         "digest": "_stores.trust",
         "load": "_stores.load",
         "load_files": "_stores.usage",
@@ -78,6 +81,7 @@ else:
 
 __all__ = [
     "Change",
+    "CodeFiles",
     "Example",
     "ExampleResult",
     "InvalidRule",
@@ -102,6 +106,7 @@ __all__ = [
     "check_examples",
     "count_uses",
     "digest",
+    "find_code_files",
     "load",
     "load_files",
     "make_patch",

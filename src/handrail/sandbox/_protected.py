@@ -59,9 +59,14 @@ def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
 
 
 def find_protected(
-    root: str, opened: Collection[str], secret: Collection[str], besides: Iterable[str]
+    root: str, opened: Collection[str], secret: Collection[str], besides: Collection[str]
 ) -> ProtectedPaths:
-    """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name."""
+    """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name.
+
+    If the root itself is read-only, nothing in it needs more.
+    """
+    if root in besides:
+        return ProtectedPaths((root,), (), tuple(secret))
     kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
     missing: list[str] = []
     real = {root: True}
@@ -204,7 +209,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
     """Return the real paths in a workspace that must stay unchanged."""
     real = [os.path.realpath(path) for path in named]
     for name, path in zip(named, real, strict=True):
-        if is_beneath(root, path):
+        if path != root and is_beneath(root, path):
             raise SandboxUnavailable(
                 f"The workspace is inside {name}, which read_only protects. Choose another path."
             )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from handrail._support import is_list, is_table
 
 EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "Stop")
 MAX_SECONDS = 600
+DEFAULT_SECONDS = 60
 _WANTED = (
     f"a table with lists of hooks for {', '.join(EVENTS)}; "
     f"each hook has a command and at most {MAX_SECONDS} seconds as its timeout"
@@ -46,7 +48,9 @@ def _is_pattern(matcher: Any) -> bool:
 
 
 def _is_hook(hook: Any) -> bool:
-    if not is_table(hook) or not hook.keys() <= {"type", "command", "timeout"}:
+    if not is_table(hook) or not hook.keys() <= {"type", "command", "timeout", "sandbox"}:
+        return False
+    if not isinstance(hook.get("sandbox", True), bool):
         return False
     command, seconds = hook.get("command"), hook.get("timeout", MAX_SECONDS)
     has_command = isinstance(command, str) and bool(command.strip())
@@ -54,11 +58,28 @@ def _is_hook(hook: Any) -> bool:
     return has_command and has_time and hook.get("type") == "command"
 
 
-def commands_of(table: dict[str, list[Any]]) -> list[str]:
-    """Return the commands of all hooks."""
-    return [
-        hook["command"] for groups in table.values() for group in groups for hook in group["hooks"]
-    ]
+class HookProgram(NamedTuple):
+    """One hook of a table."""
+
+    event: str
+    command: str
+    seconds: float
+    sandboxed: bool
+    matcher: str = ""
+
+
+def programs_of(table: Mapping[str, Sequence[Any]]) -> Iterator[HookProgram]:
+    """Yield all hooks, in order."""
+    for event, groups in table.items():
+        for group in groups:
+            for hook in group["hooks"]:
+                yield HookProgram(
+                    event,
+                    hook["command"],
+                    hook.get("timeout", DEFAULT_SECONDS),
+                    hook.get("sandbox", True),
+                    group.get("matcher", ""),
+                )
 
 
 def merge_hooks(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:

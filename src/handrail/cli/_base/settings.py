@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from handrail._support.private_files import read_private_file
 from handrail.cli._base.exits import Halt
-from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks
+from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks, programs_of
 from handrail.cli._base.redact import redact_url
 from handrail.cli._base.renamed import SETTINGS as RENAMED
 
@@ -99,6 +99,12 @@ def is_variable(value: object) -> bool:
     return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
 
 
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("true or false")
+    return value
+
+
 def _theme(value: Any) -> str:
     if value not in ("auto", "dark", "light", "ansi"):
         raise TypeError('"auto", "dark", "light" or "ansi"')
@@ -127,6 +133,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
         "key_variable": Known(_variable, None, "OPENAI_API_KEY"),
         "system": Known(_text, "", "Be brief."),
         "hooks": Known(check_hooks, {}, EXAMPLE),
+        "unsandboxed_hooks": Known(_switch, built_in=False, example=True),
         "database": Known(_text, "", "runs.db"),
         "theme": Known(_theme, "auto", "dark"),
         "max_tokens": Known(_count, None, 8192),
@@ -234,6 +241,8 @@ def _from_text(name: str, text: str, variable: str) -> Any:
         value = [part.strip() for part in text.split(",") if part.strip()]
     elif KNOWN[name].check in (_count, _seconds):
         value = _number(text)
+    elif KNOWN[name].check is _switch:
+        value = {"true": True, "false": False}.get(text, text)
     example = KNOWN[name].example
     hint = f"set a valid value, as in `export {variable}={example}`, or `unset {variable}`"
     return _check_value(name, value, f"`{variable}`", hint)
@@ -329,6 +338,8 @@ def _parse_settings(
         if name in KNOWN:
             hint = f"write a valid value, as in `{name} = {json.dumps(KNOWN[name].example)}`"
             checked = _check_value(name, value, f"{where}: `{name}`", hint)
+            if level not in OWN:
+                _refuse_unsandboxed(name, checked, where)
             yield _Assignment(name, checked, SettingOrigin(level, where))
         elif name in RENAMED:
             raise _renamed(f"{where}: `{name}`", f"`{RENAMED[name]}`")
@@ -336,6 +347,18 @@ def _parse_settings(
             near = closest_name(name, KNOWN)
             meant = f"; did you mean `{near}`?" if near else ""
             problems.append(f"{where}: unknown setting {name!r}{meant}")
+
+
+def _refuse_unsandboxed(name: str, value: Any, where: str) -> None:
+    """Raise a Halt if a file of a workspace lets hooks run outside the sandbox."""
+    free = name == "unsandboxed_hooks"
+    if name == "hooks":
+        free = not all(hook.sandboxed for hook in programs_of(value))
+    if free:
+        what = f"`{name}`" if name != "hooks" else "a hook with `sandbox = false`"
+        message = f"{where}: {what} is not allowed in a workspace's settings"
+        hint = f"only your own settings can do that: move it to {files(Path())['user']}"
+        raise Halt(message, code="config", hint=hint)
 
 
 def _renamed(old: str, new: str) -> Halt:

@@ -14,13 +14,23 @@ from handrail import providers
 from handrail.cli._base.app import App
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.hook_table import programs_of
+from handrail.cli._base.settings import Settings
 from handrail.cli._doctor.machine import DoctorCheck, Status
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, key_variable, model_of
+from handrail.cli._project.models import (
+    BY_PREFIX,
+    KEY,
+    address_of,
+    describe_withheld_key,
+    key_variable,
+    model_of,
+)
 from handrail.cli._rules.files import why_unusable
 from handrail.cli._rules.mode import describe_mode
 from handrail.models import find_credentials
 from handrail.policy import RulePaths, RuleProblem, Trust, load
+from handrail.sandbox import SandboxUnavailable
 
 CONNECT_SECONDS = 3.0
 """Seconds to wait for a connection."""
@@ -33,6 +43,18 @@ _RULES = (
 )
 
 
+_AFTER_SETTINGS = (
+    "tools",
+    "rules-unreachable",
+    "mode",
+    "hooks",
+    "model",
+    "model-key",
+    "model-server",
+)
+"""Checks that need valid settings."""
+
+
 def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     """Check the settings files, then everything that depends on them."""
     quiet = replace(app, quiet=True)  # the checks report problems themselves
@@ -41,7 +63,7 @@ def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
         problems = quiet.settings.problems
     except Halt as error:
         yield DoctorCheck("config", "fail", str(error), wanted, error.hint)
-        for name in ("tools", "rules-unreachable", "mode", "model", "model-key", "model-server"):
+        for name in _AFTER_SETTINGS:
             yield DoctorCheck(name, "warn", "not checked", "valid settings", "fix `config` first")
         return
     if problems:
@@ -54,6 +76,7 @@ def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     kit = Kit(quiet)
     yield from _tools(kit)
     yield _mode(kit)
+    yield _hooks(kit)
     yield from _model(quiet, online=online)
 
 
@@ -111,6 +134,28 @@ def _mode(kit: Kit) -> DoctorCheck:
     return DoctorCheck("mode", "ok", found, wanted)
 
 
+def _hooks(kit: Kit) -> DoctorCheck:
+    """Check that hooks can run, and say which run outside the sandbox."""
+    wanted = "hooks that run in the sandbox"
+    everywhere = kit.app.settings["unsandboxed_hooks"]
+    hooks = list(programs_of(kit.app.settings["hooks"]))
+    free = [hook for hook in hooks if everywhere or not hook.sandboxed]
+    if free:
+        found = (
+            f"{len(free)} of {quantity(len(hooks), 'hook')} outside the sandbox, with your rights"
+        )
+        remedy = "let those run in the sandbox that need no more than a command"
+        lines = tuple(f"{hook.event}: {hook.command}" for hook in free)
+        return DoctorCheck("hooks", "warn", found, wanted, remedy, lines)
+    try:
+        if hooks:
+            kit.make_hooks("").sandbox()
+    except (Halt, SandboxUnavailable) as error:
+        remedy = "set up the sandbox, or set `unsandboxed_hooks = true` in your own settings"
+        return DoctorCheck("hooks", "fail", f"no hook can run: {error}", wanted, remedy)
+    return DoctorCheck("hooks", "ok", quantity(len(hooks), "hook") if hooks else "none", wanted)
+
+
 def rules(places: RulePaths) -> Iterator[DoctorCheck]:
     """Check each rule file by itself, then the trust file."""
     wanted = "a readable rule file that is not ignored"
@@ -149,7 +194,7 @@ def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     name, base_url = app.settings["model"], app.settings["base_url"]
     yield _model_check(app, name)
     provider = PROVIDERS.get(str(name).partition(":")[0])
-    yield _key(provider, base_url, key_variable(app.settings))
+    yield _key(provider, app.settings)
     yield _server(base_url or (provider.server if provider and online else ""), online=online)
 
 
@@ -166,10 +211,15 @@ def _model_check(app: App, name: str | None) -> DoctorCheck:
     return DoctorCheck("model", "ok", str(name), wanted)
 
 
-def _key(provider: providers.Provider | None, base_url: str | None, variable: str) -> DoctorCheck:
+def _key(provider: providers.Provider | None, settings: Settings) -> DoctorCheck:
     """Check whether the API key is set. Its value is never shown."""
     if provider is None:
         return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
+    if withheld := describe_withheld_key(settings):
+        wanted = "an API key that the file with the address names"
+        found, _, remedy = withheld.partition("; ")
+        return DoctorCheck("model-key", "warn", found, wanted, remedy)
+    base_url, variable = settings["base_url"], key_variable(settings)
     own = variable or (KEY if base_url else "")
     keys = (own,) if own else provider.keys
     wanted = f"an API key in {' or '.join(keys)}"

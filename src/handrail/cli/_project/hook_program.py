@@ -1,24 +1,31 @@
-"""Run the program of a hook: JSON on its stdin; an exit code, and JSON on its stdout, back."""
+"""Run the program of a hook: JSON on its stdin; an exit code, and JSON on its stdout, back.
+
+It runs in the sandbox, with the rights of a command, unless the user's own settings say otherwise.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import anyio
+import anyio.to_thread
 
 from handrail._support import is_table
 from handrail._support.loop import shield
-from handrail.cli._project.hook_files import FOLDERS
+from handrail.sandbox import Process, Sandbox
 
+FOLDERS = ("HANDRAIL_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
+"""Variables that hold the workspace's path."""
 MAX_OUTPUT_BYTES = 1 << 20
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "SHELL", "TERM")
-"""Environment variables that a program gets."""
+"""Environment variables that a program outside the sandbox gets."""
 _REFUSES = 2
 """The exit code that refuses a call."""
 _NOT_STARTED = (126, 127)
@@ -90,35 +97,110 @@ class HookAnswer(NamedTuple):
         return str(reason or "")
 
 
+class _Running(Protocol):
+    """A started program: what it is told, and what it says."""
+
+    async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
+        """Send the request, collect output up to the end, and return the exit code."""
+        ...
+
+
+def hook_variables(workspace: Path) -> dict[str, str]:
+    """Return the environment variables of a program outside the sandbox."""
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    quiet = {"PYTHONDONTWRITEBYTECODE": "1"}  # it would change a trusted folder
+    return passed | quiet | dict.fromkeys(FOLDERS, str(workspace))
+
+
 async def run_program(
-    command: str, request: Mapping[str, Any], *, workspace: Path, seconds: float
+    command: str,
+    request: Mapping[str, Any],
+    *,
+    workspace: Path,
+    seconds: float,
+    sandbox: Sandbox | None,
 ) -> HookAnswer:
     """Run a command by the shell, in the workspace. Raises HookFailed if there is no answer."""
-    variables = {name: os.environ[name] for name in _PASSED if name in os.environ}
     output, errors = bytearray(), bytearray()
-    start = anyio.open_process(
-        ["/bin/sh", "-c", command],
-        cwd=workspace,
-        env=variables | dict.fromkeys(FOLDERS, str(workspace)),
-        start_new_session=True,
+    starting = (
+        _start_outside(command, workspace) if sandbox is None else _start_inside(command, sandbox)
     )
-    async with await shield(start) as process:
+    async with starting as program:
         try:
             with anyio.fail_after(seconds):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_send, process.stdin, json.dumps(request).encode())
-                    tasks.start_soon(_collect, process.stdout, output)
-                    tasks.start_soon(_collect, process.stderr, errors)
-                code = await process.wait()
+                code = await program.exchange(json.dumps(request).encode(), output, errors)
         except TimeoutError:
             raise HookFailed(f"`{command}` did not end within {seconds:g} s") from None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
     if code in _NOT_STARTED:
         raise HookFailed(f"`{command}` could not start: {errors.decode(errors='replace').strip()}")
     out = output.decode(errors="replace")
     return HookAnswer(code, out, errors.decode(errors="replace"), _read(out) if code == 0 else {})
+
+
+@asynccontextmanager
+async def _start_inside(command: str, sandbox: Sandbox) -> AsyncGenerator[_Running]:
+    """Start a program in the sandbox."""
+    folders = " ".join(f"{name}={shlex.quote(sandbox.root)}" for name in FOLDERS)
+    line = f"exec 2>&3 3>&-; export {folders}; exec /bin/sh -c {shlex.quote(command)}"
+
+    def start() -> Process:
+        return sandbox.start(line, notes=True, source=True)
+
+    process = await shield(anyio.to_thread.run_sync(start))
+    try:
+        yield _Inside(process)
+    finally:
+        await process.kill()
+
+
+class _Inside:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send, request)
+            while piece := await self._process.read():
+                output += piece[: MAX_OUTPUT_BYTES - len(output)]
+            code = await self._process.wait()
+            tasks.cancel_scope.cancel()
+        errors += self._process.take_notes()
+        return code
+
+    async def _send(self, request: bytes) -> None:
+        with suppress(OSError):  # the program need not read its input
+            await self._process.send(request)
+        self._process.close_input()
+
+
+@asynccontextmanager
+async def _start_outside(command: str, workspace: Path) -> AsyncGenerator[_Running]:
+    """Start a program with the user's rights."""
+    start = anyio.open_process(
+        ["/bin/sh", "-c", command],
+        cwd=workspace,
+        env=hook_variables(workspace),
+        start_new_session=True,
+    )
+    async with await shield(start) as process:
+        try:
+            yield _Outside(process)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+class _Outside:
+    def __init__(self, process: Any) -> None:
+        self._process = process
+
+    async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_send, self._process.stdin, request)
+            tasks.start_soon(_collect, self._process.stdout, output)
+            tasks.start_soon(_collect, self._process.stderr, errors)
+        code: int = await self._process.wait()
+        return code
 
 
 async def _send(stdin: Any, request: bytes) -> None:

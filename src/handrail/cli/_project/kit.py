@@ -101,28 +101,16 @@ class Kit:
         settings = self.app.settings
         if CODING not in settings["tools"] or "bash" in settings["without"]:
             return None
-        from handrail.sandbox import Sandbox, SandboxUnavailable, contains_home
+        from handrail.sandbox import SandboxUnavailable, contains_home
 
         if contains_home(self.app.workspace):
             return None  # `workspace` says why
         try:
-            return Sandbox(
-                self.app.workspace,
-                network=settings["allowed_hosts"],
-                readable=self._skill_folders(),
-                opened=_LazyRules(self).find_hosts,
-                masked=[str(self._own.state)],
-                read_only=self._own.make_for_sandbox(),
-                restricted=_LazyRules(self).find_restricted,
-            )
+            return self._make_sandbox(readable=self._skill_folders())
         except SandboxUnavailable as error:
             self.app.say(f"the bash tool is not available: {error}")
             self.app.say("  run `handrail doctor` to see what is missing")
             return None
-        except ValueError as error:
-            where = settings.origins["allowed_hosts"].where
-            hint = "write a host name such as `pypi.org` or `*.example.org`"
-            raise Halt(f"{where}: {error}", code="config", hint=hint) from None
 
     @cached_property
     def skills(self) -> Skills:
@@ -183,8 +171,45 @@ class Kit:
         """Return the hooks of the settings, for one run."""
         from handrail.cli._project.settings_hooks import SettingsHooks
 
-        app = self.app
-        return SettingsHooks(app.settings["hooks"], app.workspace, run_id, app.say)
+        app, settings = self.app, self.app.settings
+        outside = settings["unsandboxed_hooks"]
+        return SettingsHooks(
+            settings["hooks"], app.workspace, run_id, app.say, self._hook_sandbox, outside
+        )
+
+    def _hook_sandbox(self) -> Sandbox:
+        """Return the sandbox for hooks. In the mode plan, the workspace is read-only there."""
+        return (
+            self._plan_hook_sandbox if str(self.rules.mode) == "plan" else self._free_hook_sandbox
+        )
+
+    @cached_property
+    def _free_hook_sandbox(self) -> Sandbox:
+        return self._make_sandbox(readable=self._own.hook_programs)
+
+    @cached_property
+    def _plan_hook_sandbox(self) -> Sandbox:
+        here = str(self.app.workspace.resolve())
+        return self._make_sandbox(readable=self._own.hook_programs, read_only=[here])
+
+    def _make_sandbox(self, *, readable: Sequence[str], read_only: Sequence[str] = ()) -> Sandbox:
+        from handrail.sandbox import Sandbox
+
+        settings = self.app.settings
+        try:
+            return Sandbox(
+                self.app.workspace,
+                network=settings["allowed_hosts"],
+                readable=readable,
+                opened=_LazyRules(self).find_hosts,
+                masked=[str(self._own.state)],
+                read_only=[*read_only, *self._own.make_for_sandbox()],
+                restricted=_LazyRules(self).find_restricted,
+            )
+        except ValueError as error:
+            where = settings.origins["allowed_hosts"].where
+            hint = "write a host name such as `pypi.org` or `*.example.org`"
+            raise Halt(f"{where}: {error}", code="config", hint=hint) from None
 
     def tool(self, name: str) -> Tool[..., Any]:
         """Return a tool by its name or an alias; a Halt if there is none."""

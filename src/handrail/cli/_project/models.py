@@ -25,7 +25,7 @@ from handrail import models
 from handrail.cli._base.exits import Exit, Halt, unwrap_group
 from handrail.cli._base.local_servers import window_at
 from handrail.cli._base.redact import redact_setting
-from handrail.cli._base.settings import Settings
+from handrail.cli._base.settings import OWN, Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem
 from handrail.models import find_credentials, suggest_name
@@ -57,10 +57,17 @@ _SDKS = {"google": "google.genai"}
 _Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
-def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> Model:
+def model_of(
+    settings: Settings,
+    workspace: Path,
+    *,
+    needs_key: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> Model:
     """Return the model that the settings name; a Halt if it cannot be used.
 
-    Pass ``needs_key=False`` to accept a provider's model without an API key and without a server.
+    Pass ``needs_key=False`` to accept a provider's model without an API key and without a server,
+    and ``say`` to show that a key is not sent.
     """
     named = settings["model"]
     if not named:
@@ -69,6 +76,9 @@ def model_of(settings: Settings, workspace: Path, *, needs_key: bool = True) -> 
     check_name(named)
     provider, _, name = named.partition(":")
     if provider in BY_PREFIX:
+        require_encryption(settings)
+        if say is not None and (withheld := describe_withheld_key(settings)):
+            say(withheld)
         if needs_key:
             _check_key(BY_PREFIX[provider], settings)
             check_server(settings)
@@ -122,7 +132,7 @@ def _unknown_model(named: str) -> Halt:
 
 def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
     base_url = settings["base_url"]
-    variable = key_variable(settings) or (KEY if base_url else "")  # not a provider's key
+    variable = key_variable(settings) or (KEY if has_own_address(settings) else "")
     key = os.environ.get(variable) or None
     if not _is_installed(_SDKS.get(provider.extra, provider.extra)):
         hint = f"run `pip install 'handrail[{provider.extra}]'`"
@@ -180,6 +190,35 @@ def key_variable(settings: Settings) -> str:
     used = [name for name in ("model", "base_url") if settings[name] is not None]
     is_for_it = level == "flag" or all(settings.origins[name].level == level for name in used)
     return settings["key_variable"] or "" if is_for_it else ""
+
+
+def has_own_address(settings: Settings) -> bool:
+    """Return whether ``base_url`` is set, and not by the workspace: HANDRAIL_API_KEY is for it."""
+    level = settings.origins["base_url"].level
+    return bool(settings["base_url"]) and level in {"flag", "environment", *OWN}
+
+
+def describe_withheld_key(settings: Settings) -> str:
+    """Return a message if HANDRAIL_API_KEY is set and not sent to the workspace's address."""
+    elsewhere = settings["base_url"] and not has_own_address(settings)
+    if not elsewhere or not os.environ.get(KEY) or key_variable(settings):
+        return ""
+    file = Path(settings.origins["base_url"].where.rpartition(":")[0]).name
+    return (
+        f"the key in {KEY} is not sent to the address in {file}; name it with `key_variable` there"
+    )
+
+
+def require_encryption(settings: Settings) -> None:
+    """Raise a Halt if the address is on another machine, and without encryption."""
+    with suppress(ValueError):  # see check_server
+        url = settings["base_url"] or ""
+        host, _ = address_of(url)
+        if url.lower().startswith("http:") and not is_here(host):
+            where = settings.origins["base_url"].where
+            message = f"base_url has no encryption: {redact_setting('base_url', url)}"
+            hint = f"use https, or a server on this machine, in {where}"
+            raise Halt(message, code="config", hint=hint)
 
 
 def check_server(settings: Settings) -> None:

@@ -12,9 +12,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from handrail.cli._base.hook_table import commands_of
+from handrail.cli._base.hook_table import programs_of
 from handrail.cli._base.settings import OWN, Settings, files, runs_folder
+
+if TYPE_CHECKING:
+    from handrail.cli._project.workspace_code import StartedLine
 
 _MAX_UNDO_SECONDS = 30 * 24 * 3600.0
 
@@ -25,6 +29,7 @@ class OwnPlaces:
     def __init__(self, workspace: Path, settings: Settings) -> None:
         config = files(workspace)["user"]
         self._workspace = workspace
+        self._settings = settings
         self.state = runs_folder().parent
         """The folder of saved runs and chat history."""
         self._folders = (config.parent, self.state)
@@ -42,6 +47,12 @@ class OwnPlaces:
                 with suppress(OSError):  # the sandbox reports what is missing
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return list(map(str, self._all))
+
+    @property
+    def hook_programs(self) -> list[str]:
+        """The files outside the workspace that hooks name, which they can read in the sandbox."""
+        lines = _hook_lines(self._workspace, self._settings)
+        return [str(path) for line in lines for path in line.find_code(self._workspace).elsewhere]
 
     @property
     def skills(self) -> Path:
@@ -106,7 +117,6 @@ def _both(path: Path) -> Iterable[Path]:
 
 def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
     """Yield the files that the settings run: Python files of tools and models, and hooks."""
-    from handrail.cli._project.hook_files import find_files
     from handrail.cli._project.sources import code_files
 
     named = {"tools": settings["tools"], "model": [settings["model"] or ""]}
@@ -115,5 +125,20 @@ def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
         folder = files(workspace)[level].parent if level in OWN else workspace
         for source in sources:
             yield from code_files(source, folder)
-    for command in commands_of(settings["hooks"]):
-        yield from find_files(command, workspace)
+    from handrail.cli._project.servers import line_of, started_servers
+
+    servers = started_servers(workspace, trusted=True)
+    for line in (*_hook_lines(workspace, settings), *map(line_of, servers)):
+        yield from line.find_pinned(workspace)
+
+
+def _hook_lines(workspace: Path, settings: Settings) -> Iterator[StartedLine]:
+    """Yield the lines of the hooks."""
+    hooks = list(programs_of(settings["hooks"]))
+    if not hooks:
+        return
+    from handrail.cli._project.settings_hooks import line_of
+
+    for hook in hooks:
+        outside = settings["unsandboxed_hooks"] or not hook.sandboxed
+        yield line_of(hook, workspace, outside=outside)

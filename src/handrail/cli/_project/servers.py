@@ -6,7 +6,9 @@ A server starts only for a call, a test or a review. Its tools are known from th
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +19,19 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import closest_name, files, is_trusted
 from handrail.cli._base.signals import run_alone
 from handrail.cli._project.visit import visit
+from handrail.cli._project.workspace_code import StartedLine
 
 if TYPE_CHECKING:
-    from handrail.mcp import Configured, McpSource, Pins, ServerConfig
+    from handrail.mcp import Configured, McpSource, Pins, ServerConfig, StdioServer
 
 
 def catalogue(app: App) -> Path:
     """Return the file of the user's own servers, the only one that commands write."""
-    return files(app.workspace)["user"].parent / "mcp.json"
+    return _catalogue(app.workspace)
+
+
+def _catalogue(workspace: Path) -> Path:
+    return files(workspace)["user"].parent / "mcp.json"
 
 
 def pins_of(app: App, *, first_use: bool = False) -> Pins:
@@ -47,7 +54,59 @@ def find_configured(app: App) -> Configured:
     for problem in found.problems:
         untrusted = ": not trusted" in problem
         app.say(f"{problem}; review it with `handrail trust`" if untrusted else problem)
-    return found
+    checked = {name: _with_check(one, app.workspace) for name, one in found.servers.items()}
+    return replace(found, servers=checked)
+
+
+def _with_check(config: ServerConfig, workspace: Path) -> ServerConfig:
+    """Return a server that starts only if the workspace code that it runs is trusted."""
+    from handrail.mcp import StdioServer
+
+    server = config.server
+    if not isinstance(server, StdioServer):
+        return config
+    line = line_of(server)
+    return replace(config, server=replace(server, before_start=partial(line.check, workspace)))
+
+
+def line_of(server: StdioServer) -> StartedLine:
+    """Return the line that starts a server, for finding the code that it runs."""
+    privileged = not server.sandbox or any(
+        (server.env, server.hosts, server.readable, server.writable)
+    )
+    return StartedLine(
+        shlex.join(server.words), privileged, {**os.environ, **server.env}, Path(server.folder)
+    )
+
+
+def started_servers(workspace: Path, *, trusted: bool) -> list[StdioServer]:
+    """Return the servers that are programs, of all files or of trusted ones."""
+    if not _may_have_servers(workspace):
+        return []
+    from handrail.mcp import WORKSPACE_FILES, StdioServer, find_servers
+
+    check = partial(is_trusted, workspace) if trusted else None
+    shared = ((workspace / name, check) for name in WORKSPACE_FILES)
+    paths = [(_catalogue(workspace), None), *shared]
+    found = find_servers(paths, workspace=str(workspace)).servers.values()
+    return [one.server for one in found if isinstance(one.server, StdioServer)]
+
+
+def describe_rights(server: StdioServer, workspace: Path) -> str:
+    """Return what a server's workspace code can do that a command cannot; empty if nothing."""
+    line = line_of(server)
+    code = line.find_code(workspace)
+    if not line.privileged or not (code.all or code.unknown):
+        return ""
+    rights = [
+        "" if server.sandbox else "runs outside the sandbox",
+        f"gets the variables {', '.join(sorted(server.env))}" if server.env else "",
+        f"can reach {', '.join(server.hosts)}" if server.hosts else "",
+        "can use more files" if server.readable or server.writable else "",
+    ]
+    names = [os.path.relpath(path, os.path.realpath(workspace)) for path in code.all]
+    what = f"code of this workspace ({', '.join(names) or code.unknown})"
+    return f"{what} {' and '.join(filter(None, rights))}"
 
 
 def _workspace_files(app: App) -> Iterator[Path]:
@@ -62,8 +121,12 @@ def _check_of(app: App) -> Callable[[Path, bytes], bool]:
 
 def has_servers(app: App) -> bool:
     """Return whether there is a file that may name servers. Most workspaces have none."""
+    return _may_have_servers(app.workspace)
+
+
+def _may_have_servers(workspace: Path) -> bool:
     names = (".mcp.json", ".vscode", ".cursor", ".gemini", ".codex")
-    paths = [catalogue(app), *(app.workspace / name for name in names)]
+    paths = [_catalogue(workspace), *(workspace / name for name in names)]
     return any(map(os.path.lexists, paths))
 
 
@@ -139,8 +202,6 @@ def approved_tools(app: App) -> Toolset:
 
 def describe(config: ServerConfig) -> tuple[str, str]:
     """Return the kind of a server, and how it is started or reached, in full."""
-    import shlex  # few commands describe servers
-
     from handrail.mcp import HttpServer
 
     server = config.server

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from handrail import (
     Allow,
     Ask,
@@ -25,12 +27,17 @@ from handrail import (
     Text,
 )
 from handrail._support import is_table
-from handrail._support.private_files import read_file
+from handrail.cli._base.hook_table import HookProgram, programs_of
 from handrail.cli._base.printable import one_line
-from handrail.cli._base.settings import is_trusted
-from handrail.cli._project.hook_files import find_files
-from handrail.cli._project.hook_program import HookAnswer, HookFailed, run_program
+from handrail.cli._project.hook_program import (
+    HookAnswer,
+    HookFailed,
+    hook_variables,
+    run_program,
+)
+from handrail.cli._project.workspace_code import StartedLine, UntrustedCode
 from handrail.permissions import Origin, Policy
+from handrail.sandbox import Sandbox, SandboxUnavailable
 
 USUAL_NAMES = {
     "ask_user": "AskUserQuestion",
@@ -45,7 +52,8 @@ USUAL_NAMES = {
     "write": "Write",
 }
 """The names of our tools in hooks that people have."""
-DEFAULT_SECONDS = 60
+_NO_SANDBOX = "hooks run in the sandbox, which is not available"
+_SWITCH = "To run them with your rights, set `unsandboxed_hooks = true` in your own settings."
 _FAILED = "Not run: a hook of the settings failed. Tell the user."
 _ORIGIN = Origin("PreToolUse hook", kind="built-in")
 
@@ -59,6 +67,10 @@ class SettingsHooks:
     run_id: str
     say: Callable[[str], None]
     """Shows a line to the person."""
+    sandbox: Callable[[], Sandbox]
+    """Returns the sandbox for programs, as the mode is now. Raises SandboxUnavailable."""
+    unsandboxed: bool = False
+    """Whether all programs run outside the sandbox."""
     _questions: dict[str, str] = field(default_factory=dict[str, str])
     """What hooks ask, by the ids of the calls."""
 
@@ -77,7 +89,7 @@ class SettingsHooks:
     def limits(self) -> CallLimits:
         """The limits of an executor that gives all programs of a call their time."""
         calls, usual = ("PreToolUse", "PostToolUse"), CallLimits()
-        longest = max(sum(seconds for _, seconds in self._programs(event)) for event in calls)
+        longest = max(sum(hook.seconds for hook in self._programs(event)) for event in calls)
         return replace(usual, hook_timeout=max(usual.hook_timeout, longest + 10.0))
 
     async def start(self, *, is_resumed: bool) -> str:
@@ -97,10 +109,10 @@ class SettingsHooks:
         """Run the hooks before a call. Each gets the arguments that the one before it returned."""
         self._questions.pop(call.id, None)
         given = args = json.loads(call.parsed.text)
-        for command, seconds in self._programs("PreToolUse", call.name):
+        for hook in self._programs("PreToolUse", call.name):
             about = {"tool_name": _usual_name(call.name), "tool_input": args}
             try:
-                answer = await self._ask("PreToolUse", command, seconds, about)
+                answer = await self._ask(hook, about)
             except HookFailed as error:
                 self._say_failed("PreToolUse", error)
                 return call.refuse(_FAILED)
@@ -127,42 +139,56 @@ class SettingsHooks:
     async def _run(self, event: str, tool: str = "", **about: Any) -> AsyncGenerator[HookAnswer]:
         """Run the programs of an event, one after the other. A failing one is reported."""
         named = {"tool_name": _usual_name(tool)} if tool else {}
-        for command, seconds in self._programs(event, tool):
+        for hook in self._programs(event, tool):
             try:
-                yield await self._ask(event, command, seconds, {**named, **about})
+                yield await self._ask(hook, {**named, **about})
             except HookFailed as error:
                 self._say_failed(event, error)
 
-    async def _ask(
-        self, event: str, command: str, seconds: float, about: Mapping[str, Any]
-    ) -> HookAnswer:
+    async def _ask(self, hook: HookProgram, about: Mapping[str, Any]) -> HookAnswer:
         """Run one program."""
-        for path in find_files(command, self.workspace):
-            if not is_trusted(self.workspace, path, _content(path)):
-                raise HookFailed(
-                    f"{path} is not trusted, or changed since you trusted it; "
-                    "review it with `handrail trust`"
-                )
         request = {
             "session_id": self.run_id,
             "cwd": str(self.workspace),
-            "hook_event_name": event,
+            "hook_event_name": hook.event,
             **about,
         }
-        answer = await run_program(command, request, workspace=self.workspace, seconds=seconds)
+        try:
+            answer = await run_program(
+                hook.command,
+                request,
+                workspace=self.workspace,
+                seconds=hook.seconds,
+                sandbox=await to_thread.run_sync(self._admit, hook),
+            )
+        except SandboxUnavailable as error:
+            raise HookFailed(f"{_NO_SANDBOX}: {error} {_SWITCH}") from None
         for line in filter(None, (answer.complaint, answer.data.get("systemMessage"))):
-            self.say(one_line(f"{event} hook `{command}`: {line}"))
+            self.say(one_line(f"{hook.event} hook `{hook.command}`: {line}"))
         return answer
 
-    def _programs(self, event: str, tool: str | None = None) -> Iterator[tuple[str, float]]:
-        """Yield the commands of an event and their time limits, in order."""
-        for group in self.table.get(event, ()):
-            if not tool or _matches(group.get("matcher", ""), tool):
-                for hook in group["hooks"]:
-                    yield hook["command"], hook.get("timeout", DEFAULT_SECONDS)
+    def _admit(self, hook: HookProgram) -> Sandbox | None:
+        """Return the sandbox of a program; None if it runs outside. Raises HookFailed."""
+        outside = self.unsandboxed or not hook.sandboxed
+        try:
+            line_of(hook, self.workspace, outside=outside).check(self.workspace)
+        except UntrustedCode as error:
+            raise HookFailed(str(error)) from None
+        return None if outside else self.sandbox()
+
+    def _programs(self, event: str, tool: str = "") -> Iterator[HookProgram]:
+        """Yield the hooks of an event, in order."""
+        for hook in programs_of(self.table):
+            if hook.event == event and (not tool or _matches(hook.matcher, tool)):
+                yield hook
 
     def _say_failed(self, event: str, error: HookFailed) -> None:
         self.say(one_line(f"{event} hook failed: {error}"))
+
+
+def line_of(hook: HookProgram, workspace: Path, *, outside: bool) -> StartedLine:
+    """Return the line of a hook, for finding the code that it runs."""
+    return StartedLine(hook.command, outside, hook_variables(workspace), workspace)
 
 
 class HookPolicy:
@@ -196,13 +222,6 @@ def _matches(matcher: str, tool: str) -> bool:
     if matcher in {"", "*"}:
         return True
     return any(re.fullmatch(matcher, name) for name in (tool, _usual_name(tool)))
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_file(path)
-    except OSError as error:
-        raise HookFailed(f"cannot read {path}: {error.strerror}") from None
 
 
 def _add_text(result: Result, said: Sequence[str]) -> Result:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +18,24 @@ from handrail._support import is_list
 from handrail._support.private_files import read_file
 from handrail.agent import Notice, find_skills, read_instructions
 from handrail.cli._base.exits import Halt
-from handrail.cli._base.hook_table import check_hooks, commands_of
+from handrail.cli._base.hook_table import check_hooks, programs_of
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import OWN, files
-from handrail.cli._project.hook_files import find_files
+from handrail.cli._project import servers
 from handrail.cli._project.kit import CODING
 from handrail.cli._project.own_commands import workspace_files
+from handrail.cli._project.settings_hooks import line_of
 from handrail.cli._project.sources import code_files
 from handrail.cli._project.trusted import trust_of
+from handrail.cli._project.workspace_code import StartedLine, UntrustedCode, read_code
 from handrail.mcp import WORKSPACE_FILES, parse_servers
 from handrail.policy import RulePaths, digest
 
 Kind: TypeAlias = Literal[
-    "settings", "rules", "tools", "hook", "command", "instructions", "skill", "servers"
+    "settings", "rules", "tools", "hook", "server", "command", "instructions", "skill", "servers"
 ]
 SKILL = "SKILL.md"
+_WORKSPACE = ("local", "project")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class TrustItem:
     kind: Kind
     content: bytes
     trusted: bool
+    folder: bool = False
+    """Whether it is a folder of code: the content lists its files."""
 
     @property
     def digest(self) -> str:
@@ -64,6 +69,8 @@ class TrustReport:
 
     files: tuple[TrustItem, ...]
     problems: tuple[TrustProblem, ...]
+    notes: tuple[str, ...] = ()
+    """What runs outside the sandbox, or with more rights than a command."""
 
 
 class _TrustScan:
@@ -72,9 +79,10 @@ class _TrustScan:
         self._trust = trust_of(workspace)
         self._files: dict[str, TrustItem] = {}
         self._problems: list[TrustProblem] = []
+        self._notes: list[str] = []
 
     def report(self) -> TrustReport:
-        return TrustReport(tuple(self._files.values()), tuple(self._problems))
+        return TrustReport(tuple(self._files.values()), tuple(self._problems), tuple(self._notes))
 
     def read(self, path: Path, kind: Kind) -> bytes:
         """Read a file and add it; return nothing if it does not exist or cannot be read."""
@@ -93,6 +101,20 @@ class _TrustScan:
         for path in paths:
             self.read(path, kind)
 
+    def read_code(self, line: StartedLine, kind: Kind) -> None:
+        """Add the files and folders that a line runs."""
+        for path in line.find_pinned(self._workspace):
+            try:
+                self.add(self.name(path), kind, read_code(path), folder=path.is_dir())
+            except UntrustedCode as error:
+                self._problems.append(TrustProblem(self.name(path), str(error)))
+
+    def note(self, what: str, line: StartedLine, rights: str) -> None:
+        """Say what something can do, and why it is refused."""
+        self._notes.append(f"{what} {rights}")
+        if unknown := line.find_code(self._workspace).unknown:
+            self._notes.append(f"{what} is refused: {unknown}")
+
     def read_servers(self, path: Path) -> None:
         """Add a file that names MCP servers. Others of the same name need no trust."""
         with suppress(OSError, HandrailError):
@@ -100,9 +122,9 @@ class _TrustScan:
             if parse_servers(content, toml=path.suffix == ".toml"):
                 self.add(self.name(path), "servers", content)
 
-    def add(self, name: str, kind: Kind, content: bytes) -> None:
+    def add(self, name: str, kind: Kind, content: bytes, *, folder: bool = False) -> None:
         trusted = self._trust.has(self._workspace / name, digest(content))
-        self._files.setdefault(name, TrustItem(name, kind, content, trusted))
+        self._files.setdefault(name, TrustItem(name, kind, content, trusted, folder))
 
     def add_notices(self, notices: tuple[Notice, ...]) -> None:
         for notice in notices:
@@ -114,8 +136,9 @@ class _TrustScan:
 
     def name(self, path: Path) -> str:
         """Return a path relative to the workspace; absolute if it is outside."""
-        inside = path.is_relative_to(self._workspace)
-        return str(path.relative_to(self._workspace) if inside else path)
+        above = (self._workspace, self._workspace.resolve())
+        root = next((folder for folder in above if path.is_relative_to(folder)), None)
+        return str(path.relative_to(root) if root else path)
 
 
 def _read(path: Path, kind: Kind) -> bytes:
@@ -128,18 +151,17 @@ def needing_trust(workspace: Path) -> TrustReport:
     """Return every file of a workspace that needs trust, trusted or not."""
     search, places = _TrustScan(workspace), files(workspace)
     named: list[Path] = []
-    hooks: list[Path] = []
-    for level in ("local", "project"):
-        table = _table(search.read(places[level], "settings"))
+    tables = {level: _table(search.read(places[level], "settings")) for level in _WORKSPACE}
+    for table in tables.values():
         named += [path for source in _sources(table) for path in code_files(source, workspace)]
-        hooks += _hook_files(table, workspace)
-    for level in OWN:
-        hooks += _hook_files(_table(_read_own(places[level])), workspace)
+    tables |= {level: _table(_read_own(places[level])) for level in OWN}
     search.read(cast("Path", RulePaths.of(workspace).project), "rules")  # always set here
     for name in WORKSPACE_FILES:
         search.read_servers(workspace / name)
     search.read_all(named, "tools")
-    search.read_all(hooks, "hook")
+    for table in tables.values():
+        _read_hooks(search, table, workspace, outside=_runs_outside(tables))
+    _read_server_code(search, workspace)
     search.read_all(workspace_files(workspace), "command")
     instructions, skills = read_instructions(workspace), find_skills(workspace)  # without trust
     for file in instructions.untrusted:
@@ -165,13 +187,35 @@ def _table(content: bytes) -> dict[str, Any]:
         return {}
 
 
-def _hook_files(table: dict[str, Any], workspace: Path) -> list[Path]:
-    """Return the files of the workspace that the hooks of a settings file name."""
+def _runs_outside(tables: Mapping[str, dict[str, Any]]) -> bool:
+    """Return whether the user's own settings let all hooks run outside the sandbox."""
+    own = [tables[level].get("unsandboxed_hooks") is True for level in OWN]
+    return any(own) or os.environ.get("HANDRAIL_UNSANDBOXED_HOOKS") == "true"
+
+
+def _read_hooks(
+    search: _TrustScan, table: dict[str, Any], workspace: Path, *, outside: bool
+) -> None:
+    """Add the files of the workspace that the hooks of a settings file run."""
     try:
-        commands = commands_of(check_hooks(table.get("hooks", {})))
+        hooks = list(programs_of(check_hooks(table.get("hooks", {}))))
     except TypeError:
-        return []
-    return [path for command in commands for path in find_files(command, workspace)]
+        return
+    for hook in hooks:
+        line = line_of(hook, workspace, outside=outside or not hook.sandboxed)
+        search.read_code(line, "hook")
+        if line.privileged:
+            what = f"the {hook.event} hook `{hook.command}`"
+            search.note(what, line, "runs outside the sandbox, with your rights")
+
+
+def _read_server_code(search: _TrustScan, workspace: Path) -> None:
+    """Add the files of the workspace that MCP servers run."""
+    for server in servers.started_servers(workspace, trusted=False):
+        line = servers.line_of(server)
+        search.read_code(line, "server")
+        if rights := servers.describe_rights(server, workspace):
+            search.note(f"the MCP server {server.name}:", line, rights)
 
 
 def _sources(table: dict[str, Any]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import pieces
@@ -34,7 +36,20 @@ def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
         yield "no line break at the end of the file"
     if item.kind == "skill" and not text.startswith("\n"):
         yield "only digests of the other files are shown; review those files too"
+    if item.folder:
+        yield "only digests of the files are shown; review those files too"
+    if item.kind == "settings" and (host := _find_host(text)):
+        yield f"requests, with the contents of your files, go to {one_line(host)}"
     if seen.hidden:
         yield f"{seen.hidden} invisible characters, shown as \\u{{…}}"
     if seen.mixed:
         yield f"words with mixed scripts or look-alike letters: {join_words(seen.mixed[:5])}"
+
+
+def _find_host(text: str) -> str:
+    """Return the host that a settings file sends requests to; empty if it names none."""
+    try:
+        url = tomllib.loads(text).get("base_url")
+        return (urlsplit(url).netloc.rpartition("@")[2] or url) if isinstance(url, str) else ""
+    except (ValueError, RecursionError):  # not valid: no setting of it is used
+        return ""

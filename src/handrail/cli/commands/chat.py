@@ -66,7 +66,7 @@ def command(app: App, prompt: str, resume: str | None, *, plain: bool) -> Exit:
     saved, data = None if resume is None else find_run(resume), Outlet(app)
     if saved is not None:
         app = app_to_resume(app, saved)
-    kit, model = Kit(app), model_of(app.settings, app.workspace)
+    kit, model = Kit(app), model_of(app.settings, app.workspace, say=app.say)
     _ = kit.tools  # report missing tools before a run is saved
     now = _Opened(kit, model, saved or _start_run(app, prompt))
     return _chat(now, prompt, data, plain=plain)
@@ -160,7 +160,7 @@ def _open_next(before: _Opened, last: Conversation) -> _Opened:
     if last.following:
         saved = find_run(last.following)
         app = app_to_resume(app, saved)
-        return _Opened(Kit(app), model_of(app.settings, app.workspace), saved)
+        return _Opened(Kit(app), model_of(app.settings, app.workspace, say=app.say), saved)
     chosen = {"model": last.model} if last.model != app.settings["model"] else {}
     app = replace(app, flags={**app.flags, **chosen})
     kit = Kit(app)

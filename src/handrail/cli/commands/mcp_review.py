@@ -18,7 +18,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.signals import run_alone
-from handrail.cli._project.servers import describe, get_server, source_of
+from handrail.cli._project.servers import describe, describe_rights, get_server, source_of
 from handrail.cli._project.visit import visit
 
 if TYPE_CHECKING:
@@ -45,11 +45,14 @@ def command(app: App, name: str, *, yes: bool, config: Path | None) -> Exit:
     with invisible characters spelled out. Only approved tools are offered to a model, and each only
     as long as its definition stays the same.
     """
-    from handrail.mcp import propose_effects
+    from handrail.mcp import StdioServer, propose_effects
 
     found = get_server(app, name, config)
     kind, target = describe(found)
     app.say(f"{name} ({kind}): {target}")
+    if isinstance(found.server, StdioServer):
+        for line in filter(None, [describe_rights(found.server, app.workspace)]):
+            app.say(one_line(line))
     source = source_of(app, found)
     if not yes and not app.asks:
         hint = f"review it at a terminal, or approve it unseen: `handrail mcp review {name} --yes`"

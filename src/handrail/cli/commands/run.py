@@ -49,7 +49,7 @@ def command(app: App, *, prompt: tuple[str, ...], on_denied: OnDenied, plain: bo
     """
     task, data = read_prompt(app, prompt), Outlet(app)
     kit = Kit(app)
-    model = model_of(app.settings, app.workspace)
+    model = model_of(app.settings, app.workspace, say=app.say)
     _ = kit.tools, kit.rules  # report errors in them before a run is saved
     saved = _start_run(app, task)
     with saved.hold():

@@ -48,7 +48,7 @@ def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) ->
             )
         then = app_to_resume(app, saved)
         kit = Kit(then)
-        model = model_of(then.settings, then.workspace)
+        model = model_of(then.settings, then.workspace, say=then.say)
         return run_task(
             Task(
                 kit=kit,

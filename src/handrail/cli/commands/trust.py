@@ -68,8 +68,8 @@ def _select_items(app: App, paths: Iterable[str]) -> list[TrustItem]:
     """Return the items at the paths, each once; without paths, all that need trust."""
     report = needing_trust(app.workspace)
     if not paths:
-        for problem in report.problems:
-            app.say(one_line(problem.message))
+        for message in (*(problem.message for problem in report.problems), *report.notes):
+            app.say(one_line(message))
         return list(report.files)
     named = [find_item(path, report, app.workspace) for path in paths]
     return list({item.path: item for item in named}.values())

@@ -46,8 +46,10 @@ class Program(Protocol):
 async def start_program(server: StdioServer, watch: Watch) -> Program:
     """Start a server's program, also if the caller is cancelled, who must then stop it.
 
-    Raises OSError or SandboxUnavailable.
+    Raises OSError, SandboxUnavailable, or what ``before_start`` raises.
     """
+    if server.before_start is not None:
+        await anyio.to_thread.run_sync(server.before_start)
     if server.sandbox:
         return await anyio.to_thread.run_sync(_start_confined, server, watch)
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}

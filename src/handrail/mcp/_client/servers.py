@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -39,6 +39,8 @@ class StdioServer:
     """Other folders that it can write."""
     sandbox: bool = True
     """Whether it runs in the sandbox. Without it, the program can do all that you can do."""
+    before_start: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """Called in a thread before each start. If it raises, the program does not start."""
 
     def __post_init__(self) -> None:
         check_server_name(self.name)

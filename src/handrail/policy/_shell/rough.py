@@ -9,9 +9,10 @@ anything.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from handrail.policy._shell.scanner import CommandScanner, ScannedCommand
 from handrail.policy._shell.wrappers import (
@@ -19,6 +20,7 @@ from handrail.policy._shell.wrappers import (
     feeds_arguments,
     is_bare_shell,
     program_name,
+    program_texts,
     runs_its_input,
     unwrap,
 )
@@ -71,6 +73,52 @@ def glob_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_explore(text).globs))
 
 
+class ReadLine(NamedTuple):
+    """A shell line, read with the values of its environment variables."""
+
+    commands: tuple[tuple[str, ...], ...]
+    """Every command that it could run, with and without wrappers."""
+    programs: frozenset[tuple[str, ...]]
+    """The commands whose first word can be a program."""
+    inputs: tuple[str, ...]
+    """Files that redirections read."""
+    assigned: Mapping[str, tuple[str, ...]]
+    """Values of the variables that it sets."""
+    unknown: str
+    """Why it may run other commands; empty if it cannot."""
+
+
+def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
+    """Read a line that runs with these environment variables.
+
+    A variable that the line sets has no known value: which assignment counts depends on the run.
+    """
+    values = _Environment(variables)
+    findings = _explore_with(text, _Findings(shell_only=True, values=values))
+    unknown = findings.unknown
+    if findings.unread:
+        unknown = "a shell runs the output of another program"
+    return ReadLine(
+        tuple(findings.commands),
+        frozenset(findings.programs),
+        tuple(findings.inputs),
+        values.assigned,
+        unknown,
+    )
+
+
+class _Environment(dict[str, str]):
+    """Values of environment variables. Assignments are recorded and change none."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.assigned: dict[str, tuple[str, ...]] = {}
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self.assigned[name] = (*self.assigned.get(name, ()), value)
+        self.pop(name, None)
+
+
 @dataclass(slots=True)
 class _Findings:
     """The results so far."""
@@ -84,12 +132,19 @@ class _Findings:
     emptied: list[str] = field(default_factory=list[str])
     created: list[str] = field(default_factory=list[str])
     globs: list[str] = field(default_factory=list[str])
+    inputs: list[str] = field(default_factory=list[str])
+    unknown: str = ""
+    shell_only: bool = False
+    """Whether programs of other interpreters are not read as if they were a shell's."""
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
 @lru_cache(maxsize=8)
 def _explore(text: str) -> _Findings:
-    findings = _Findings()
+    return _explore_with(text, _Findings())
+
+
+def _explore_with(text: str, findings: _Findings) -> _Findings:
     waiting = deque([(text, 0), (text.replace("\\\n", ""), 0)])
     seen: set[str] = set()
     left = len(text) + _MAX_INNER_CHARS
@@ -105,6 +160,7 @@ def _explore(text: str) -> _Findings:
         else:
             waiting += [(more, level + 1) for more in _read(command, findings)]
     if not complete:
+        findings.unknown = findings.unknown or "it has too many commands inside of commands"
         deque(_read(text.translate(_BLIND), findings), maxlen=0)
     return findings
 
@@ -117,6 +173,8 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     findings.emptied += scanner.emptied
     findings.created += scanner.created
     findings.globs += scanner.globs
+    findings.inputs += scanner.inputs
+    findings.unknown = findings.unknown or _describe_unknown(scanner)
     findings.unread |= scanner.hidden or _runs_unread(scanner.scanned)
     yield from scanner.nested
     inner_commands = {command: unwrap(command.argv) for command in scanner.scanned}
@@ -140,9 +198,21 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
         findings.commands |= dict.fromkeys(inner.commands)
         findings.programs |= {command.argv, *inner.commands} - {*inner.arguments}
         findings.arguments += inner.arguments
-        yield from inner.nested
+        yield from _read_by_shell(command.argv, inner) if findings.shell_only else inner.nested
     if scanner.doubtful:
         yield text.translate(_BLIND)
+
+
+def _read_by_shell(argv: tuple[str, ...], inner: InnerCommands) -> list[str]:
+    """Return the nested texts, without the programs of other interpreters."""
+    others = frozenset[str]().union(*map(program_texts, (argv, *inner.commands)))
+    return [text for text in inner.nested if text not in others]
+
+
+def _describe_unknown(scanner: CommandScanner) -> str:
+    if scanner.doubtful:
+        return "its quotes or brackets are not balanced"
+    return f"the value of `{scanner.unknown}` is not known" if scanner.unknown else ""
 
 
 def _runs_unread(scanned: Sequence[ScannedCommand]) -> bool:

@@ -103,6 +103,8 @@ class CommandScanner(WordReader):
         self.scanned: list[ScannedCommand] = []
         self.targets: list[str] = []
         """The files of redirections."""
+        self.inputs: list[str] = []
+        """Those of them that are read."""
         self.emptied: list[str] = []
         """Files that are overwritten with nothing, as by ``: > file``."""
         self.created: list[str] = []
@@ -301,6 +303,7 @@ class CommandScanner(WordReader):
             frame.fed.append(word)
         elif target and not (sign in {">&", "<&"} and _DUPLICATE.fullmatch(target)):
             self.targets.append(target)
+            self.inputs += [target] if sign in {"<", "<>", "<&"} else []
             frame.blank &= sign not in {"<", "<>"} or target in _BLANK
             if sign in {">", ">|", "&>"}:
                 frame.replaced.append(target)
@@ -341,6 +344,8 @@ class CommandScanner(WordReader):
         self.scanned += scanner.scanned
         self.nested += scanner.nested
         self.targets += scanner.targets
+        self.inputs += scanner.inputs
+        self.unknown = self.unknown or scanner.unknown
         if scanner.doubtful or "\\\n" in body:  # a continued line may hide the end of the body
             self.nested.append(body)
 

@@ -141,6 +141,8 @@ class WordReader:
         """Nested commands, as text."""
         self.doubtful = False
         """Whether quotes or brackets are unbalanced, or something else is unclear."""
+        self.unknown = ""
+        """The first expansion without a known value."""
 
     def commands(self) -> None:
         """Read the commands of a substitution, up to its end. Does nothing here."""
@@ -172,6 +174,7 @@ class WordReader:
             if char and char not in _ENDS:
                 parts.append(self._quoting(char))
             elif char in _ARROWS and self.text.startswith("(", self.at + 1):
+                self.unknown = self.unknown or f"{char}(...)"
                 parts.append(self._substitution())
             else:
                 break
@@ -241,8 +244,13 @@ class WordReader:
             self.doubtful |= following == "["  # old arithmetic, in which << is not a heredoc
             self.at += 1
             return "$"
-        # "$@" may be no word at all, even in quotes.
-        if quoted and "@" not in self.text[start : self.at]:
+        return self._split_value(value, self.text[start : self.at], quoted=quoted)
+
+    def _split_value(self, value: str, raw: str, *, quoted: bool) -> str:
+        """Return an expanded value, with gaps where it becomes several words."""
+        if MAYBE in value:
+            self.unknown = self.unknown or raw
+        if quoted and "@" not in raw:  # "$@" may be no word at all, even in quotes
             return value.replace(MAYBE, "")
         return _SPACE.sub(GAP, value)
 

@@ -159,6 +159,14 @@ def runs_text(argv: tuple[str, ...]) -> bool:
     return all(word.startswith("-") or _CODE.fullmatch(before) for before, word in pairwise(argv))
 
 
+def program_texts(argv: tuple[str, ...]) -> frozenset[str]:
+    """Return the words that an interpreter runs as a program, which is not a shell's."""
+    name = program_name(argv[0])
+    if without_version(name) not in _INTERPRETERS or name in SHELLS:
+        return frozenset()
+    return frozenset(_program_texts(argv, everywhere=name in _AWK))
+
+
 def runs_its_input(command: tuple[str, ...]) -> bool:
     """Return whether a command may run the content of a file or of a pipe."""
     name = program_name(command[0])

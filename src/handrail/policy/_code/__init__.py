@@ -1,0 +1,1 @@
+"""Find the workspace files that a shell line runs."""

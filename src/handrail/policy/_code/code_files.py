@@ -1,0 +1,269 @@
+"""Which workspace files does a shell line run?
+
+Every word that is the name of an existing file counts, wherever the shell would look for it, and so
+do the files that task runners read. A file too many costs a review; a missing one would be run
+unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from glob import glob
+from itertools import islice
+from pathlib import Path
+
+from handrail.policy._code.runners import (
+    config_patterns,
+    find_modules,
+    program_folders,
+    read_scripts,
+    runs_everything,
+)
+from handrail.policy._shell.rough import ReadLine, read_line
+from handrail.policy._shell.wrappers import (
+    SHELLS,
+    feeds_arguments,
+    program_name,
+    program_texts,
+    runs_others,
+    runs_text,
+)
+
+_MAX_FOLDERS = 64
+_MAX_WORDS = 2_000
+_MAX_MATCHES = 200
+"""Files that a pattern may match."""
+_MAX_LEVELS = 4
+"""Scripts of package.json that run others."""
+_SEARCHED = ("PATH", "CDPATH", "PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
+"""Variables with folders in which programs and modules are found."""
+_FEEDING = frozenset("xargs parallel entr find fd fdfind".split())
+_HARMLESS = {"?": "0", "$": "1", "#": "0", "!": "1", "IFS": " "}
+_PROGRAM = re.compile(r"[@\w][@\w./-]*")
+"""The name of a program or a package."""
+_TOO_MANY = "it names too many files"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFiles:
+    """The workspace files that a shell line runs. All paths are absolute, in real folders."""
+
+    named: tuple[Path, ...] = ()
+    """Files whose names are in the line."""
+    found: tuple[Path, ...] = ()
+    """Files and folders that the line runs without naming them, such as a Makefile."""
+    elsewhere: tuple[Path, ...] = ()
+    """Files outside the workspace whose names are in the line."""
+    unknown: str = ""
+    """Why it may run other workspace files, too; empty if these are all."""
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """The files and folders of the workspace."""
+        return tuple(dict.fromkeys((*self.named, *self.found)))
+
+
+def find_code_files(
+    line: str,
+    workspace: Path,
+    *,
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> CodeFiles:
+    """Return the workspace files that a shell line runs, as of now.
+
+    Files that these files read are not found.
+
+    Args:
+        line: The line, as `sh -c` gets it. Join a list of arguments with ``shlex.join``.
+        workspace: The folder whose files matter.
+        folder: Where the line runs; by default in the workspace.
+        variables: Its environment variables; by default those of this process.
+    """
+    start = workspace if folder is None else folder
+    given = os.environ if variables is None else variables
+    search = _Search(Path(os.path.realpath(workspace)), {**given, **_HARMLESS, "PWD": str(start)})
+    search.read(line, [Path(os.path.realpath(start))])
+    return CodeFiles(
+        tuple(search.named), tuple(search.found), tuple(search.elsewhere), search.unknown
+    )
+
+
+@dataclass(slots=True)
+class _Search:
+    root: Path
+    variables: Mapping[str, str]
+    named: dict[Path, None] = field(default_factory=dict[Path, None])
+    found: dict[Path, None] = field(default_factory=dict[Path, None])
+    elsewhere: dict[Path, None] = field(default_factory=dict[Path, None])
+    unknown: str = ""
+
+    def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
+        """Add the files of a line that runs in one of these folders."""
+        read = read_line(line, self.variables)
+        self._note(read.unknown)
+        words = list(islice(dict.fromkeys(self._spellings(read)), _MAX_WORDS + 1))
+        folders = self._reach(words, folders)
+        if len(words) > _MAX_WORDS or len(folders) > _MAX_FOLDERS:
+            self._note(_TOO_MANY)
+            return
+        for folder in folders:
+            for word in words:
+                self._add_named(folder, word, level)
+            for argv in read.commands:
+                self._add_found(argv, folder, folders, level)
+        for argv in read.programs:
+            self._note(_describe_unknown(argv))
+
+    def _note(self, reason: str) -> None:
+        self.unknown = self.unknown or reason
+
+    def _spellings(self, read: ReadLine) -> Iterator[str]:
+        """Yield everything in a line that may be the name of a file or a folder."""
+        yield from read.inputs
+        yield from self._searched_folders()
+        for values in read.assigned.values():
+            for value in values:
+                yield from value.split(":")
+        for argv in read.commands:
+            for word in argv:
+                yield from (word, word.rpartition("=")[2], word.lstrip("@"), word[2:])
+            if program_name(argv[0]) in {"cd", "pushd"} and len(argv) == 1:
+                yield "~"
+
+    def _searched_folders(self) -> Iterator[str]:
+        """Yield the folders of the workspace in which programs and modules are found."""
+        for name in _SEARCHED:
+            for path in self.variables.get(name, "").split(":"):
+                real = Path(os.path.realpath(self.root / path))
+                if path and real.is_relative_to(self.root):
+                    yield path
+
+    def _reach(self, words: Sequence[str], start: Sequence[Path]) -> list[Path]:
+        """Return the folders that commands of a line may run in, or look for programs in.
+
+        A line can change its folder again and again, so each folder is tried from each other one.
+        """
+        reached = dict.fromkeys(start)
+        waiting = list(start)
+        while waiting and len(reached) <= _MAX_FOLDERS:
+            folder = waiting.pop()
+            further = [
+                self._above(folder),
+                *(path for word in words for path in self._match(folder, word)),
+            ]
+            for path in further:
+                if path is not None and path not in reached and path.is_dir():
+                    reached[path] = None
+                    waiting.append(path)
+        return list(reached)
+
+    def _above(self, folder: Path) -> Path | None:
+        """Return the folder above, where some runners look, too."""
+        inside = folder != self.root and folder.is_relative_to(self.root)
+        return folder.parent if inside else None
+
+    def _add_named(self, folder: Path, word: str, level: int) -> None:
+        """Add the files that a word names. One in a package stands for the package."""
+        matches = self._match(folder, word)
+        if len(matches) > _MAX_MATCHES:
+            self._note(_TOO_MANY)
+            return
+        for path in filter(Path.is_file, matches):
+            real = path.resolve()
+            if not real.is_relative_to(self.root):
+                self.elsewhere[path] = None
+            elif level or _package_of(real) != real:
+                self._add_inside([_package_of(real)])
+            else:
+                self.named[path] = None
+
+    def _add_found(
+        self, argv: tuple[str, ...], folder: Path, folders: Sequence[Path], level: int
+    ) -> None:
+        """Add the files of the workspace that a command runs without naming them."""
+        for pattern in config_patterns(argv):
+            self._add_inside(self._match(folder, pattern))
+        for module in find_modules(argv):
+            top = module.partition(".")[0]
+            self._add_inside([*self._match(folder, top), *self._match(folder, f"{top}.py")])
+        for inner in program_folders(argv):
+            for word in filter(_PROGRAM.fullmatch, argv[1:]):
+                self._add_inside(
+                    _package_of(path.resolve()) for path in self._match(folder, f"{inner}/{word}")
+                )
+        if _runs_folders(argv):
+            self._add_inside(
+                path for word in argv[1:] for path in self._match(folder, word) if path.is_dir()
+            )
+        for line in read_scripts(argv, folder):
+            if level >= _MAX_LEVELS:
+                self._note("its scripts run other scripts")
+            else:
+                self.read(line, [*folders, folder / "node_modules/.bin"], level + 1)
+
+    def _match(self, folder: Path, word: str) -> list[Path]:
+        """Return the existing paths that a word may be the name of, from a folder."""
+        if not word or "\0" in word:
+            return []
+        home = self.variables.get("HOME", "/")
+        paths = [re.sub(r"^~(?=/|$)", lambda _: home, word)]
+        if any(sign in word for sign in "*?["):
+            with suppress(ValueError):
+                paths += islice(glob(paths[0], root_dir=folder), _MAX_MATCHES + 1)  # noqa: PTH207  absolute, too
+        found: list[Path] = []
+        for path in paths:
+            with suppress(OSError, ValueError):
+                whole = _keep_last_link(os.path.join(folder, path))  # noqa: PTH118  keeps `..`
+                found += [whole] if whole.exists() else []
+        return found
+
+    def _add_inside(self, paths: Iterable[Path]) -> None:
+        for path in (Path(os.path.realpath(path)) for path in paths):
+            if path == self.root:
+                self._note("it runs the whole workspace as a program")
+            elif path.is_relative_to(self.root):
+                self.found[path] = None
+
+
+def _runs_folders(argv: tuple[str, ...]) -> bool:
+    """Return whether a command is an interpreter, which runs a folder that has a main file."""
+    name = program_name(argv[0])
+    return runs_others(name) and name not in SHELLS and runs_text((name,))
+
+
+def _describe_unknown(argv: tuple[str, ...]) -> str:
+    """Return why a command may run more files than it names; empty if it does not."""
+    name = program_name(argv[0])
+    if runs_everything(argv):
+        return f"`{name}` runs code from all over the workspace"
+    if runs_text(argv) and not any(find_modules(argv)):
+        return f"`{name}` runs text that is not in a file"
+    if any("system" in text or "|" in text for text in program_texts(argv)):
+        return f"`{name}` may run other programs"
+    if name in _FEEDING and any(map(runs_others, argv[1:])) and not feeds_arguments(argv):
+        return f"`{name}` may run any file"
+    return ""
+
+
+def _keep_last_link(path: str) -> Path:
+    """Return a path with the links of its folders resolved, but not its own."""
+    folder, name = os.path.split(path.rstrip("/"))
+    if name in {"", ".", ".."}:
+        return Path(os.path.realpath(path))
+    return Path(os.path.realpath(folder), name)
+
+
+def _package_of(path: Path) -> Path:
+    """Return the folder of the package that a program belongs to; else the path itself."""
+    for above in (path, *path.parents):
+        owner = above.parent
+        if owner.name == "node_modules" and not above.name.startswith((".", "@")):
+            return above
+        if owner.name.startswith("@") and owner.parent.name == "node_modules":
+            return above
+    return path

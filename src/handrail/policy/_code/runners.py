@@ -1,0 +1,109 @@
+"""Task runners as data: the files that decide what each of them runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from handrail._support import is_table
+from handrail._support.private_files import read_file
+from handrail.policy._shell.wrappers import program_name, without_version
+
+
+def _table(text: str) -> dict[str, tuple[str, ...]]:
+    """Read a table: names before the colon, files after it."""
+    rows = (line.split(":") for line in text.split("\n") if ":" in line)
+    return {name: tuple(files.split()) for names, files in rows for name in names.split()}
+
+
+_FILES = _table("""
+    make gmake bmake: GNUmakefile BSDmakefile makefile Makefile
+    npm npx pnpm pnpx: package.json .npmrc .pnpmfile.cjs
+    yarn yarnpkg bun bunx: package.json .npmrc .yarnrc .yarnrc.yml bunfig.toml
+    just: justfile Justfile .justfile
+    task go-task: Taskfile.y*ml taskfile.y*ml Taskfile.dist.y*ml taskfile.dist.y*ml
+    rake: Rakefile rakefile Rakefile.rb rakefile.rb
+    uv uvx poetry pdm rye: pyproject.toml uv.toml poetry.toml pdm.toml
+    hatch pipenv pixi: pyproject.toml hatch.toml Pipfile pixi.toml
+    bundle: Gemfile .bundle/config
+    composer: composer.json
+    deno: deno.json deno.jsonc
+    direnv: .envrc
+    mise: mise.toml .mise.toml mise.local.toml .tool-versions
+""")
+"""Files that a program reads its tasks or its start-up code from, by its name."""
+_PACKAGES = ("node_modules/.bin", "node_modules")
+_ENVIRONMENTS = (".venv/bin", "venv/bin")
+_FOLDERS = {
+    **dict.fromkeys("npm npx pnpm pnpx yarn yarnpkg bun bunx".split(), _PACKAGES),
+    **dict.fromkeys("uv poetry pdm hatch pipenv rye pixi".split(), _ENVIRONMENTS),
+    "bundle": ("bin", "vendor/bin"),
+    "composer": ("vendor/bin",),
+}
+"""Folders that a runner looks for programs in."""
+_WHOLE = frozenset(
+    """
+    ant ava bazel bazelisk buck2 cabal cargo cmake ctest cypress dotnet go gradle gradlew jest
+    meson mix mocha mvn mvnw ninja nox phpunit playwright pre-commit py.test pytest rebar3 rspec
+    run-parts sbt scons stack swift tox unittest vitest zig
+    """.split()
+)
+"""Programs that build or run code from all over a workspace."""
+_SCRIPTED = frozenset("npm pnpm yarn yarnpkg bun".split())
+_MODULE = re.compile(r"-[A-Za-z]*m(.*)")
+_PYTHON = frozenset(["python", "pypy", "ipython"])
+_CONFIGS = ("{}.config.*", ".{}rc", ".{}rc.*")
+"""Settings of JavaScript programs, which are often code themselves."""
+
+
+def find_modules(argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield the modules that Python runs, as in ``python -m checks``."""
+    if without_version(program_name(argv[0])) not in _PYTHON:
+        return
+    for before, word in pairwise((*argv, "")):
+        if option := _MODULE.fullmatch(before):
+            yield option[1] or word
+
+
+def names_of(argv: tuple[str, ...]) -> list[str]:
+    """Return the names under which a command is in the tables here."""
+    name = program_name(argv[0])
+    tops = [module.partition(".")[0] for module in find_modules(argv)]
+    return [name, without_version(name), *tops]
+
+
+def config_patterns(argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield patterns of the files that decide what a command runs, for the folder it runs in."""
+    for name in filter(None, names_of(argv)):
+        yield from _FILES.get(name, ())
+        if re.fullmatch(r"[\w-]+", name):
+            yield from (pattern.format(name) for pattern in _CONFIGS)
+
+
+def program_folders(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders that a runner looks for a program in."""
+    return _FOLDERS.get(program_name(argv[0]), ())
+
+
+def runs_everything(argv: tuple[str, ...]) -> bool:
+    """Return whether a command runs code from all over the workspace."""
+    return not _WHOLE.isdisjoint(names_of(argv))
+
+
+def read_scripts(argv: tuple[str, ...], folder: Path) -> Iterator[str]:
+    """Yield the lines of package.json that a command runs there."""
+    if program_name(argv[0]) not in _SCRIPTED:
+        return
+    scripts: Any = {}
+    with suppress(OSError, ValueError, RecursionError, AttributeError):
+        scripts = json.loads(read_file(folder / "package.json")).get("scripts")
+    if is_table(scripts):
+        names = {f"{hook}{word}" for word in argv[1:] for hook in ("", "pre", "post")}
+        yield from (
+            line for name, line in scripts.items() if name in names and isinstance(line, str)
+        )
