@@ -56,9 +56,9 @@ from handrail import (
 from handrail._execution import invoke, tasks
 from handrail._execution.hooks import Hooks
 from handrail._execution.ordering import Ordering
-from handrail._execution.pipeline import Group, Pipeline
+from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import pending_result
-from handrail._execution.running import RunningCall
+from handrail._execution.running import Group, RunningCall
 from handrail._execution.tasks import Tasks
 from handrail._support.loop import spawn
 from handrail.events import Event, Finished, Requested

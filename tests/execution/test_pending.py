@@ -474,6 +474,110 @@ async def test_a_yes_under_another_policy_is_asked_again_and_never_runs() -> Non
     assert (done.text, ran) == ("saved a", ["save a"])
 
 
+WRONG_ANSWERS: dict[str, Answer] = {
+    "allow": Allow(),
+    "deny": Deny("no"),
+    "edit": Edit({"path": "b"}),
+    "result": Result("1", "done by hand"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ANSWERS)
+async def test_an_answer_for_another_user_leaves_the_approval_for_its_own(name: str) -> None:
+    async with deferring() as executor:
+        alice = executor.turn("t", run="r", principal="alice")
+        alice.add(put("a", "1"), get("a", "2"))
+        await alice.results()
+        pending, behind = alice.pending
+
+        async def answered(principal: str, answer: Answer) -> list[Result]:
+            turn = executor.turn("t", run="r", principal=principal)
+            turn.answer(pending, answer)
+            return await turn.results()
+
+        [wrong] = await answered("bob", WRONG_ANSWERS[name])
+        before = list(ran)
+        executor.turn("t", run="r", principal="bob").answer(behind)
+        [right] = await answered("alice", Allow())
+        [again] = await answered("alice", Allow())
+
+    others = "Not run: this answer is to a request of another user. Tell the user."
+    asked = (
+        "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "
+        "Request: Changed since it was approved, so it needs approval again. May it write file:a?"
+    )
+    texts = {"allow": asked, "deny": "no", "edit": others, "result": others}
+    assert (wrong.text, before) == (texts[name], [])
+    assert (right.text, ran) == ("saved a", ["save a"])
+    assert again.failure is not None
+    assert again.failure.kind is FailureKind.UNKNOWN
+
+
+async def test_a_call_that_only_waits_is_not_continued_for_another_user() -> None:
+    async with deferring() as executor:
+        alice = executor.turn("t", run="r", principal="alice")
+        alice.add(put("a", "1"), get("a", "2"))
+        await alice.results()
+        asked, behind = alice.pending
+        await executor.turn("t", run="r", principal="alice").dismiss(asked)
+        bob = executor.turn("t", run="r", principal="bob")
+        bob.answer(behind)
+        [refused] = await bob.results()
+        again = executor.turn("t", run="r", principal="alice")
+        again.answer(behind)
+        [done] = await again.results()
+
+    assert refused.text == "Not run: this answer is to a request of another user. Tell the user."
+    assert (done.text, ran) == ("loaded a", ["load a"])
+
+
+async def test_a_request_that_changed_and_changed_back_keeps_its_approval() -> None:
+    policy = Careful()
+    async with deferring(policy) as executor:
+        [pending] = await first(executor)
+        policy.version = "2"
+        [again] = await resume(executor, [pending], {pending.id: Allow()})
+        policy.version = "1"
+        [done] = await resume(executor, [pending], {pending.id: Allow()})
+        newer = again.pending
+        assert newer is not None
+        policy.version = "2"
+        [both] = await resume(executor, [newer], {newer.id: Allow()})
+
+    assert (done.text, ran) == ("saved a", ["save a"])
+    assert both.failure is not None
+    assert both.failure.kind is FailureKind.UNKNOWN
+
+
+async def test_an_approval_asked_for_again_replaces_the_earlier_one() -> None:
+    policy = Careful()
+    async with deferring(policy) as executor:
+        [pending] = await first(executor)
+        policy.version = "2"
+        [again] = await resume(executor, [pending], {pending.id: Allow()})
+        newer = again.pending
+        assert newer is not None
+        [done] = await resume(executor, [newer], {newer.id: Allow()})
+        policy.version = "1"
+        [late] = await resume(executor, [pending], {pending.id: Allow()})
+
+    assert (done.text, ran) == ("saved a", ["save a"])
+    assert late.failure is not None
+    assert late.failure.kind is FailureKind.UNKNOWN
+
+
+async def test_of_twenty_turns_that_use_one_approval_at_once_one_runs() -> None:
+    async with deferring() as executor:
+        [pending] = await first(executor)
+        turns = [executor.turn(pending.turn_id, run=pending.run_id) for _ in range(20)]
+        for turn in turns:
+            turn.answer(pending, Allow())
+        results = [result for turn in turns for result in await turn.results()]
+
+    assert ran == ["save a"]
+    assert sorted(one.failure is None for one in results) == [False] * 19 + [True]
+
+
 @pytest.mark.parametrize("verdict", [lambda _: Deny("not any more"), lambda _: Allow()])
 async def test_a_policy_that_changed_its_mind_is_heard_but_an_old_yes_is_none(
     verdict: Callable[[str], Decision],

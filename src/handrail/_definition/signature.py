@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from types import CodeType, FunctionType, MethodType, NoneType, UnionType
 from typing import (
     Annotated,
@@ -35,6 +36,12 @@ class Parameter(NamedTuple):
     name: str
     annotation: Any
     default: Any = REQUIRED
+    is_copied: bool = False
+    """Whether each use gets its own copy of the default, since a function could change it."""
+
+    def make_default(self) -> Any:
+        """Return the default, which no other call shares if it could be changed."""
+        return deepcopy(self.default) if self.is_copied else self.default
 
 
 class Signature(NamedTuple):
@@ -50,11 +57,13 @@ class Signature(NamedTuple):
     """Whether binding the function fills its first parameter."""
     whole: bool = False
     """Whether the function takes all arguments as one mapping, and a context."""
+    copied: tuple[Parameter, ...] = ()
+    """The parameters whose defaults are copied."""
 
     @property
     def plain(self) -> bool:
         """Whether the function takes only a model's arguments, by keyword."""
-        return not (self.whole or self.positional or self.context is not None)
+        return not (self.whole or self.positional or self.copied or self.context is not None)
 
 
 def unwrap(fn: Any) -> tuple[Callable[..., Any], Method]:
@@ -78,7 +87,7 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
         if name not in hints:
             remedy = _UNBOUND if name == "cls" else f"Annotate it, as in `{name}: str`"
             refuse(fn, f"parameter {name!r} has no type. {remedy}")
-        typed = Parameter(name, hints[name], parameter.default)
+        typed = Parameter(name, hints[name], *_read_default(fn, parameter))
         if kind is inspect.Parameter.POSITIONAL_ONLY:
             positional.append(typed)
         if _is_context(typed.annotation):
@@ -88,8 +97,23 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
         else:
             taken.append(typed)
     return Signature(
-        tuple(taken), hints.get("return", REQUIRED), tuple(positional), context, method
+        tuple(taken),
+        hints.get("return", REQUIRED),
+        tuple(positional),
+        context,
+        method,
+        copied=tuple([parameter for parameter in taken if parameter.is_copied]),
     )
+
+
+def _read_default(fn: Callable[..., Any], parameter: inspect.Parameter) -> tuple[Any, bool]:
+    """Return a default, and whether it must be copied: a copy of a constant is the constant."""
+    try:
+        copied = deepcopy(parameter.default)
+    except Exception as error:  # noqa: BLE001  its own code
+        why = f"the default of {parameter.name!r} cannot be copied ({type(error).__name__})"
+        refuse(fn, f"{why}, so calls would share it. Use None")
+    return copied, copied is not parameter.default
 
 
 def origin(fn: Callable[..., Any]) -> str:

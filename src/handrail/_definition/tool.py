@@ -126,6 +126,9 @@ class Tool(Generic[P, R]):
         taken, values = self._signature, dict(args.values)
         if taken.whole:
             return call(values, context)
+        for parameter in taken.copied:
+            if parameter.name not in values:
+                values[parameter.name] = parameter.make_default()
         if taken.context is not None:
             values[taken.context] = context
         first = [values.pop(parameter.name, parameter.default) for parameter in taken.positional]
@@ -191,8 +194,9 @@ def call_beside(made: AnyTool, fn: Callable[..., T], values: Mapping[str, Any]) 
 
 def add_defaults(made: AnyTool, args: Args) -> dict[str, Any]:
     """Return a call's arguments with the defaults of those that it left out."""
-    left_out = {parameter.name: parameter.default for parameter in made._signature.parameters}  # noqa: SLF001  the file's own class
-    return {**left_out, **args.values}
+    parameters, given = made._signature.parameters, args.values  # noqa: SLF001  the file's own class
+    left_out = [parameter for parameter in parameters if parameter.name not in given]
+    return {**{parameter.name: parameter.make_default() for parameter in left_out}, **given}
 
 
 def is_tool(value: object) -> TypeGuard[AnyTool]:

@@ -142,10 +142,11 @@ class Executor:
             else:
                 turn.add(*calls)
             return await turn.results()
-        except BaseException:
+        except BaseException as error:
             turn.cancel()
-            with anyio.CancelScope(shield=True):
-                await turn.ended()
+            if not isinstance(error, GeneratorExit):  # else nothing can be awaited
+                with anyio.CancelScope(shield=True):
+                    await turn.ended()
             raise
 
     def run_sync(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:

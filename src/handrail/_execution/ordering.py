@@ -8,7 +8,7 @@ each other, one of the calls fails at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 
@@ -58,7 +58,8 @@ class Ordering:
         self._waits_for: dict[RunningCall, set[RunningCall]] = {}
         """The inner calls that wait, and the calls that they wait for."""
         self._numbers = 0
-        self._watch: object = None
+        self._watch: list[object] | None = None
+        """The task that watches threads of ended calls."""
         self._last_ended: anyio.Event | None = None
         """Set when no thread of an ended call is running any more."""
 
@@ -141,6 +142,8 @@ class Ordering:
 
     def leave(self, running: RunningCall) -> None:
         """Note that a call has ended. Its accesses are free once its thread and inner calls end."""
+        if self._calls.get(running.key) is not running and running not in self._inner:
+            return  # its event loop was closed
         thread = running.thread
         if thread is not None and not thread.has_ended:
             freed = partial(self._call, partial(self._on_thread_end, running))
@@ -159,6 +162,18 @@ class Ordering:
         others = self._schedule.open or self._waits_for
         if others and (running.may_start or not any(map(_leaves_now, self._calls.values()))):
             self._move_on()
+
+    def drop_lost(self, lost: Sequence[RunningCall]) -> None:
+        """Drop the calls of an event loop that was closed. Only threads go on."""
+        for running in lost:
+            running.gate = running.stop = None
+            running.stopped = True
+        self._waits_for.clear()
+        self._watch = self._last_ended = None
+        for running in reversed(lost):
+            self.leave(running)
+        if self._lingering:
+            self._watch_lingering()
 
     def _end(self, running: RunningCall) -> None:
         del self._calls[running.key]
@@ -203,8 +218,12 @@ class Ordering:
 
     def _linger(self, running: RunningCall) -> None:
         self._lingering[running.key] = running
+        self._watch_lingering()
+
+    def _watch_lingering(self) -> None:
         if self._watch is None:
-            self._watch = spawn(copy_context(), self._watch_threads)
+            self._watch = watch = list[object]()
+            watch.append(spawn(copy_context(), self._watch_threads, watch))
 
     def _on_thread_end(self, running: RunningCall) -> None:
         """Note that a thread that outlived its call has ended."""
@@ -220,7 +239,7 @@ class Ordering:
         self._move_on()
         self._moved()
 
-    async def _watch_threads(self) -> None:
+    async def _watch_threads(self, watch: list[object]) -> None:
         """Fail calls that wait for threads that do not end, once no other call makes progress."""
         try:
             while self._lingering:
@@ -230,7 +249,8 @@ class Ordering:
                 if patience.cancelled_caught:
                     self._fail_blocked()
         finally:
-            self._watch = None
+            if self._watch is watch:
+                self._watch = None
 
     def _fail_blocked(self) -> None:
         """Fail the waiting calls, unless a call is running that does not wait for one of them.
@@ -290,7 +310,7 @@ class Ordering:
             try:
                 await gate.wait()
             finally:
-                del self._waits_for[running]
+                self._waits_for.pop(running, None)
         return True
 
     def _lend(self, root: RunningCall) -> None:

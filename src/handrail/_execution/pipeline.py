@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
 from handrail._execution.ordering import Ordering
 from handrail._execution.questions import MAX_ROUNDS, Questions, pending_result, valid_answer
-from handrail._execution.running import CURRENT, RunningCall, fail
+from handrail._execution.running import CURRENT, Group, RunningCall, fail
 from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
@@ -38,15 +39,6 @@ from handrail.events import Answered, Decided, Finished, Requested
 log = logging.getLogger("handrail")
 _CHECKPOINT_EVERY = 128
 """Single calls that a task runs before it lets other tasks run."""
-
-
-class Group:
-    """Calls that are all decided before any of them has a side effect."""
-
-    def __init__(self) -> None:
-        self.undecided = 1
-        """Calls without a decision, plus one until all have been added."""
-        self.held: list[RunningCall] = []
 
 
 class Pipeline:
@@ -98,6 +90,19 @@ class Pipeline:
             return
         self.home.bind()
         self._changed = None
+        self._drop_lost()
+
+    def _drop_lost(self) -> None:
+        """Stop the calls of a closed loop. Their coroutines may end later, as garbage."""
+        lost = tuple(self.live)
+        self.live.clear()
+        self.listeners.wake()
+        self.ordering.drop_lost(lost)
+        for running in lost:
+            result = result_of_stop(running)
+            with suppress(RuntimeError):  # those who waited for it are lost, too
+                running.finish(result)
+            self.listeners.tell(running, Finished, result)
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -119,21 +124,18 @@ class Pipeline:
                 return await self.conduct(running)
             return await self.settle(running, result)
         except BaseException:
-            self.listeners.tell(running, Finished, result_of_stop(running))
+            if running in self.live:
+                self.listeners.tell(running, Finished, result_of_stop(running))
             raise
         finally:
-            del self.live[running]
-            if self._changed is not None:
-                self._changed.set()
+            self.live.pop(running, None)  # it may have been dropped
+            self.notice()
 
     async def _prepare(self, *, is_due: bool) -> None:
-        """Use the event loop that runs now, and let other tasks run if that is due.
-
-        The call has not started, so a cancellation here loses nothing.
-        """
+        """Use the event loop that runs now, and let other tasks run if that is due."""
         self.bind()
         if is_due:
-            await checkpoint()
+            await checkpoint()  # the call has not started, so a cancellation loses nothing
 
     async def recall(self, running: RunningCall, known: Result) -> Result:
         """Return a result that was recorded before a restart. The call is not decided or run."""
@@ -349,9 +351,8 @@ class Pipeline:
 
     def cancel(self, wants: Callable[[RunningCall], bool]) -> None:
         """Stop calls, also those that have not started."""
-        for running in tuple(self.live):
-            if wants(running):
-                running.cancel()
+        for running in [running for running in self.live if wants(running)]:
+            running.cancel()
 
     def notice(self) -> None:
         """Wake the tasks that wait for all calls to end."""
@@ -363,6 +364,8 @@ class Pipeline:
         current = CURRENT.get()
         if current is not None and current in self.live:
             raise RuntimeError("A tool cannot close the executor that runs it.")
+        if self.home.loop is not None and not self.home.is_open:
+            self.bind()
         self.closed = True
         self.cancel(lambda _: True)
         with anyio.move_on_after(grace, shield=True):

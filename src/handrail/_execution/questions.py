@@ -197,8 +197,13 @@ class Questions:
 
         An answer is new if it was given in this process, right after the request.
         """
+        if pending.principal != running.turn.principal and not _can_ask_again(pending, answer):
+            running.given = None  # the request stays open
+            denied = answer if isinstance(answer, Deny) else Deny(_OTHERS)
+            return fail(running, FailureKind.DENIED, denied.reason, denied.detail)
+        fits = not _can_ask_again(pending, answer) or self._still_fits(running, pending)
         # after a restart, a request has the same id as before
-        if refusal := await self._claim(running, pending, again=is_new):
+        if fits and (refusal := await self._claim(running, pending, again=is_new)):
             return refusal
         if isinstance(answer, Deny):
             return fail(running, FailureKind.DENIED, answer.reason, answer.detail)
@@ -206,10 +211,18 @@ class Questions:
             return fail(running, FailureKind.DENIED, _LATE)
         if isinstance(answer, Result):
             return answer
-        return await self._decide_again(running, pending, answer)
+        return await self._decide_again(running, pending, answer, fits=fits)
+
+    def _still_fits(self, running: RunningCall, pending: Pending) -> bool:
+        """Return whether the call is still the one in the request, before any hook sees it."""
+        checked = self._check(pending.call, running)
+        if isinstance(checked, Result):
+            return False
+        running.checked, running.is_checked = checked, True
+        return self._fingerprint(running) == pending.fingerprint.removeprefix(_UNSEEN) != ""
 
     async def _decide_again(
-        self, running: RunningCall, pending: Pending, answer: Allow | Edit
+        self, running: RunningCall, pending: Pending, answer: Allow | Edit, *, fits: bool
     ) -> Result | None:
         """Check and decide the current call. Returns its result if it must not run."""
         edited = isinstance(answer, Edit)
@@ -223,7 +236,7 @@ class Questions:
         if isinstance(now, Deny):
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.question:
-            now = self._confirm(running, pending, now)
+            now = self._confirm(running, pending, now, fits=fits)
             running.is_approved = was_approved and isinstance(now, Allow)
         elif edited and isinstance(now, Ask):
             now = replace(now, question=f"{_EDITED} {now.question}")
@@ -236,8 +249,14 @@ class Questions:
 
         With ``again``, a used approval is accepted if the call can be repeated safely.
         """
+        ledger, claimant = self.ledger, running.turn.claimant
+        earlier = [replace(pending, round=n).id for n in range(pending.round)]
         try:
-            claimed = await self.ledger.claim(pending.id, running.turn.claimant)
+            # an earlier request about the call may have been used instead, or be used later
+            claimed = not (earlier and await ledger.ended(pending.key))
+            claimed = claimed and await ledger.claim(pending.id, claimant)
+            for superseded in earlier if claimed else ():
+                await ledger.claim(superseded, claimant)
         except Exception as error:
             log.exception("the ledger failed on %r", pending.id)
             running.given = None
@@ -268,10 +287,11 @@ class Questions:
             return fail(running, FailureKind.DENIED, _ANOTHER)
         return result
 
-    def _confirm(self, running: RunningCall, pending: Pending, now: Decision) -> Decision:
+    def _confirm(
+        self, running: RunningCall, pending: Pending, now: Decision, *, fits: bool
+    ) -> Decision:
         """Allow a call whose approval covers exactly this call. Any other needs approval again."""
-        shown = pending.fingerprint.removeprefix(_UNSEEN)
-        if shown and self._fingerprint(running) == shown:
+        if fits and self._fingerprint(running) == pending.fingerprint.removeprefix(_UNSEEN):
             return Allow(pending.origin)
         question = now.question if isinstance(now, Ask) else pending.question
         once, parts = (now.once, now.parts) if isinstance(now, Ask) else (pending.once, ())
@@ -322,6 +342,11 @@ def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
     return Deny("Not run: the approver returned an invalid answer. Tell the user.")
 
 
+def _can_ask_again(pending: Pending, answer: Answer) -> bool:
+    """Return whether a call with this answer is asked about again if it has changed."""
+    return isinstance(answer, Allow) and bool(pending.question)
+
+
 def mark_unseen(pending: Pending) -> Pending:
     """Return a request about a call that no hook has seen. Hooks see it when it is answered."""
     return replace(pending, fingerprint=_UNSEEN + pending.fingerprint)
@@ -352,6 +377,7 @@ _UNANSWERED = "Not run: no one answered in time. Call again if it is still neede
 _USED = (
     "Not run: this approval was already used. The earlier call may have taken effect: check first."
 )
+_OTHERS = "Not run: this answer is to a request of another user. Tell the user."
 _UNRECORDED = "Not run: the approval could not be recorded as used ({}). Tell the user."
 _ANOTHER = "Not run: a check sent the edited call to another tool. Tell the user."
 _TOO_OFTEN = "Not run: the call needed approval too many times. Tell the user."

@@ -93,6 +93,15 @@ class RunningCall(Record):
         return calls
 
 
+class Group:
+    """Calls that are all decided before any of them has a side effect."""
+
+    def __init__(self) -> None:
+        self.undecided = 1
+        """Calls without a decision, plus one until all have been added."""
+        self.held: list[RunningCall] = []
+
+
 def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = "") -> Result:
     """Return a failed result of a call."""
     return Result.fail(running.call.id, kind, message, detail)

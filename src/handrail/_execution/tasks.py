@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import anyio
 
 from handrail._execution.invoke import result_of_stop
-from handrail._execution.pipeline import Group, Pipeline
+from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import pending_result
-from handrail._execution.running import RunningCall
+from handrail._execution.running import Group, RunningCall
 from handrail._execution.view import View
 from handrail._support.loop import close_generator, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
@@ -44,6 +44,10 @@ class Tasks:
         """Return an id for a turn without a name."""
         self.pipeline.turns += 1
         return f"~{self.pipeline.turns}"
+
+    def bind(self) -> None:
+        """Use the event loop that runs now. Raises RuntimeError if another one is in use."""
+        self.pipeline.bind()
 
     def record(self, turn: Turn[Any], call: Call) -> RunningCall:
         """Return the record of a call. Raises RuntimeError in the wrong event loop."""
@@ -210,11 +214,13 @@ class Tasks:
                 raise
             log.exception("the executor failed on a call of %r", running.call.name)
         finally:
-            del self.pipeline.live[running]
+            self.pipeline.live.pop(running, None)  # it may have been dropped
             running.task = None
             self.pipeline.notice()
 
     def _give_up(self, running: RunningCall) -> None:
+        if running.result is not None:
+            return  # its event loop was closed
         key = running.checked.key if running.is_checked else ""
         asked = [pending for pending in running.turn.waiting if pending.key == key]
         result = pending_result(asked[0]) if asked else result_of_stop(running)

@@ -67,7 +67,7 @@ class CheckedCall(NamedTuple):
             again = self.tool.parse(self.parsed.text)
             given = again.values if isinstance(again, Args) else given
         left_out = {
-            parameter.name: parameter.default
+            parameter.name: parameter.make_default()
             for parameter in self.tool._signature.parameters  # noqa: SLF001  as the executor
             if parameter.default is not REQUIRED and parameter.name not in given
         }

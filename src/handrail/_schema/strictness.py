@@ -7,7 +7,9 @@ and changes these dictionaries; it does not import pydantic.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 from handrail._values.content import is_list, is_object
@@ -52,6 +54,8 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
         made["allow_inf_nan"] = False
     if made.get("strict") is False:
         del made["strict"]
+    if _has_fields(made.get("default")):
+        made["default_factory"] = partial(deepcopy, made.pop("default"))
     if kind in _OWNERS:
         config = made.get("config", {})
         extra = config.get("extra_fields_behavior") == "allow"
@@ -70,6 +74,14 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
             **named,
         }
     return made
+
+
+def _has_fields(default: object) -> bool:
+    """Return whether calls could change a default that pydantic does not copy: it has a hash."""
+    if isinstance(default, tuple | frozenset):
+        parts: Any = default
+        return any(map(_has_fields, parts))
+    return hasattr(type(default), "__dataclass_fields__")
 
 
 def stop_early(core: Core) -> Core:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
@@ -60,20 +61,20 @@ class EventFeed:
         if self._ends and event[1] is Finished:
             self.close()
         elif self._asleep is not None:
-            self._wake()
+            self.wake()
 
     def insert(self, value: Any) -> None:
         """Add a value from another source. It is read in order with the events, never dropped."""
         if not self._closed:
             self._unread.append((0, _AS_IT_IS, None, (value,)))
-            self._wake()
+            self.wake()
 
     def close(self) -> None:
         """Receive no more events. Unread events can still be read."""
         if not self._closed:
             self._closed = True
             self._leave(self)
-            self._wake()
+            self.wake()
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,10 +108,11 @@ class EventFeed:
         else:
             self._lost += 1
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake the task that waits for the next event."""
         if self._asleep is not None:
-            self._asleep.set()
-            self._asleep = None
+            asleep, self._asleep = self._asleep, None
+            asleep.set()
 
 
 class Observers:
@@ -132,6 +134,9 @@ class Observers:
 
     def close(self) -> None:
         """Do nothing: they observe as long as the executor exists."""
+
+    def wake(self) -> None:
+        """Do nothing: they never wait."""
 
 
 class Listeners:
@@ -180,6 +185,12 @@ class Listeners:
         """Close all feeds."""
         for feed in self.feeds:
             feed.close()
+
+    def wake(self) -> None:
+        """Wake the tasks that wait for events. Those of a loop that was closed are forgotten."""
+        for feed in self.feeds:
+            with suppress(RuntimeError):
+                feed.wake()
 
     def _leave(self, feed: EventFeed) -> None:
         self.feeds = tuple([other for other in self.feeds if other is not feed])

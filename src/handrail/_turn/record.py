@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -64,7 +65,8 @@ class Record:
     def wake(self) -> None:
         """Let a call that waits to start check again whether it can."""
         if self.gate is not None:
-            self.gate.set()
+            with suppress(RuntimeError):  # its event loop was closed
+                self.gate.set()
 
     def may_wait(self, stop: Stop) -> None:
         """Note that the call waits, and how to stop it."""

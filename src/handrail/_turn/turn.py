@@ -202,10 +202,11 @@ class Turn(Generic[D]):
             if kept is not None:
                 await self.owner.finish(record, kept)
             return await self._result_of(record)
-        except BaseException:
+        except BaseException as error:
             record.cancel()
-            with anyio.CancelScope(shield=True):
-                await record.wait()
+            if not isinstance(error, GeneratorExit):  # else nothing can be awaited
+                with anyio.CancelScope(shield=True):
+                    await record.wait()
             raise
 
     async def result(self, call_id: str) -> Result:
@@ -220,7 +221,7 @@ class Turn(Generic[D]):
         records = sorted(self._records.values(), key=_position)
         for record in records:
             if record.result is None:
-                await record.wait()
+                await self._wait(record)
         if self.interrupt is not None:
             raise self.interrupt
         return [record.result for record in records if record.result is not None]
@@ -228,7 +229,7 @@ class Turn(Generic[D]):
     async def ended(self) -> None:
         """Wait until no call is running, whatever the results are."""
         for record in tuple(self._records.values()):
-            await record.wait()
+            await self._wait(record)
 
     def cancel(self, *call_ids: str) -> tuple[str, ...]:
         """Stop these calls, or all of the turn. Returns the ids of those that had not ended."""
@@ -344,8 +345,13 @@ class Turn(Generic[D]):
         known = self._given.known.get(record.call.id) if record.nth == 1 else None
         return None if known is None or known.pending is not None else known
 
+    async def _wait(self, record: Record) -> None:
+        if record.result is None:
+            self.owner.bind()  # if the loop of the call was closed, the call has its result now
+            await record.wait()
+
     async def _result_of(self, record: Record) -> Result:
-        await record.wait()
+        await self._wait(record)
         if self.interrupt is not None:
             raise self.interrupt
         return cast("Result", record.result)
