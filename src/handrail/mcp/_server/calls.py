@@ -235,7 +235,7 @@ def _name_session(request: Request) -> str:
 
 
 def _has_session(request: Request) -> bool:
-    """Return whether a client has a session of its own, which it can begin again.
+    """Return whether a client has a separate session, which it can begin again.
 
     In the newer era over HTTP, the calls of a principal share one as long as the server runs. If a
     hook ends it, the calls that are under way end, and later ones get a new one.
