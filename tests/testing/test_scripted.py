@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable
 
 import pytest
+from anyio.lowlevel import checkpoint
 
-from handrail import Call, HandrailError, Text, Toolset
+from handrail import READ, Call, CheckedCall, HandrailError, Hook, Text, Toolset, tool
 from handrail.agent import Agent
 from handrail.messages import (
     ArgsDelta,
@@ -41,7 +42,7 @@ def echo(request: Request) -> Reply:
 
 async def test_a_step_is_words_a_call_both_a_reply_or_a_function() -> None:
     whole = Reply((Text("w"),), "length")
-    with ScriptedModel("a", CALL, ["b", CALL], [], whole, echo) as model:
+    with ScriptedModel("a", CALL, ["b", CALL], [], whole, echo, stream=False) as model:
         replies = [await model(REQUEST) for _ in range(6)]
 
     assert replies == [
@@ -59,7 +60,7 @@ async def test_arguments_are_sent_as_json_text_as_models_send_them() -> None:
     given = Call("add", {"a": 1, "b": ["é"]}, "1")
     sent = Call("add", '{"a": 1, "b": ["é"]}', "1")
     whole = Reply((Text("w"), given), "calls")
-    with ScriptedModel(given, ["b", given], whole, lambda _: whole) as model:
+    with ScriptedModel(given, ["b", given], whole, lambda _: whole, stream=False) as model:
         replies = [await model(REQUEST) for _ in range(4)]
 
     assert replies == [
@@ -90,6 +91,39 @@ async def test_a_streamed_reply_comes_in_pieces_as_those_of_providers_do() -> No
         *(Delta(word) for word in ("Let", " me", "\nsee.", " ")),
         thought,
     ]
+
+
+async def test_a_call_can_end_before_the_next_one_of_its_reply_arrives() -> None:
+    """So a hook that ends the run is tried as with a provider: the rest of the reply is late."""
+    log: list[str] = []
+
+    @tool(effect=READ)
+    async def look(n: int) -> str:
+        """Look."""
+        log.append(f"look {n}")
+        return "seen"
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        log.append("pay")
+        return "paid"
+
+    async def note(call: CheckedCall) -> CheckedCall:
+        await checkpoint()
+        log.append(f"asked {call.id}")
+        return call
+
+    calls = [Call("look", {"n": 1}, "1"), Call("look", {"n": 2}, "2"), Call("pay", {}, "3")]
+    steps: dict[str, list[str]] = {}
+    for way in ("streamed", "whole"):
+        model = ScriptedModel(calls, "Done.", stream=way == "streamed")
+        await Agent(model, [look, pay], hooks=[Hook(before=note)]).run("go")
+        steps[way] = list(log)
+        log.clear()
+
+    assert steps["streamed"] == ["asked 1", "look 1", "asked 2", "look 2", "asked 3", "pay"]
+    assert sorted(steps["whole"][:2]) == ["asked 1", "asked 2"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -130,10 +164,10 @@ async def test_a_run_survives_a_model_that_fails_while_it_streams() -> None:
 
 async def test_a_run_that_asks_for_more_than_the_script_has_fails() -> None:
     model = ScriptedModel("a")
-    await model(REQUEST)
+    await read(model(REQUEST))
 
     with pytest.raises(OffScript, match="The run needs step 2, but the script has only 1"):
-        await model(REQUEST)
+        await read(model(REQUEST))
     assert model.requests == [REQUEST]
 
 
@@ -142,7 +176,7 @@ async def test_a_script_of_which_steps_are_left_fails() -> None:
         pytest.raises(OffScript, match="1 of 2 steps of the script were not used"),
         ScriptedModel("a", "b") as model,
     ):
-        await model(REQUEST)
+        await read(model(REQUEST))
 
 
 def test_what_failed_before_is_not_hidden_by_steps_that_are_left() -> None:
