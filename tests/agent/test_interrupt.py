@@ -255,7 +255,7 @@ async def test_between_a_reply_and_its_calls(wrap: type[Model], by: str) -> None
 
 async def test_the_result_of_a_call_that_did_not_start() -> None:
     world = World()
-    model = ScriptedModel([put("a", "1")])
+    model = ScriptedModel([put("a", "1")], stream=False)
     run = Agent(model, world.tools).run("go", on_event=lambda _: run.interrupt())
 
     assert (await run).state.messages[2] == ToolResults(

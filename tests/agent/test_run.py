@@ -224,7 +224,8 @@ async def test_on_event_receives_every_piece_reply_and_result_in_order() -> None
 async def test_on_event_receives_replies_and_results_of_a_model_that_does_not_stream() -> None:
     seen: list[RunEvent] = []
 
-    await Agent(ScriptedModel([look("a", "1")], "x"), World().tools).run("go", on_event=seen.append)
+    model = ScriptedModel([look("a", "1")], "x", stream=False)
+    await Agent(model, World().tools).run("go", on_event=seen.append)
 
     assert seen == [calls(look("a", "1")), ToolResults((Result("1", "seen a"),)), says("x")]
 

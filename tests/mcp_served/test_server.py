@@ -22,10 +22,14 @@ from handrail import (
     Allow,
     Approvals,
     Ask,
+    CheckedCall,
     Context,
+    Decision,
     Executor,
+    Hook,
     LongResults,
     Registry,
+    StopRun,
     Toolset,
     tool,
 )
@@ -601,3 +605,51 @@ async def test_questions_and_stored_results_belong_to_their_principal() -> None:
 
     assert ("xxx" in own, "xxx" in other, "alice" in other) == (True, False, False)
     assert (after.structured_content, notes.said) == ({"count": 1}, ["x"])
+
+
+def ends_at(name: str) -> Hook:
+    def before(call: CheckedCall) -> CheckedCall:
+        if call.name == name:
+            raise StopRun("The shop is closed.")
+        return call
+
+    return Hook(before=before)
+
+
+ENDED = "Not run: a check ended the run. The shop is closed."
+
+
+@ERAS
+async def test_a_hook_ends_the_session_of_a_client(mode: str) -> None:
+    notes = Notes()
+    hooked = executor(notes, policy=None, hooks=[ends_at("drop_notes")])
+    async with hooked as made, Client(make_server(made), mode=mode) as client:
+        first = await client.call_tool("add_note", {"text": "x"})
+        stopped = await client.call_tool("drop_notes", {})
+        later = await client.call_tool("add_note", {"text": "y"})
+
+    assert (first.is_error, notes.said) == (False, ["x"])
+    assert [text_of(stopped), text_of(later)] == [ENDED, ENDED]
+
+
+async def test_without_sessions_a_hook_ends_the_calls_that_are_under_way() -> None:
+    """Over HTTP, the newer era has no sessions: one for good would shut out a principal."""
+    notes = Notes()
+    hooked = executor(notes, policy=asks_to_add, hooks=[ends_at("drop_notes")])
+    asked: Any = {"name": "add_note", "arguments": {"text": "x"}}
+    yes = {"approval": ElicitResult(action="accept")}
+    options: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
+    async with hooked as made, over_http(made) as url, connect(url, **options) as client:
+        question: Any = await client.session.call_tool(**asked, allow_input_required=True)
+        stopped = await client.call_tool("drop_notes", {})
+        behind = await client.call_tool("read_note", {"key": "b"})
+        state = {"request_state": question.request_state, "input_responses": yes}
+        answered = await client.session.call_tool(**asked, **state)
+        again = await client.call_tool("read_note", {"key": "b"})
+
+    assert [text_of(one) for one in (stopped, behind, answered)] == [ENDED, ENDED, ENDED]
+    assert (text_of(again), notes.said) == ("b: ", [])
+
+
+def asks_to_add(call: CheckedCall) -> Decision:
+    return Ask("Add it?") if call.name == "add_note" else Allow()

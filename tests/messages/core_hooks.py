@@ -73,6 +73,14 @@ async def hooked(hook: Hook) -> Result:
     return await run(TOOLS, CALL, hooks=[hook], limits=CallLimits(hook_timeout=0.01))
 
 
+async def late(hook: Hook) -> Result:
+    """Return the result of a call that is added to its turn after a hook has ended the run."""
+    async with Executor(TOOLS, hooks=[hook]) as executor:
+        turn = executor.turn()
+        await turn.run(CALL)
+        return await turn.run(Call("load", "{}", "c2"))
+
+
 async def broken(*_: object) -> Any:
     """Raise, as a hook."""
     raise RuntimeError
@@ -105,6 +113,11 @@ async def _before() -> list[Row]:
         describe("A hook raises `StopRun`", await hooked(Hook(before=stop))),
         describe(
             "A hook raises `StopRun` without a reason", await hooked(Hook(before=stop_silently))
+        ),
+        describe("A call arrives after a hook has ended the run", await late(Hook(before=stop))),
+        describe(
+            "A call arrives after a hook has ended the run without a reason",
+            await late(Hook(before=stop_silently)),
         ),
     ]
 

@@ -66,8 +66,8 @@ def streamed(model: ScriptedModel) -> Model:
 
 def make_family(seen: Telemetry, *, streams: bool = False) -> Agent[str]:
     """Return an agent with a sub-agent, both traced."""
-    inner = ScriptedModel(asks("add", {"a": 1, "b": 2}), DONE)
-    outer = ScriptedModel(asks("helper", {"task": CANARY}), DONE)
+    inner = ScriptedModel(asks("add", {"a": 1, "b": 2}), DONE, stream=False)
+    outer = ScriptedModel(asks("helper", {"task": CANARY}), DONE, stream=False)
     models = [streamed(one) if streams else one for one in (inner, outer)]
     helper = Agent(
         seen.model(models[0], provider="openai"),
@@ -114,7 +114,7 @@ async def test_the_spans_of_an_agent_and_its_sub_agent_are_one_tree(*, streams: 
 
 
 async def test_a_span_of_a_model_has_its_tokens_and_so_have_the_metrics() -> None:
-    seen, model = Seen(), ScriptedModel(DONE)
+    seen, model = Seen(), ScriptedModel(DONE, stream=False)
     model.names = ("tiny",)  # type: ignore[attr-defined]
     traced = seen.telemetry.model(model, provider="openai")
     request = Request((Prompt.of("go"),), max_tokens=9)
@@ -168,7 +168,7 @@ async def test_a_model_that_fails_ends_its_span_and_that_of_the_run(*, content: 
 
 async def test_a_stream_that_is_left_ends_its_span_as_cancelled() -> None:
     seen = Seen()
-    traced = seen.telemetry.model(streamed(ScriptedModel(DONE)))
+    traced = seen.telemetry.model(streamed(ScriptedModel(DONE, stream=False)))
     stream: Any = traced(Request((Prompt.of("go"),)))
     assert await anext(stream) == Delta("d")
     await stream.aclose()
@@ -244,7 +244,7 @@ async def test_messages_are_in_spans_only_if_asked_for(*, content: bool) -> None
     results = ToolResults(((await _run(call)),))
     prompt = Prompt.of(f"hi {CANARY}", Image(b"12"), File(b"1", "text/plain", "a.txt"))
     request = Request((prompt, spoken, results), Toolset(add), f"system {CANARY}")
-    answer: Any = seen.telemetry.model(ScriptedModel(Reply((Text(CANARY),))))(request)
+    answer: Any = seen.telemetry.model(ScriptedModel(Reply((Text(CANARY),)), stream=False))(request)
     await answer
     attributes = seen.attributes("chat")
 

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable
 
 import pytest
+from anyio.lowlevel import checkpoint
 
-from handrail import Call, HandrailError, Text, Toolset
+from handrail import (
+    Call,
+    CheckedCall,
+    Context,
+    HandrailError,
+    Hook,
+    StopRun,
+    Text,
+    Toolset,
+    Turn,
+    tool,
+)
 from handrail.agent import Agent
 from handrail.messages import (
     ArgsDelta,
@@ -41,7 +53,7 @@ def echo(request: Request) -> Reply:
 
 async def test_a_step_is_words_a_call_both_a_reply_or_a_function() -> None:
     whole = Reply((Text("w"),), "length")
-    with ScriptedModel("a", CALL, ["b", CALL], [], whole, echo) as model:
+    with ScriptedModel("a", CALL, ["b", CALL], [], whole, echo, stream=False) as model:
         replies = [await model(REQUEST) for _ in range(6)]
 
     assert replies == [
@@ -59,7 +71,7 @@ async def test_arguments_are_sent_as_json_text_as_models_send_them() -> None:
     given = Call("add", {"a": 1, "b": ["é"]}, "1")
     sent = Call("add", '{"a": 1, "b": ["é"]}', "1")
     whole = Reply((Text("w"), given), "calls")
-    with ScriptedModel(given, ["b", given], whole, lambda _: whole) as model:
+    with ScriptedModel(given, ["b", given], whole, lambda _: whole, stream=False) as model:
         replies = [await model(REQUEST) for _ in range(4)]
 
     assert replies == [
@@ -90,6 +102,32 @@ async def test_a_streamed_reply_comes_in_pieces_as_those_of_providers_do() -> No
         *(Delta(word) for word in ("Let", " me", "\nsee.", " ")),
         thought,
     ]
+
+
+async def test_a_call_can_end_before_the_next_one_of_its_reply_arrives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So it shows whether a hook that ends the run also stops the calls that are late."""
+    monkeypatch.setattr(Turn, "is_closed", property(lambda _: False, lambda *_: None))
+    paid: list[str] = []
+
+    @tool
+    async def pay(context: Context) -> str:
+        """Pay."""
+        paid.append(context.call_id)
+        return "paid"
+
+    async def stop(call: CheckedCall) -> CheckedCall:
+        await checkpoint()
+        if call.id == "1":
+            raise StopRun("Enough.")
+        return call
+
+    for stream in (True, False):
+        model = ScriptedModel([Call("pay", {}, "1"), Call("pay", {}, "2")], stream=stream)
+        await Agent(model, [pay], hooks=[Hook(before=stop)]).run("go")
+
+    assert paid == ["2"]  # without the closed state, and only where calls arrive one by one
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -130,10 +168,10 @@ async def test_a_run_survives_a_model_that_fails_while_it_streams() -> None:
 
 async def test_a_run_that_asks_for_more_than_the_script_has_fails() -> None:
     model = ScriptedModel("a")
-    await model(REQUEST)
+    await read(model(REQUEST))
 
     with pytest.raises(OffScript, match="The run needs step 2, but the script has only 1"):
-        await model(REQUEST)
+        await read(model(REQUEST))
     assert model.requests == [REQUEST]
 
 
@@ -142,7 +180,7 @@ async def test_a_script_of_which_steps_are_left_fails() -> None:
         pytest.raises(OffScript, match="1 of 2 steps of the script were not used"),
         ScriptedModel("a", "b") as model,
     ):
-        await model(REQUEST)
+        await read(model(REQUEST))
 
 
 def test_what_failed_before_is_not_hidden_by_steps_that_are_left() -> None:

@@ -308,8 +308,8 @@ class Executor:
         return self._tasks.listen()
 
     def cancel(self) -> None:
-        """Stop all calls, also those that have not started."""
-        self._pipeline.cancel(self._tasks.covers)
+        """Stop all calls, also those that have not started, or that a stream has yet to send."""
+        self._tasks.cancel()
 
     async def __aenter__(self) -> Self:
         self._pipeline.bind()

@@ -12,7 +12,14 @@ from typing import Any, TypeGuard
 
 import anyio
 
-from handrail._execution.running import RunningCall, fail, keep_finds
+from handrail._execution.running import (
+    NO_REASON,
+    RunningCall,
+    describe_end,
+    fail,
+    keep_finds,
+    not_begun,
+)
 from handrail._execution.settings import After, Around, Before, Hook
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import decide
@@ -62,7 +69,7 @@ class Hooks:
     def _refuse(self, running: RunningCall, error: BaseException) -> Result:
         """Return the result of a call that a hook failed on. Raises errors that must pass."""
         if isinstance(error, Expired) and running.stopped:
-            return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+            return not_begun(running)
         if isinstance(error, Expired):
             return _deny(running, f"timed out after {self._seconds:g} s")
         if isinstance(error, StopRun):
@@ -146,7 +153,7 @@ class Hooks:
     ) -> Result:
         """Return the result after an ``around`` hook failed. Raises errors that must pass."""
         if isinstance(error, Expired) and running.stopped and not running.begun:
-            return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+            return not_begun(running)
         if isinstance(error, StopRun):
             denied = stop_run(running, error)
             return denied if result is None else result
@@ -232,11 +239,10 @@ def _is_allowed(running: RunningCall) -> bool:
 
 
 def stop_run(running: RunningCall, error: StopRun) -> Result:
-    """Deny a call, cancel those of its turn that have not started, and let the run end."""
-    reason = str(error)
-    running.turn.stop_reason = reason or "A check ended the run."
-    running.turn.cancel_unstarted()
-    return fail(running, FailureKind.DENIED, f"Not run: a check ended the run. {reason}".strip())
+    """Deny a call, close its turn, and let the run end."""
+    reason = str(error) or NO_REASON
+    running.turn.close(reason)
+    return fail(running, FailureKind.DENIED, describe_end(reason))
 
 
 def _deny(running: RunningCall, how: str, detail: str = "") -> Result:
@@ -266,7 +272,6 @@ def _report_lost(running: RunningCall, how: str, detail: str) -> Result:
     return fail(running, kind, message, detail)
 
 
-NOT_BEGUN = "Not run: the call was cancelled before it started."
 _TOO_DEEP = "Not run: checks of calls are nested without end. Tell the user."
 _TOO_DEEP_AFTER = (
     "Result withheld: checks of results are nested without end. The call may have taken effect: "

@@ -16,9 +16,8 @@ import anyio
 import anyio.lowlevel
 
 from handrail._definition.tool import AnyTool
-from handrail._execution.hooks import NOT_BEGUN
 from handrail._execution.output import Collected, render_result
-from handrail._execution.running import RunningCall, fail
+from handrail._execution.running import RunningCall, fail, not_begun
 from handrail._execution.settings import CallLimits, LongResults
 from handrail._execution.threads import Thread, collect, run_in_thread
 from handrail._support.loop import Escaped, Expired, complete, finish, must_pass, start
@@ -236,7 +235,7 @@ def _leaves(error: Any) -> list[BaseException]:
 def result_of_stop(running: RunningCall) -> Result:
     """Return the result of a call that was cancelled."""
     if not running.begun:
-        return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+        return not_begun(running)
     return _report_stop(running, FailureKind.CANCELLED, "Cancelled while it ran")
 
 

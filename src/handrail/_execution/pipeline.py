@@ -17,17 +17,18 @@ from typing import Any
 import anyio
 
 from handrail._execution.check import check, find_meant
-from handrail._execution.hooks import NOT_BEGUN, Hooks
+from handrail._execution.hooks import Hooks
 from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
 from handrail._execution.ordering import Ordering
 from handrail._execution.questions import MAX_ROUNDS, Questions, pending_result, valid_answer
-from handrail._execution.running import CURRENT, Group, RunningCall, fail
+from handrail._execution.running import CURRENT, Group, RunningCall, fail, not_begun
 from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
 from handrail._support.loop import Home, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
+from handrail._turn.turn import Turn
 from handrail._values.call import Call
 from handrail._values.decision import Allow, Ask, Decision, Deny
 from handrail._values.effect import READ
@@ -67,6 +68,8 @@ class Pipeline:
         seen = [hook.observe for hook in hooks if hook.observe is not None]
         self.live: dict[RunningCall, Callable[[], Awaitable[Result]] | None] = {}
         """The calls without a result, in order of arrival; with work that its caller is to do."""
+        self.arriving: list[Turn[Any]] = []
+        """The turns whose calls come from a stream that has not ended."""
         self.listeners = Listeners(clock, self.home.call, self.live.__contains__, seen)
         self.hooks = Hooks(hooks, limits.hook_timeout, self.check)
         self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
@@ -104,8 +107,6 @@ class Pipeline:
                 running.finish(result)
             self.listeners.tell(running, Finished, result)
 
-    # -- in -------------------------------------------------------------------------------------
-
     async def run(self, running: RunningCall) -> Result:
         """Take a single call through all stages, in its caller's task."""
         self._runs += 1
@@ -141,12 +142,11 @@ class Pipeline:
         """Return a result that was recorded before a restart. The call is not decided or run."""
         if self.listeners.feeds:
             self.listeners.tell(running, Requested, running.call)
-        if self.look_up(running) is None:
+        self.look_up(running)
+        if running.is_checked:
             known = fit_result(running, known, self._max_chars, self.listeners)
         await self.questions.end(running, known)
         return await self.settle(running, known)
-
-    # -- the stages -----------------------------------------------------------------------------
 
     def check(self, call: Call, running: RunningCall) -> CheckedCall | Result:
         """Find a call's tool, validate its arguments and collect its accesses."""
@@ -154,14 +154,12 @@ class Pipeline:
 
     def look_up(self, running: RunningCall) -> Result | None:
         """Check a new call. Returns its result if it cannot run."""
-        if self.closed:
-            return fail(running, FailureKind.CANCELLED, _CLOSED)
         checked = check(running.call, running.turn, running.view, running.nth)
         if type(checked) is Result:
             running.meant = find_meant(running.call, running.turn, running.view)
-            return checked
+            return self._refuse(running) or checked
         running.checked, running.is_checked = checked, True  # type: ignore[assignment]
-        return None
+        return self._refuse(running) if self.closed or running.stopped else None
 
     def enter(self, running: RunningCall, group: Group | None = None) -> Result | None:
         """Decide and schedule a checked call. Returns its result if it must not run.
@@ -169,7 +167,7 @@ class Pipeline:
         Nothing is awaited here, so no other call is decided or scheduled in between.
         """
         if self.closed or running.stopped:
-            return fail(running, FailureKind.CANCELLED, _CLOSED if self.closed else NOT_BEGUN)
+            return self._refuse(running)
         checked, policy = running.checked, running.view.policy
         if policy is not None or checked.spec.needs_approval:
             running.checked = with_decision(checked, decide(policy, checked))
@@ -184,6 +182,12 @@ class Pipeline:
         changed = running.is_rewritten or checked.parsed.repairs or checked.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
         self.listeners.tell(running, Decided, running.call.id, *fields)
+
+    def _refuse(self, running: RunningCall) -> Result | None:
+        """Return the result of a call that must not run any more, or None."""
+        if self.closed:
+            return fail(running, FailureKind.CANCELLED, _CLOSED)
+        return not_begun(running) if running.stopped else None
 
     def admit(self, running: RunningCall, group: Group | None = None) -> Result | None:
         """Schedule a decided call. Returns its result if it must not run."""
@@ -276,6 +280,7 @@ class Pipeline:
             question = f"{error} {error.url}".strip() or "Sign in."
             before = running.checked.accesses
             settled = await self.questions.ask(running, Ask(question, once=True))
+            running.stopped = running.stopped or running.turn.is_closed  # while it was asked
             running.round += 1
             if settled is None and running.checked.accesses != before:
                 settled = await self._move(running)
@@ -316,9 +321,9 @@ class Pipeline:
         self, running: RunningCall, pending: Pending, answer: Any
     ) -> Result | None:
         """Use an answer if that is possible now. Returns the call's result if it does not run."""
-        if self.closed:
+        if refusal := self._refuse(running):
             running.given = None  # the answer was not used
-            return fail(running, FailureKind.CANCELLED, _CLOSED)
+            return refusal
         given = ALLOW if answer is None else valid_answer(pending, answer)
         if not isinstance(given, Deny):
             free = await self.questions.may_continue(running, pending.after)
@@ -335,9 +340,7 @@ class Pipeline:
             return result
         if self.listeners.feeds:
             self._tell_decided(running)
-        if self.closed or running.stopped:
-            return fail(running, FailureKind.CANCELLED, _CLOSED if self.closed else NOT_BEGUN)
-        return self.admit(running)
+        return self._refuse(running) or self.admit(running)
 
     async def settle(self, running: RunningCall, result: Result) -> Result:
         """Pass a result through the ``after`` hooks, and send the last event of its call."""

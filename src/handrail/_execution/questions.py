@@ -14,8 +14,7 @@ from typing import Any
 
 import anyio
 
-from handrail._execution.hooks import NOT_BEGUN
-from handrail._execution.running import RunningCall, fail
+from handrail._execution.running import RunningCall, fail, not_begun
 from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import decide, denial_text, version
@@ -131,11 +130,7 @@ class Questions:
             return self.refuse_unasked(running, decision)
         for _ in range(MAX_ROUNDS):
             pending = await self.preview(running, self.make_pending(running, decision))
-            answer = (
-                fail(running, FailureKind.CANCELLED, NOT_BEGUN)
-                if running.stopped
-                else await self._put(running, pending)
-            )
+            answer = not_begun(running) if running.stopped else await self._put(running, pending)
             if isinstance(answer, Pending):
                 return answer
             if isinstance(answer, Result) and running.stopped:
@@ -173,7 +168,7 @@ class Questions:
             answer = valid_answer(pending, given)
         except Expired:
             if running.stopped:
-                return fail(running, FailureKind.CANCELLED, NOT_BEGUN)
+                return not_begun(running)
             answer = Deny(_UNANSWERED)
         except BaseException as error:
             if must_pass(error):

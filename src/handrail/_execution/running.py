@@ -107,7 +107,25 @@ def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = ""
     return Result.fail(running.call.id, kind, message, detail)
 
 
+def not_begun(running: RunningCall) -> Result:
+    """Return the result of a call that was cancelled before it started."""
+    reason = running.turn.stop_reason
+    message = _NOT_BEGUN if reason is None else describe_end(reason)
+    return fail(running, FailureKind.CANCELLED, message)
+
+
+def describe_end(reason: str) -> str:
+    """Return the text of a call that does not run because a hook ended the run."""
+    return _ENDED if reason == NO_REASON else f"{_ENDED} {reason}"
+
+
 def keep_finds(running: RunningCall, result: Result) -> Result:
     """Return a result without the tools that it claims to have found, unless its tool searches."""
     searched = running.is_checked and running.checked.spec.exposure is Exposure.SEARCH
     return result if searched else result._replace(found=())
+
+
+_ENDED = "Not run: a check ended the run."
+NO_REASON = "A check ended the run."
+"""Why a run ended if the hook does not say."""
+_NOT_BEGUN = "Not run: the call was cancelled before it started."

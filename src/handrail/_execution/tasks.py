@@ -50,13 +50,25 @@ class Tasks:
         self.pipeline.bind()
 
     def record(self, turn: Turn[Any], call: Call) -> RunningCall:
-        """Return the record of a call. Raises RuntimeError in the wrong event loop."""
+        """Return the record of a call, stopped if its turn is closed.
+
+        Raises RuntimeError in the wrong event loop.
+        """
         self.pipeline.bind()
-        return RunningCall(turn, call, self.view)
+        running = RunningCall(turn, call, self.view)
+        running.stopped = turn.is_closed
+        return running
 
     def covers(self, running: RunningCall) -> bool:
         """Return whether a call belongs to this view, or to one that was made from it."""
         return self.view.covers(running.view)
+
+    def cancel(self) -> None:
+        """Stop all calls of this view, also those that a stream has yet to send."""
+        for turn in self.pipeline.arriving:
+            if self.view.covers(turn.owner.view):
+                turn.cancel()
+        self.pipeline.cancel(self.covers)
 
     def listen(self, turn: Turn[Any] | None = None, call_id: str | None = None) -> EventFeed:
         """Return a feed of events from now on: of the executor, of a turn, or of one call."""
@@ -125,6 +137,7 @@ class Tasks:
         """Start calls as they arrive. Those with side effects start when all have arrived."""
         self.pipeline.bind()
         group = Group()
+        self.pipeline.arriving.append(turn)
         try:
             try:
                 async for call in calls:
@@ -136,6 +149,7 @@ class Tasks:
             turn.cancel()
             raise
         finally:
+            self.pipeline.arriving.remove(turn)
             self._decide_one_less(group)
 
     def take_up(self, running: RunningCall) -> None:

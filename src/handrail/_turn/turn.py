@@ -48,6 +48,7 @@ class Turn(Generic[D]):
         "_run",
         "generation",
         "interrupt",
+        "is_closed",
         "stop_reason",
         "tools",
         "waiting",
@@ -58,6 +59,8 @@ class Turn(Generic[D]):
     """The generation of the registry that they come from, if any."""
     stop_reason: str | None
     """Why a hook ends the run after this turn, if one does."""
+    is_closed: bool
+    """Whether calls that are added or answered from now on are cancelled."""
     interrupt: KeyboardInterrupt | None
     """The interrupt that a tool raised, for the code that awaits the turn."""
     waiting: tuple[Pending, ...]
@@ -82,6 +85,7 @@ class Turn(Generic[D]):
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = None
         self.waiting = ()
+        self.is_closed = False
         self._count = 0
         self._records = _NO_RECORDS
 
@@ -232,15 +236,20 @@ class Turn(Generic[D]):
             await self._wait(record)
 
     def cancel(self, *call_ids: str) -> tuple[str, ...]:
-        """Stop these calls, or all of the turn. Returns the ids of those that had not ended."""
+        """Stop these calls, or all of the turn and those that arrive later.
+
+        Returns the ids of those that had not ended.
+        """
+        self.is_closed = self.is_closed or not call_ids
         live = [record for record in self._records.values() if record.result is None]
         live = [record for record in live if not call_ids or record.call.id in call_ids]
         for record in live:
             record.cancel()
         return tuple([record.call.id for record in live])
 
-    def cancel_unstarted(self) -> None:
-        """Stop the calls whose tools have not started."""
+    def close(self, reason: str) -> None:
+        """End the run for this reason: stop all calls whose tools have not started."""
+        self.is_closed, self.stop_reason = True, reason
         for record in self._records.values():
             if record.result is None and not record.begun:
                 record.cancel()

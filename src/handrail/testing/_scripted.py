@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Self, TypeAlias, TypeVar
 
 from handrail import Call, HandrailError, Text
+from handrail._support.loop import checkpoint
 from handrail.messages import ArgsDelta, Delta, Reasoning, Reply, Request, StreamItem, Usage
 
 Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call]
@@ -20,6 +21,8 @@ Step: TypeAlias = Said | Callable[[Request], Said]
 _Part = TypeVar("_Part")
 _WORDS = re.compile(r"\s*\S+|\s+")
 _PIECES = re.compile(r".{1,16}", re.DOTALL)
+_ROUNDS = 8
+"""Rounds of the event loop between two pieces of a reply."""
 
 
 class OffScript(HandrailError, AssertionError):
@@ -35,11 +38,12 @@ class ScriptedModel:
     Args:
         steps: The turns of the model.
         stream: Whether to stream each reply, as the models of providers do: text word by word, the
-            arguments of each call in pieces, the call, then the reply.
+            arguments of each call in pieces, the call, then the reply. Before the next piece, other
+            tasks run: a call can end before the next one arrives. If False, replies come whole.
         usage: The tokens of each reply that has none.
     """
 
-    def __init__(self, *steps: Step, stream: bool = False, usage: Usage | None = None) -> None:
+    def __init__(self, *steps: Step, stream: bool = True, usage: Usage | None = None) -> None:
         self._steps = steps
         self._stream = stream
         self._usage = usage
@@ -56,13 +60,9 @@ class ScriptedModel:
     async def _pieces(self, request: Request) -> AsyncIterator[StreamItem]:
         reply = self._next(request)
         for part in reply.parts:
-            if isinstance(part, Call):
-                for piece in _PIECES.findall(str(part.args)):  # JSON text: see _send
-                    yield ArgsDelta(part.id, part.name, piece)
-                yield part
-            elif isinstance(part, Text | Reasoning):
-                for word in _WORDS.findall(part.text):
-                    yield Delta(word, isinstance(part, Reasoning))
+            for piece in _split(part):
+                yield piece
+                await _let_others_run()
         yield reply
 
     def _next(self, request: Request) -> Reply:
@@ -85,6 +85,23 @@ class ScriptedModel:
         left = len(self._steps) - len(self.requests)
         if left:
             raise OffScript(f"{left} of {len(self._steps)} steps of the script were not used.")
+
+
+def _split(part: object) -> list[StreamItem]:
+    """Return a part of a reply in the pieces in which a provider sends it."""
+    if isinstance(part, Call):
+        texts = _PIECES.findall(str(part.args))  # JSON text: see _send
+        return [*[ArgsDelta(part.id, part.name, text) for text in texts], part]
+    if isinstance(part, Text | Reasoning):
+        thought = isinstance(part, Reasoning)
+        return [Delta(word, thought) for word in _WORDS.findall(part.text)]
+    return []
+
+
+async def _let_others_run() -> None:
+    """Let other tasks run for a few rounds of the event loop."""
+    for _ in range(_ROUNDS):
+        await checkpoint()
 
 
 def _reply(step: Step, request: Request) -> Reply:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from handrail import Allow, Call, Result
+from handrail import Allow, Call, Result, Turn
 from handrail.agent._history.given_answers import GivenAnswer, bind_answers, select_answers
-from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent, without_answers
+from handrail.agent._history.state import (
+    EarlyCall,
+    InnerRun,
+    RunState,
+    Spent,
+    not_started_result,
+    unknown_result,
+    without_answers,
+)
 from handrail.messages import Message, Prompt, Reply, ToolResults
 from handrail.permissions import Answer, Pending
 
@@ -98,20 +107,31 @@ class Conversation:
         self.turns += 1
         self.calls += calls
 
-    def add_results(self, results: tuple[Result, ...], approved: Iterable[str]) -> ToolResults:
+    def add_results(self, results: tuple[Result, ...], turn: Turn[Any]) -> ToolResults:
         """Add the results of the last reply's calls. If some are pending, the run waits.
 
-        Requests that were approved before their calls had to wait are not asked again.
+        Requests that were approved before their calls had to wait are not asked again. If a hook
+        has ended the run, no call waits any more: an answer must not start one later.
         """
+        if turn.stop_reason is not None:
+            results = tuple([self._end(result) for result in results])
         message = ToolResults(results)
         pending = [result.pending for result in results if result.pending is not None]
         self.waiting = results if pending else ()
         keys = {request.key for request in pending}
         self._inner = {key: state for key, state in self._inner.items() if key in keys}
-        self._unused = self._find_unused(pending, approved) if pending else ()
+        self._unused = self._find_unused(pending, turn.approved) if pending else ()
         if not pending:
             self.messages.append(message)
         return message
+
+    def _end(self, result: Result) -> Result:
+        """Return a result that waits for nothing. A sub-agent may have done a part of its work."""
+        pending = result.pending
+        if pending is None:
+            return result
+        has_begun = pending.key in self._inner
+        return (unknown_result if has_begun else not_started_result)(pending.call)
 
     def _find_unused(
         self, pending: Iterable[Pending], approved: Iterable[str]

@@ -344,9 +344,9 @@ class Loop(Generic[T]):
             await self._settings.save(self.talk.state)
 
     def _add_results(self, results: tuple[Result, ...]) -> None:
-        """Add results. The run waits if some are pending."""
+        """Add results. The run waits if some are pending, unless a hook has ended it."""
         self._unanswered = ()
-        message = self.talk.add_results(results, cast("Turn[Any]", self._turn).approved)
+        message = self.talk.add_results(results, cast("Turn[Any]", self._turn))
         if not self.talk.waiting:
             self._look_for_answer()
         self.emit(message)

@@ -94,7 +94,9 @@ async def record_turn(
         )
 
     recorded = load_turn(await recorder.record(f"turn {turn.id}", work))
-    turn.stop_reason, turn.approved = recorded.stop_reason, recorded.approved
+    turn.approved = recorded.approved
+    if recorded.stop_reason is not None:
+        turn.close(recorded.stop_reason)
     talk.usage, talk.cost = recorded.usage, recorded.cost
     for key, state in recorded.inner:
         talk.put_inner(key, state)

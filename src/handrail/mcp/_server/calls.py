@@ -50,6 +50,11 @@ class Session:
     asked: dict[object, float] = field(default_factory=dict[object, float])
     """When each open question was sent. The executor's clock may be another one."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether a hook has ended it, and nothing of it runs or waits any more."""
+        return self.turn.is_closed and not self.running and not self.turn.waiting
+
     def tell_answered(self) -> None:
         """Wake up the calls that wait behind a question."""
         self.answered.set()
@@ -180,7 +185,7 @@ class Calls:
     def _find_session(self, request: Request) -> Session:
         name = _name_session(request)
         session = self._sessions.get(name)
-        if session is None:
+        if session is None or (session.is_over and not _has_session(request)):
             session = self._sessions[name] = Session(self._open_turn(name))
         self._sessions.move_to_end(name)
         too_many = len(self._sessions) - MAX_SESSIONS
@@ -227,6 +232,16 @@ def _name_session(request: Request) -> str:
     http = None if is_modern(request) else request.request
     session = "" if http is None else http.headers.get("mcp-session-id", "")
     return f"{authenticated_principal(request) or ''}/{session}"
+
+
+def _has_session(request: Request) -> bool:
+    """Return whether a client has a separate session, which it can begin again.
+
+    In the newer era over HTTP, the calls of a principal share one as long as the server runs. If a
+    hook ends it, the calls that are under way end, and later ones get a new one.
+    """
+    http = request.request
+    return http is None or (not is_modern(request) and "mcp-session-id" in http.headers)
 
 
 async def _forward(feed: Any, request: Request) -> None:

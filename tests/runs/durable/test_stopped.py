@@ -1,0 +1,53 @@
+"""A hook ends a durable run: no other call of the reply starts, and no answer starts one later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Hook, Result, StopRun, tool
+from handrail.agent import Agent
+from handrail.approvals import defer
+from handrail.messages import ToolResults
+from handrail.runs.durable import DurableRuns
+from handrail.testing import ScriptedModel
+
+ENDED = "Not run: a check ended the run. The budget is spent."
+PENDING = "Not run: the run was interrupted before this call started."
+
+
+async def test_a_hook_ends_a_durable_run(sqlite: str) -> None:
+    did: list[str] = []
+
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        did.append("look")
+        return "seen"
+
+    @tool(touches=lambda: ())
+    async def pay() -> str:
+        """Pay."""
+        did.append("pay")
+        return "paid"
+
+    def stop(call: CheckedCall | Call, result: Result) -> Result:
+        if call.name == "look":
+            raise StopRun("The budget is spent.")
+        return result
+
+    def asks(call: CheckedCall) -> Decision:
+        return Ask("Pay?") if call.name == "pay" else Allow()
+
+    options: dict[str, Any] = {"hooks": [Hook(after=stop)], "policy": asks, "approvals": defer}
+    reply = [Call("pay", {}, "1"), Call("look", {}, "2"), Call("pay", {}, "3")]
+    model = ScriptedModel(reply, "never", stream=True)
+    runs = DurableRuns(sqlite, {"a": Agent(model, [look, pay], **options)}, poll=0.05)
+    async with runs.work(interval=0.1):
+        run_id = await runs.start("a", "go")
+        done = await runs.wait(run_id, seconds=60)
+
+    last = done.state.messages[-1]
+    assert isinstance(last, ToolResults)
+    assert (done.status, done.stop_reason, done.state.pending) == ("done", "stopped", ())
+    assert [one.text for one in last.results] == [PENDING, "seen", ENDED]
+    assert did == ["look"]
