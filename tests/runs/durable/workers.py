@@ -47,6 +47,8 @@ class Forks:
             "kill_after": 0,
             "kill_when": "",
             "pause": 0.001,
+            "drain": 30.0,
+            "grace": 5.0,
             **options,
         }
         self._say({"ledger": str(ledger), "url": url, "run": run, **chosen})
