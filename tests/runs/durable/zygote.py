@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import dbos_engine, recorder, segments  # once, for all forks
+from handrail.runs._durable import database, dbos_engine, recorder, segments  # once for all forks
 from handrail.runs._serving import worker
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent
@@ -87,6 +88,10 @@ def child(order: dict[str, Any]) -> None:
         recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
     if order["control"] == "early release":
         worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
+    if order["control"] == "normal sync":
+        database._set_up_sqlite = partial(_sync_less, database._set_up_sqlite)  # noqa: SLF001
+    if order["synced"]:
+        os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]
     LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
     anyio.run(work if order["run"] else serve, order)
@@ -101,6 +106,11 @@ async def _release_early(self: Any, seconds: float, _end: object) -> None:
     self._segments.is_draining = True
     await self._engine.drain(seconds)
     await anyio.to_thread.run_sync(self._lock.release)
+
+
+def _sync_less(set_up: Any, begin: str | None, connection: Any, record: object) -> None:
+    set_up(begin, connection, record)
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def fork(order: dict[str, Any]) -> int:
