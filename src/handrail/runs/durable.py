@@ -23,6 +23,7 @@ from handrail.permissions import Answer, Pending
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.reading import DurableRun, RunStatus, fork_run, read_run
+from handrail.runs._serving.handle import DurableWorker
 from handrail.runs.crash_points import crash_point
 
 if TYPE_CHECKING:
@@ -325,23 +326,33 @@ class DurableRuns:
     ) -> AsyncGenerator[DurableWorker]:
         """Work on runs inside: ``async with runs.work(): ...``.
 
+        The block ends after the last call here has ended, however long that takes: until then, no
+        other worker continues its run.
+
         Args:
             slots: How many runs this process works on at once. A waiting run takes none.
-            drain_seconds: At the end, how long to wait for the turns that run.
+            drain_seconds: At the end, how long turns may begin more calls.
             interval: Seconds between two looks for workers that died.
         """
+        async with self, self._work(slots, drain_seconds, interval) as worker:
+            yield worker
+
+    @asynccontextmanager
+    async def _work(
+        self,
+        slots: int,
+        drain_seconds: float,
+        interval: float,
+        end_process: Callable[[int], object] | None = None,
+    ) -> AsyncGenerator[DurableWorker]:
         from handrail.runs._serving.worker import Worker
 
-        async with self:
-            worker = Worker(
-                self._database,
-                self._engine,
-                self._segments,
-                version=self._version,
-                interval=interval,
-            )
-            async with worker.running(slots, drain_seconds):
-                yield DurableWorker(worker)
+        options: dict[str, Any] = {"version": self._version, "interval": interval}
+        worker = Worker(
+            self._database, self._engine, self._segments, end_process=end_process, **options
+        )
+        async with worker.running(slots, drain_seconds):
+            yield DurableWorker(worker)
 
     async def serve(
         self,
@@ -354,6 +365,9 @@ class DurableRuns:
     ) -> None:
         """Work on runs until the process gets SIGTERM or SIGINT. For the program of a worker.
 
+        If calls outlast ``drain_seconds`` and five seconds more, it ends the process with exit code
+        75: what still runs in a thread must not outlive the worker.
+
         Args:
             slots: How many runs this process works on at once.
             drain_seconds: At the end, how long to wait for the turns that run.
@@ -361,10 +375,12 @@ class DurableRuns:
             health: Host and port where ``/healthz`` and ``/readyz`` answer.
             on_start: Gets the worker, and the port of ``health`` (0 without one).
         """
+        from handrail.runs._serving.ending import end_process
         from handrail.runs._serving.health import answer_health
 
         async with (
-            self.work(slots=slots, drain_seconds=drain_seconds, interval=interval) as worker,
+            self,
+            self._work(slots, drain_seconds, interval, end_process) as worker,
             anyio.create_task_group() as group,
         ):
             port = 0
@@ -375,23 +391,6 @@ class DurableRuns:
                     on_start(worker, port)
                 await anext(aiter(signals))
             group.cancel_scope.cancel()
-
-
-class DurableWorker:
-    """A worker that runs. An orchestrator can ask whether it is ready."""
-
-    def __init__(self, worker: Any) -> None:
-        self._worker = worker
-
-    @property
-    def id(self) -> str:
-        """Its id, which no other worker has."""
-        return cast("str", self._worker.id)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it takes runs, and has lately reached the database."""
-        return cast("bool", self._worker.is_ready)
 
 
 def _list_segments(row: RunRow) -> list[str]:

@@ -72,9 +72,9 @@ def server() -> Generator[str]:
 
 
 @pytest.fixture(scope="session")
-def forks() -> Generator[Forks]:
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Generator[Forks]:
     """Forks workers: one process for all tests."""
-    with forking() as made:
+    with forking(tmp_path_factory.mktemp("forks")) as made:
         yield made
 
 

@@ -47,6 +47,9 @@ class Forks:
             "kill_after": 0,
             "kill_when": "",
             "pause": 0.001,
+            "drain": 30.0,
+            "grace": 5.0,
+            "synced": False,
             **options,
         }
         self._say({"ledger": str(ledger), "url": url, "run": run, **chosen})
@@ -84,8 +87,11 @@ class Forks:
 
 
 @contextmanager
-def forking() -> Generator[Forks]:
+def forking(folder: Path) -> Generator[Forks]:
     """A process that forks workers. It is no part of the coverage: it is killed all the time."""
+    library = folder / "synced.so"
+    source = Path(__file__).parent / "synced.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)  # noqa: S603, S607
     path = os.pathsep.join([str(Path(handrail.__file__).parents[1]), str(TESTS)])
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")
@@ -96,7 +102,7 @@ def forking() -> Generator[Forks]:
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        env={**environment, "PYTHONPATH": path},
+        env={**environment, "PYTHONPATH": path, "LD_PRELOAD": str(library)},
     ) as process:
         yield Forks(process)
         assert process.stdin is not None

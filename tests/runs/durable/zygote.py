@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import dbos_engine, recorder, segments  # once, for all forks
+from handrail.runs._durable import database, dbos_engine, recorder, segments  # once for all forks
 from handrail.runs._serving import worker
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent
+from runs.durable.slow import make_slow_agents
 
 POLL = 0.03
 LOADED = (dbos_engine, segments, worker)
@@ -37,6 +39,7 @@ AGENTS = {
     "shop": make_agent(LEDGER),
     "pay": make_agent(LEDGER, call_once("pay")),
     "wire": make_agent(LEDGER, call_once("wire")),
+    **make_slow_agents(LEDGER),
 }
 WARM: dict[tuple[str, float], DurableRuns] = {}
 
@@ -69,7 +72,7 @@ def warm(url: str) -> None:
 
 async def serve(order: dict[str, Any]) -> None:
     runs = find_runs(order["url"], order["poll"])
-    await runs.serve(interval=order["interval"])
+    await runs.serve(interval=order["interval"], drain_seconds=order["drain"])
 
 
 def child(order: dict[str, Any]) -> None:
@@ -83,6 +86,13 @@ def child(order: dict[str, Any]) -> None:
         crash_points.countdown = crash_points.Countdown(order["crash"])
     if order["control"] == "no row":
         recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
+    if order["control"] == "early release":
+        worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
+    if order["control"] == "normal sync":
+        database._set_up_sqlite = partial(_sync_less, database._set_up_sqlite)  # noqa: SLF001
+    if order["synced"]:
+        os.environ["HANDRAIL_SYNCED"] = order["url"]
+    worker.GRACE_SECONDS = order["grace"]
     LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
     anyio.run(work if order["run"] else serve, order)
     os._exit(0)
@@ -90,6 +100,17 @@ def child(order: dict[str, Any]) -> None:
 
 async def _run_again(_self: object, _call: object, run: Any) -> Any:
     return await run()
+
+
+async def _release_early(self: Any, seconds: float, _end: object) -> None:
+    self._segments.is_draining = True
+    await self._engine.drain(seconds)
+    await anyio.to_thread.run_sync(self._lock.release)
+
+
+def _sync_less(set_up: Any, begin: str | None, connection: Any, record: object) -> None:
+    set_up(begin, connection, record)
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def fork(order: dict[str, Any]) -> int:

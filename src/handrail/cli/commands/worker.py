@@ -25,7 +25,8 @@ def command(app: App, *, runs: str, slots: int, health: str | None, drain: float
     """Work on durable runs until the process gets SIGTERM or Ctrl-C.
 
     RUNS names an object of type DurableRuns, such as shop:runs for `runs` in shop.py. Start as many
-    workers as you like. The runs of a worker that dies continue in the others.
+    workers as you like. The runs of a worker that dies continue in the others. A worker whose calls
+    outlast --drain and five seconds more ends with exit code 75.
     """
     found = _load(app, runs)
     place = None if health is None else _read_place(health)

@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
 
 import anyio
 
 from handrail._support.loop import running_loop
 from handrail.runs._durable.rows import Rows
+
+_PAUSE = 0.05
+"""Seconds between two checks of the calls that still run."""
+
+
+class Gate:
+    """Each call of a worker passes it. A worker has its own, which is closed before it ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # a program that is joined may run segments in another loop
+        self._is_open = True
+        self.calls = 0
+        """How many calls run."""
+
+    @asynccontextmanager
+    async def calling(self) -> AsyncGenerator[None]:
+        """Run a call inside. It never begins if the gate is closed: another worker runs it."""
+        if not self._enter():
+            await anyio.sleep_forever()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.calls -= 1
+
+    def _enter(self) -> bool:
+        with self._lock:
+            self.calls += self._is_open
+            return self._is_open
+
+    def close(self) -> None:
+        """Let no more calls begin."""
+        with self._lock:
+            self._is_open = False
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until no call runs. Returns False if some still run after these seconds."""
+        until = time.monotonic() + seconds
+        while self.calls and time.monotonic() < until:  # noqa: ASYNC110  other threads end them
+            await anyio.sleep(_PAUSE)
+        return not self.calls
 
 
 class _Scope(NamedTuple):
@@ -25,6 +68,8 @@ class Active:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._scopes: list[_Scope] = []
+        self.gate = Gate()
+        """For the calls of what begins now."""
 
     def __len__(self) -> int:
         return len(self._scopes)

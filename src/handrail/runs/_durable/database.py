@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,13 +44,11 @@ class Database:
         self.engine = self._make_engine(begin="IMMEDIATE")
         """For the engine of the runs, which has its own transactions."""
         self._rows = self._make_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
-        self._writing: AbstractContextManager[object] = (
-            nullcontext() if self.is_postgres else threading.Lock()
-        )
-        """SQLite has one writer. A thread that waits for this lock wakes up sooner than one that
-        tries the file again and again."""
         self._readers = Threads(_THREADS)
-        self._writers = Threads(_THREADS if self.is_postgres else 1)
+        self._writers = Threads(_THREADS) if self.is_postgres else Threads(1, self._together)
+        """SQLite has one writer. Statements that wait at the same time share one sync of the disk."""
+        self._group: sqlalchemy.Connection | None = None
+        """The connection of the transaction that the one writer has begun."""
         self._kept: list[sqlalchemy.Connection] = []
         """Connections that do nothing now."""
         self._was_reached = False
@@ -91,8 +88,7 @@ class Database:
         return rows
 
     def _write(self, sql: str, values: Mapping[str, Any]) -> int:
-        with self._writing:
-            changed: int = self._run(sql, values, rows=False, lend=self._lend)
+        changed: int = self._run(sql, values, rows=False, lend=self._lend_writer)
         return changed
 
     async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
@@ -102,7 +98,7 @@ class Database:
         is changed, and the result is empty.
         """
         done: list[int] = await self._writers.run(
-            self._retry, partial(self._transact, steps, guards), self._lend
+            self._retry, partial(self._transact, steps, guards), self._lend_writer
         )
         return done
 
@@ -141,25 +137,50 @@ class Database:
     def _transact(
         self, steps: Sequence[Step], guards: int, connection: sqlalchemy.Connection
     ) -> list[int]:
+        begin, end, undo = _TRANSACTION if self.is_postgres else _PART
         changed: list[int] = []
-        with self._writing:
-            connection.exec_driver_sql("BEGIN" if self.is_postgres else "BEGIN IMMEDIATE")
+        connection.exec_driver_sql(begin)
+        try:
+            for number, (sql, several) in enumerate(steps):
+                statement = _for_psycopg(sql) if self.is_postgres else sql
+                values: Any = [dict(one) for one in several]
+                single = values[0] if len(values) == 1 else values
+                done = connection.exec_driver_sql(statement, single)
+                if number < guards and not done.rowcount:
+                    connection.exec_driver_sql(undo)
+                    return []
+                changed.append(done.rowcount)
+            connection.exec_driver_sql(end)
+        except BaseException:
+            with suppress(Exception):
+                connection.exec_driver_sql(undo)
+            raise
+        return changed
+
+    @contextmanager
+    def _together(self) -> Generator[None]:
+        """Open a transaction of SQLite for what waits to be written, and commit it to the disk."""
+        with self._lend() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._group = connection
             try:
-                for number, (sql, several) in enumerate(steps):
-                    statement = _for_psycopg(sql) if self.is_postgres else sql
-                    values: Any = [dict(one) for one in several]
-                    single = values[0] if len(values) == 1 else values
-                    done = connection.exec_driver_sql(statement, single)
-                    if number < guards and not done.rowcount:
-                        connection.exec_driver_sql("ROLLBACK")
-                        return []
-                    changed.append(done.rowcount)
+                yield
                 connection.exec_driver_sql("COMMIT")
             except BaseException:
                 with suppress(Exception):
                     connection.exec_driver_sql("ROLLBACK")
                 raise
-        return changed
+            finally:
+                self._group = None
+
+    @contextmanager
+    def _lend_writer(self) -> Generator[sqlalchemy.Connection]:
+        """Lend the connection of the transaction that is open; on PostgreSQL, any."""
+        if self._group is not None:
+            yield self._group
+            return
+        with self._lend() as connection:
+            yield connection
 
     def _retry(self, work: Callable[[sqlalchemy.Connection], Any], lend: _Lend) -> Any:
         until = time.monotonic() + _RETRY_SECONDS
@@ -224,6 +245,9 @@ def _for_psycopg(sql: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", sql.replace("%", "%%"))
 
 
+_TRANSACTION = ("BEGIN", "COMMIT", "ROLLBACK")
+_PART = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part")
+"""The same for a part of a transaction that is open."""
 _CREATING = 4_722_013_118
 """The key of the lock that is held while tables are created."""
 
@@ -241,10 +265,14 @@ def as_url(address: str) -> str:
 
 
 def _set_up_sqlite(begin: str | None, connection: Any, _record: object) -> None:
-    """Let readers and one writer work at the same time, and let writers wait for one another."""
+    """Let readers and one writer work at the same time, and let writers wait for one another.
+
+    A commit survives a power cut (``synchronous=FULL``): a payment must not lose the row that was
+    written before it.
+    """
     connection.isolation_level = begin
-    for setting in ("busy_timeout=30000", "foreign_keys=ON", "journal_mode=WAL"):
+    settings = ("busy_timeout=30000", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL")
+    for setting in settings:
         connection.execute(f"PRAGMA {setting}")
-    connection.execute("PRAGMA synchronous=NORMAL")
     for name, function in _NEWER_FUNCTIONS.items():
         connection.create_function(name, 1, function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -94,11 +94,16 @@ class QueuedCalls:
 
     async def _run(self, order: CallOrder) -> Result:
         served = self.find_agent(order.agent)
-        once = Once(self._rows, f"queued {order.key}")
+        once, gate = Once(self._rows, f"queued {order.key}"), self.active.gate
+
+        async def run_once(call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+            async with gate.calling():
+                return await once.run(call, run)
+
         options: dict[str, Any] = {"principal": order.principal, "metadata": order.metadata}
         if served.deps is not None:
             options["deps"] = served.deps
-        async with served.agent.make_executor(Hook(around=once.run)) as executor:
+        async with served.agent.make_executor(Hook(around=run_once)) as executor:
             turn = executor.turn(order.turn, run=order.run, known=once.known, **options)
             await once.find_known(turn)
             call = Call(order.name, order.args, order.id)

@@ -60,6 +60,7 @@ class SegmentRecorder:
         self.claimant = order.id
         self._once = Once(rows)
         self._queues = queues
+        self._gate = queues.active.gate
         self._agent = order.agent
         self.known = self._once.known
         self.ledger: Ledger = rows
@@ -124,7 +125,8 @@ class SegmentRecorder:
         """Run a call here, or on its queue."""
         queue = self._queues.find(call)
         if queue is None:
-            return await self._once.run(call, run)
+            async with self._gate.calling():
+                return await self._once.run(call, run)
         self._journal.queued.send(call.id, queue, self._queues.wait_reason(queue))
         result, began = await self._queues.send(queue, self._agent, call)
         self._journal.queued.take(call.id, began)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 import anyio
@@ -14,6 +14,8 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from handrail._support.loop import running_loop
 
 _T = TypeVar("_T")
+_MAX_TOGETHER = 64
+"""How much work is done together at most."""
 
 
 class _Work(NamedTuple):
@@ -37,10 +39,16 @@ class Threads:
 
     Args:
         count: How many functions run at once.
+        together: Surrounds all functions that wait when a thread is free. They are done when it
+            ends: if it fails, all of them have failed. Without it, each function is alone.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self, count: int, together: Callable[[], AbstractContextManager[object]] | None = None
+    ) -> None:
         self._count = count
+        self._around = together or nullcontext
+        self._at_most = _MAX_TOGETHER if together else 1
         self._changed = threading.Condition()
         self._work: deque[_Work | None] = deque()
         self._idle = 0
@@ -80,20 +88,31 @@ class Threads:
             thread.join()
 
     def _serve(self) -> None:
-        while (work := self._take()) is not None:
-            value, error = None, None
-            try:
-                value = work.function(*work.arguments)
-            except BaseException as raised:  # noqa: BLE001  raised where its result is awaited
-                error = raised
-            self._finish(work.loop, _Done(work.future, value, error))
+        while several := self._take():
+            for work, done in zip(several, self._do(several), strict=True):
+                self._finish(work.loop, done)
 
-    def _take(self) -> _Work | None:
+    def _do(self, several: list[_Work]) -> list[_Done]:
+        try:
+            with self._around():
+                return [_do_one(work) for work in several]
+        except BaseException as error:  # noqa: BLE001  raised where the results are awaited
+            return [_Done(work.future, None, error) for work in several]
+
+    def _take(self) -> list[_Work]:
+        """Return the next work; none if the thread should end."""
         with self._changed:
             while not self._work:
                 self._idle += 1
                 self._changed.wait()
-            return self._work.popleft()
+            several: list[_Work] = []
+            while self._work and len(several) < self._at_most:
+                if self._work[0] is None:
+                    if not several:
+                        self._work.popleft()
+                    break
+                several.append(cast("_Work", self._work.popleft()))
+            return several
 
     def _finish(self, loop: Any, done: _Done) -> None:
         with self._changed:
@@ -113,3 +132,10 @@ class Threads:
                 future.set_result(value)
             else:
                 future.set_exception(error)
+
+
+def _do_one(work: _Work) -> _Done:
+    try:
+        return _Done(work.future, work.function(*work.arguments), None)
+    except BaseException as error:  # noqa: BLE001  raised where its result is awaited
+        return _Done(work.future, None, error)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 from anyio import to_thread
 
 from handrail import HandrailError
+from handrail.runs._durable.active import Gate
 from handrail.runs._durable.database import Database
 from handrail.runs._durable.port import Engine
 from handrail.runs._durable.segments import Segments
@@ -23,6 +25,8 @@ log = logging.getLogger("handrail")
 
 _SWEEP = 10
 """How many looks there are for each that reads who owns runs."""
+GRACE_SECONDS = 5.0
+"""How long calls that outlast the drain may still run, while no more begin."""
 
 
 def make_worker_id() -> str:
@@ -39,6 +43,8 @@ class Worker:
         segments: Their body.
         version: The version of the application. It takes over only runs of this version.
         interval: Seconds between two checks for dead workers and for answers.
+        end_process: Ends the process if work outlasts the drain and the grace. Without it, the
+            worker waits for the last call.
     """
 
     def __init__(
@@ -49,7 +55,9 @@ class Worker:
         *,
         version: str,
         interval: float,
+        end_process: Callable[[int], object] | None = None,
     ) -> None:
+        self._end_process = end_process
         self._database = database
         self._engine = engine
         self._segments = segments
@@ -79,6 +87,7 @@ class Worker:
             )
         await self._rows.add_worker(self.id, self._version)
         self._segments.is_draining = False
+        self._active.gate = Gate()
         await self._engine.launch(self._segments.run, self._calls.run, self.id, slots)
         failed: list[Exception] = []
         try:
@@ -91,13 +100,28 @@ class Worker:
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._stop(drain_seconds)
+                await self._stop(drain_seconds, None if failed else self._end_process)
         if failed:
             raise failed[0]
 
-    async def _stop(self, drain_seconds: float) -> None:
+    async def _stop(
+        self, drain_seconds: float, end_process: Callable[[int], object] | None
+    ) -> None:
+        """Let what runs here end, and release the lock: never while a call runs.
+
+        A plain function runs in a thread, which cannot be stopped. If the lock were free, another
+        worker would run its call too, or say that it has ended.
+        """
+        gate = self._active.gate
         self._segments.is_draining = True
         await self._engine.drain(drain_seconds if len(self._active) else 0)
+        gate.close()
+        is_idle = await gate.wait(GRACE_SECONDS)
+        if end_process is not None and len(self._active):
+            end_process(gate.calls)
+        if not is_idle:
+            log.warning("%d calls still run: the worker %s waits for them", gate.calls, self.id)
+            await gate.wait(math.inf)
         await to_thread.run_sync(self._lock.release)  # others see that it is gone
 
     async def _watch(self) -> None:

@@ -1,0 +1,145 @@
+"""The power is cut: the database is left as its last sync left it; a ledger outside is the judge."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+from sqlalchemy.exc import DBAPIError
+
+from handrail.runs._durable.database import Database
+from handrail.runs.crash_points import DURABLE_POINTS
+from runs.durable.statements import counting
+from runs.durable.workers import Forks, Verdict, judge
+
+CUTS = 50 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 3
+FIRST = ["call.ran:1", "call.stored:2", "turn.recorded:1", "answer.given:1"]
+PER_RUN = 4
+
+
+def cut_power(path: str) -> None:
+    """Leave of a database what was synced."""
+    for file in (Path(path), Path(f"{path}-wal")):
+        synced = Path(f"{file}.synced")
+        if synced.exists():
+            shutil.copy(synced, file)
+        elif file != Path(path):
+            file.unlink(missing_ok=True)
+    Path(f"{path}-shm").unlink(missing_ok=True)
+
+
+def cut_often(  # noqa: PLR0917
+    forks: Forks, where: tuple[Path, str], run: str, how: list[str | float], control: str = ""
+) -> int:
+    """Cut the power of the workers of a run, then let one finish it. Returns how often it was cut."""
+    cuts = 0
+    for one in how:
+        crash, after = (one, 0.0) if isinstance(one, str) else ("", one)
+        killed = forks.run(*where, run, crash=crash, kill_after=after, synced=True, control=control)
+        if killed:
+            cut_power(where[1])
+        cuts += killed
+    assert not forks.run(*where, run, synced=True, control=control)
+    return cuts
+
+
+@pytest.mark.timeout(3600)
+async def test_no_payment_is_doubled_by_a_power_cut(
+    forks: Forks, tmp_path: Path, sqlite: str
+) -> None:
+    chance = random.Random(3)  # noqa: S311  only a test
+    cuts, verdicts = 0, dict[str, Verdict]()
+    while cuts < CUTS:
+        run = f"run{len(verdicts)}"
+        points = [f"{chance.choice(DURABLE_POINTS)}:{chance.randint(1, 2)}", chance.uniform(0.1, 1)]
+        how: list[str | float] = [chance.choice(points) for _ in range(PER_RUN)]
+        where = (tmp_path / "ledger", sqlite)
+        cuts += await to_thread.run_sync(
+            cut_often, forks, where, run, how if verdicts else list(FIRST)
+        )
+        verdicts[run] = await judge(tmp_path / "ledger", sqlite, run)
+
+    unknown = sum(one.unknown for one in verdicts.values())
+    print(f"\n{cuts} power cuts, {len(verdicts)} runs, {unknown} unknown")  # noqa: T201
+    assert {run: seen for run, seen in verdicts.items() if seen.doubled or seen.wrong} == {}
+
+
+async def test_without_a_sync_for_each_commit_a_power_cut_doubles_payments(
+    forks: Forks, tmp_path: Path, sqlite: str
+) -> None:
+    where = (tmp_path / "ledger", sqlite)
+    cuts = await to_thread.run_sync(cut_often, forks, where, "r", ["call.stored:1"], "normal sync")
+
+    assert cuts == 1
+    assert (await judge(tmp_path / "ledger", sqlite, "r")).doubled == ("pay r/1/pay-2",)
+
+
+class Writer:
+    """Adds names to a table of a database, many at once."""
+
+    def __init__(self, path: str) -> None:
+        self.database = Database(path)
+        self.failed: list[str] = []
+
+    async def add(self, *names: str) -> None:
+        async with anyio.create_task_group() as group:
+            for name in names:
+                group.start_soon(self._add, name)
+
+    async def _add(self, name: str) -> None:
+        try:
+            await self.database.write("INSERT INTO handrail_schema VALUES (:name)", name=name)
+        except DBAPIError:
+            self.failed.append(name)
+
+    async def find(self) -> set[str]:
+        rows = await self.database.read("SELECT version FROM handrail_schema")
+        return {name for (name,) in rows if name.startswith("name ")}
+
+
+async def test_what_waits_for_the_disk_is_written_together(sqlite: str) -> None:
+    writer = Writer(sqlite)
+    names = [f"name {number}" for number in range(200)]
+    with counting("COMMIT") as commits:
+        await writer.add(*names)
+    found = await writer.find()
+    writer.database.close()
+
+    assert (found, writer.failed) == (set(names), [])
+    assert 200 / 64 <= len(commits) < 20
+
+
+async def test_a_statement_that_fails_fails_alone(sqlite: str) -> None:
+    writer = Writer(sqlite)
+    await writer.add("name 1", "name 1", "name 2")
+    found = await writer.find()
+    writer.database.close()
+
+    assert (found, writer.failed) == ({"name 1", "name 2"}, ["name 1"])
+
+
+async def test_what_could_not_be_committed_has_failed(sqlite: str) -> None:
+    writer = Writer(sqlite)
+    checked = "REFERENCES handrail_worker (id) DEFERRABLE INITIALLY DEFERRED"  # by the commit
+    await writer.database.write(f"CREATE TABLE checked (id TEXT {checked})")
+
+    async def add_wrong() -> None:
+        with pytest.raises(DBAPIError, match="FOREIGN KEY"):
+            await writer.database.write("INSERT INTO checked VALUES (:id)", id="nobody")
+
+    names = {f"name {number}" for number in range(50)}
+    async with anyio.create_task_group() as group:
+        group.start_soon(add_wrong)
+        group.start_soon(writer.add, *names)
+    found = await writer.find()
+    await writer.add("name 50")
+    after = await writer.find()
+    writer.database.close()
+
+    assert found == names - set(writer.failed)
+    assert after == found | {"name 50"}
