@@ -67,6 +67,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    extra-terminal      rich N",
                     "ok    extra-web           html-to-markdown N, httpcore2 N",
                     "ok    workspace           a project's own folder",
+                    "ok    own-code            outside the workspace",
                     "ok    ripgrep             ripgrep N",
                     "ok    bubblewrap          works",
                     "ok    landlock            Landlock N",
@@ -92,7 +93,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "38 checks: 0 failed, 1 warning",
+                    "39 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
@@ -122,6 +123,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    extra-terminal      rich N",
                     "ok    extra-web           html-to-markdown N, httpcore2 N",
                     "ok    workspace           a project's own folder",
+                    "ok    own-code            outside the workspace",
                     "ok    ripgrep             ripgrep N",
                     "ok    bubblewrap          works",
                     "ok    landlock            Landlock N",
@@ -144,7 +146,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "38 checks: 0 failed, 1 warning",
+                    "39 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]

@@ -204,9 +204,15 @@ _SHELLS_AND_TOOLS: Final = [
 _BUILDS: Final = [
     *_rows(
         "Python runs code from {}",
-        folders=".venv",
+        folders=".venv venv",
         scanned=False,
         differs="package managers fill it; commands cannot change one that exists",
+    ),
+    *_rows(
+        "Python takes a folder with this file for an environment",
+        files="pyvenv.cfg",
+        scanned=False,
+        differs="making an environment is an ordinary command",
     ),
     *_rows("Python runs it at startup", files="sitecustomize.py usercustomize.py"),
     *_rows(

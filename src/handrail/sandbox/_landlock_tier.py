@@ -7,6 +7,7 @@ import os
 import subprocess
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from handrail.net import Proxy
@@ -17,7 +18,7 @@ from handrail.sandbox._process.pipes import Pipes
 from handrail.sandbox._process.process_tree import ProcessTree, require_markable
 from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
-from handrail.sandbox._protected import is_beneath
+from handrail.sandbox._protected import folders_above, is_beneath
 from handrail.sandbox._setup import Setup
 from handrail.sandbox._values import MoreHosts, Report, Restriction, SandboxUnavailable, Streams
 
@@ -41,6 +42,10 @@ _OPEN: Final = (
     "commands keep running if this process is killed",
     "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "hosts cannot be allowed",
+)
+_AROUND: Final = (
+    "commands cannot create, rename or remove entries of {}: this program's code is there "
+    "(Landlock)"
 )
 _BY_RULES: Final = "files that rules deny or ask about can be read and changed, unless named"
 _SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"
@@ -76,7 +81,17 @@ class LandlockTier:
 
     def report(self) -> Report:
         """Return what Landlock and the filter enforce."""
-        return make_report(self._version, has_rules=self._setup.has_rules)
+        report = make_report(self._version, has_rules=self._setup.has_rules)
+        split = self._list_split(self._setup.find_own_code().kept)
+        around = (_AROUND.format(", ".join(split)),) if split else ()
+        return replace(report, enforced=(*report.enforced, *around))
+
+    def _list_split(self, code: Sequence[str]) -> list[str]:
+        """Return the folders of the workspace around this program's own code, by name."""
+        root = self._setup.root
+        above = {folder for path in code for folder in folders_above(path)}
+        names = sorted(path[len(root) + 1 :] for path in above if is_beneath(path, root))
+        return [name or "the workspace" for name in names]
 
     def find_closed(self, hosts: Sequence[str]) -> list[str]:
         """Return these hosts: commands reach none."""
@@ -145,15 +160,19 @@ class LandlockTier:
     def _current_ruleset(self) -> int:
         """Return the ruleset; make a new one if a folder with hidden entries has changed."""
         secret, view = self._setup.find_secrets(), self._setup.home.view()
+        code = self._setup.find_own_code().kept
         hidden = [*view.hidden, _DEVICE_FOLDER]
         hidden += [path for path in secret if not any(is_beneath(path, top) for top in hidden)]
-        now = (view, *landlock.ruleset_key([*hidden, *secret], self._setup.written))
+        now = (view, code, *landlock.ruleset_key([*hidden, *secret, *code], self._setup.written))
         if self._ruleset is None or self._ruleset.state != now:
-            fd = landlock.make_ruleset(self._version, self._list_allowed(hidden, secret, view))
-            self._ruleset = _Ruleset(now, fd)
+            allowed = [
+                *self._list_readable(hidden, secret, view),
+                *self._list_writable(secret, code),
+            ]
+            self._ruleset = _Ruleset(now, landlock.make_ruleset(self._version, allowed))
         return self._ruleset.fd
 
-    def _list_allowed(
+    def _list_readable(
         self, hidden: Sequence[str], secret: Sequence[str], view: HomeView
     ) -> Iterator[tuple[str, int]]:
         yield "/", landlock.LIST
@@ -162,9 +181,22 @@ class LandlockTier:
         for _, real in view.shown:
             for path in landlock.paths_except(secret, real):
                 yield path, landlock.READ
+
+    def _list_writable(
+        self, secret: Sequence[str], code: Sequence[str]
+    ) -> Iterator[tuple[str, int]]:
+        """Yield what commands can write: all but this program's own code.
+
+        A right to a folder is one to everything in it. So the folders around the code cannot be
+        written themselves, and each of their other entries has its own rule.
+        """
         for top in (*self._setup.written, self._temporary, *_DEVICES):
-            yield top, landlock.MAKE
-            for path in landlock.paths_except(secret, top):
+            inside = [path for path in code if is_beneath(path, top)]
+            if not inside:
+                yield top, landlock.MAKE
+            for path in landlock.paths_except(secret, top) if inside else ():
+                yield path, landlock.READ
+            for path in landlock.paths_except([*secret, *inside], top):
                 yield path, landlock.WRITE
 
 

@@ -52,6 +52,11 @@ def is_beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
+def folders_above(path: str) -> list[str]:
+    """Return the folders that an absolute path is in."""
+    return [path[:at] or "/" for at, letter in enumerate(path) if letter == "/"]
+
+
 def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
     """Return the names that are protected in any workspace, except those that stay writable."""
     names = (row.name for row in _HELD)
@@ -59,16 +64,22 @@ def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
 
 
 def find_protected(
-    root: str, opened: Collection[str], secret: Collection[str], besides: Collection[str]
+    root: str,
+    opened: Collection[str],
+    secret: Collection[str],
+    besides: Collection[str],
+    *,
+    reserved: Iterable[str] = (),
 ) -> ProtectedPaths:
     """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name.
 
+    ``besides`` are more real paths to keep, ``reserved`` more names that commands cannot create.
     If the root itself is read-only, nothing in it needs more.
     """
     if root in besides:
         return ProtectedPaths((root,), (), tuple(secret))
     kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
-    missing: list[str] = []
+    missing = list(reserved)
     real = {root: True}
     for name, held in _protectable_names(root):
         if opened and any(is_beneath(name, other) for other in opened):
@@ -81,7 +92,7 @@ def find_protected(
             kept.append(path)
         elif held:
             missing.append(name)
-    kept = [*_paths_of_git(root, opened, kept), *kept]
+    kept = outermost([*_paths_of_git(root, opened, kept), *kept])
     return ProtectedPaths(tuple(kept), tuple(missing), tuple(secret))
 
 
@@ -187,19 +198,19 @@ def find_restricted(
         free = not is_beneath(root, path) and not any(is_beneath(path, top) for top in masked)
         if inside and free and _file_type(path):
             found[restriction].append(path)
-    hidden = _outermost(found["hidden"])
+    hidden = outermost(found["hidden"])
     if len(hidden) > MAX_RESTRICTED or len(found["read-only"]) > MAX_RESTRICTED:
         raise SandboxUnavailable(
             f"Rules restrict more than {MAX_RESTRICTED:,} files of the workspace, too many for "
             "bubblewrap. Write rules about whole folders, such as `file:secrets/**`."
         )
-    return hidden, _outermost(found["read-only"])
+    return hidden, outermost(found["read-only"])
 
 
-def _outermost(paths: Iterable[str]) -> list[str]:
+def outermost(paths: Iterable[str]) -> list[str]:
     """Return paths without those inside of others."""
     outer: list[str] = []
-    for path in sorted(set(paths)):
+    for path in sorted(set(paths), key=lambda path: path.split("/")):
         if not outer or not is_beneath(path, outer[-1]):
             outer.append(path)
     return outer
@@ -213,7 +224,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
             raise SandboxUnavailable(
                 f"The workspace is inside {name}, which read_only protects. Choose another path."
             )
-        for link in _links_on_way(name):
+        for link in find_links(name):
             if is_beneath(link, root) and not any(is_beneath(link, other) for other in real):
                 raise SandboxUnavailable(
                     f"{name} cannot be protected: {link} is a symbolic link in the workspace, "
@@ -228,7 +239,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
     return inside
 
 
-def _links_on_way(path: str) -> set[str]:
+def find_links(path: str) -> set[str]:
     """Return the links that a path passes through, by their real paths."""
     links: set[str] = set()
     todo = [Path(path)]

@@ -114,6 +114,14 @@ class Sandbox:
         return tuple(folder[len(self.root) + 1 :] for folder in self._tier.own_folders)
 
     @property
+    def own_code(self) -> tuple[str, ...]:
+        """The paths in the workspace that this process imports code from, as of now.
+
+        Commands cannot change them, in both tiers.
+        """
+        return tuple(path[len(self.root) + 1 :] for path in self._setup.find_own_code().kept)
+
+    @property
     def shares_loopback(self) -> bool:
         """Whether a command can reach a server that another one started."""
         return self._tier.shares_loopback
@@ -121,11 +129,12 @@ class Sandbox:
     def report(self) -> Report:
         """Return what the sandbox enforces, and what it does not."""
         report = self._tier.report()
-        return (
-            replace(report, not_enforced=(_OPENED, *report.not_enforced))
-            if self.opens_hosts
-            else report
-        )
+        if code := self.own_code:
+            held = f"this program imports code from {', '.join(code)}: read-only for commands"
+            report = replace(report, enforced=(*report.enforced, held))
+        if self.opens_hosts:
+            report = replace(report, not_enforced=(_OPENED, *report.not_enforced))
+        return report
 
     @property
     def opens_hosts(self) -> bool:

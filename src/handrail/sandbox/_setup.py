@@ -17,6 +17,7 @@ from typing import Final
 from handrail.sandbox import _environment as environment
 from handrail.sandbox._environment import REFRESHES_INDEX
 from handrail.sandbox._home import HomeFolder, require_no_home
+from handrail.sandbox._own_code import EnvironmentSearch, OwnCode, find_own_code
 from handrail.sandbox._protected import (
     ProtectedPaths,
     find_kept,
@@ -75,7 +76,9 @@ class Setup:
         """Whether rules may restrict files of the workspace."""
         self._named = [*list_secret_names(self.root, masked), *_own_folders()]
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
+        self._environments = EnvironmentSearch(self.root)
         self.paths_to_keep()  # raises before anything runs
+        self.find_own_code()  # as above
         self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
         """A private folder, which is removed with the sandbox."""
         weakref.finalize(self, remove_folder, self.temporary)
@@ -103,10 +106,29 @@ class Setup:
         """Return what to protect in the workspace, as of now, with its program folders."""
         secret = self.find_secrets()
         hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
-        kept = {*self.paths_to_keep(), *held, *(folder.removesuffix("/bin") for folder in own)}
-        kept.discard(f"{self.root}/.venv")  # protected by its name
-        found = find_protected(self.root, self.opened, secret, sorted(kept))
+        code = self.find_own_code()
+        kept = {
+            *self.paths_to_keep(),
+            *held,
+            *(folder.removesuffix("/bin") for folder in own),
+            *code.kept,
+            *self._find_environments(),
+        }
+        found = find_protected(self.root, self.opened, secret, sorted(kept), reserved=code.missing)
         return replace(found, hidden=tuple(hidden)) if hidden else found
+
+    def find_own_code(self) -> OwnCode:
+        """Return the code of this process in the workspace, as of now."""
+        return find_own_code(self.root, self.opened)
+
+    def _find_environments(self) -> list[str]:
+        """Return the Python environments in the workspace, except those that stay writable."""
+        opened = [f"{self.root}/{path}" for path in self.opened]
+        return [
+            path
+            for path in self._environments.find()
+            if not any(is_beneath(path, other) for other in opened)
+        ]
 
     def find_own_folders(self) -> list[str]:
         """Return the program folders of the workspace that commands use, as of now.

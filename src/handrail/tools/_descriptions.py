@@ -102,6 +102,8 @@ class CommandFacts:
     """Whether a command can open sockets on its own localhost."""
     shares_loopback: bool = True
     """Whether a command can reach a server that another one started."""
+    own_code: Sequence[str] = ()
+    """Code in the workspace that this process imports, and that commands cannot write."""
     own_programs: Sequence[str] = ()
     """The folders of the workspace that come first in PATH."""
     has_own_python: bool = False
@@ -176,7 +178,8 @@ def describe_hosts(hosts: Sequence[str]) -> str:
 
 
 def _describe_writable(facts: CommandFacts) -> str:
-    kept = join_words([name for name in _NOTABLE if name in facts.protected])
+    notable = [name for name in _NOTABLE if name in facts.protected]
+    kept = join_words(list(dict.fromkeys([*notable, *facts.own_code])))
     return f"Only {facts.written} are writable{f', but not {kept}' if kept else ''}."
 
 

@@ -23,6 +23,7 @@ from handrail.cli._doctor import settings as of_settings
 from handrail.cli._doctor.machine import DoctorCheck
 from handrail.policy import RulePaths, Trust, digest
 from handrail.providers import PROVIDERS
+from handrail.sandbox import Sandbox
 
 WIDE = {"COLUMNS": "200"}
 
@@ -80,6 +81,7 @@ ok    extra-skills        pyyaml N
 ok    extra-terminal      rich N
 ok    extra-web           html-to-markdown N, httpcore2 N
 ok    workspace           a project's own folder
+ok    own-code            outside the workspace
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
@@ -106,7 +108,7 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("38 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("39 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -821,3 +823,51 @@ def test_a_home_folder_is_no_workspace(handrail: Handrail) -> None:
         ]
     )
     assert told[2]["status"] == "ok"
+
+
+def test_where_handrail_runs_from_and_whether_commands_could_change_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> tuple[str, str, bool]:
+        result = checks.own_code(tmp_path)
+        return result.status, result.found.replace(str(tmp_path), "WS"), bool(result.remedy)
+
+    told = [found()]
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env/pyvenv.cfg").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    told.append(found())
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        patch.setattr(checks, "Sandbox", lambda folder: Sandbox(folder, tier="landlock"))
+        told.append(found())
+    (tmp_path / "src").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    told.append(found())
+    (tmp_path / "src").rename(tmp_path / "real")
+    (tmp_path / "src").symlink_to("real")
+    told.append(found())
+
+    assert told == [
+        ("ok", "outside the workspace", False),
+        ("ok", "read-only for commands: env", False),
+        (
+            "warn",
+            "read-only for commands: env; they cannot create files beside these, without bubblewrap",
+            True,
+        ),
+        (
+            "warn",
+            "read-only for commands: env, src; tools need approval to change files there",
+            True,
+        ),
+        (
+            "warn",
+            (
+                "not protected: src in the workspace is a symbolic link, which a command could "
+                "replace, and this program imports code from there. Replace it by a folder, install "
+                "handrail outside the workspace, or pass writable=('src',) to leave it unprotected."
+            ),
+            True,
+        ),
+    ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail import DESTROY, READ, WRITE, Access, Call, CheckedCall, Spec
+from handrail import DESTROY, READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Spec
 from handrail.permissions import Matched, Origin
 from handrail.policy import Rulebook, builtin_rules
 
@@ -267,3 +269,84 @@ def test_a_redirection_over_a_disk_is_told_and_another_is_not() -> None:
 @pytest.mark.parametrize("times", [1, 20])
 def test_no_word_makes_it_slow(word: str, times: int) -> None:
     assert wrecked_by_words(f"ls -r {word * times}") == ""
+
+
+# ---------------------------------------------------------------- code of this process
+
+
+def decide(root: Path, path: str, **options: Any) -> str:
+    """Why a change of a file in a workspace is protected, in a mode that lets all else pass."""
+    policy = Rulebook(mode="edits", sandboxed=True, **{"workspace": root, **options})
+    spec = Spec(name="save", description="", input_schema={}, effect=WRITE)
+    access = Access(WRITE, f"file:{path}")
+    first = policy.explain(CheckedCall.recorded(Call("save", {}, "1"), spec, (access,)))[0]
+    return first.why if first.origin == PROTECTED_PATHS else ""
+
+
+def test_code_that_this_process_imports_from_the_workspace_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    paths = ("src/a.py", f"{tmp_path}/src/a.py", "SRC/a.py", "src", "a.py", "tests/src/a.py")
+    before = [decide(tmp_path, path) for path in paths]
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    why = "is protected: this program imports code from src, outside the sandbox"
+
+    assert before == ["", "", "", "", "", ""]
+    assert [decide(tmp_path, path) for path in paths] == [
+        f"src/a.py {why}",
+        f"{tmp_path}/src/a.py {why}",
+        f"SRC/a.py {why}",
+        f"src {why}",
+        "",
+        "",
+    ]
+    assert decide(tmp_path, "src/a.py", workspace=None) == ""
+
+
+def test_an_environment_is_found_by_its_file_when_the_call_is_decided(tmp_path: Path) -> None:
+    environment = tmp_path / "backend/env"
+    environment.mkdir(parents=True)
+    (tmp_path / "pyvenv.cfg").touch()
+    policy = Rulebook(mode="edits", sandboxed=True, workspace=tmp_path)
+    spec = Spec(name="save", description="", input_schema={}, effect=WRITE)
+    access = Access(WRITE, "file:backend/env/lib/x.pth")
+    call = CheckedCall.recorded(Call("save", {}, "1"), spec, (access,))
+    before = policy(call)
+    (environment / "pyvenv.cfg").touch()
+    after = policy(call)
+
+    assert (type(before), type(after)) == (Allow, Ask)
+    assert decide(tmp_path, "backend/env/lib/x.pth") == (
+        "backend/env/lib/x.pth is protected: Python runs code from the environment backend/env"
+    )
+    inside = [f"{environment}/x", "backend/env", "backend/x", "x"]
+    assert [bool(decide(tmp_path, path)) for path in inside] == [True, True, False, False]
+    assert [bool(decide(tmp_path, path, workspace=None)) for path in inside[:2]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("rm -r backend/env", True),
+        ("echo x > backend/env/x.pth", True),
+        ("cat backend/env/pyvenv.cfg", False),
+        ("backend/env/bin/python -m pytest backend", False),
+        ("python3 -m venv env2", False),
+        ("find . -not -path './backend/env/*' -name '*.pyc' -delete", False),
+        ("find backend/env -name '*.pyc' -delete", True),
+        ("find . -path './backend/env/*' -delete", True),
+        ("alias find=rm; find ! -path backend/env/x", True),
+    ],
+)
+def test_a_command_that_changes_an_environment_needs_approval(
+    tmp_path: Path, line: str, *, asks: bool
+) -> None:
+    (tmp_path / "backend/env").mkdir(parents=True)
+    (tmp_path / "backend/env/pyvenv.cfg").touch()
+    policy = Rulebook(mode="open", sandboxed=True, workspace=tmp_path)
+    spec = Spec(name="bash", description="", input_schema={}, effect=DESTROY)
+    call = Call("bash", {"command": line}, "1")
+    found = policy.explain(CheckedCall.recorded(call, spec, (Access(DESTROY, "*"),)))
+
+    assert any(one.origin == PROTECTED_PATHS for one in found) is asks

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from handrail.tools._descriptions import CommandFacts
+from handrail.tools._descriptions import CommandFacts, describe_bash
 from handrail.tools._shell.advice import describe_wait, find_advice
 from handrail.tools._shell.state import start_folder
 from tools.shell.stage import told
@@ -305,3 +305,23 @@ def test_a_host_that_cannot_be_reached_has_a_reason(command: str) -> None:
     assert [
         find_advice(command, output, code, facts) for facts in (none, some, without)
     ] == expected[command]
+
+
+def test_code_that_this_process_imports_is_named_with_the_reason() -> None:
+    mounted = CommandFacts(root="/ws", own_code=("src", ".venv"))
+    landlocked = CommandFacts(own_code=("venv", "src"), has_loopback=False, protected=())
+    said = "touch: cannot touch '/ws/src/x': Read-only file system"
+    denied = "bash: line 1: new.txt: Permission denied"
+
+    assert find_advice("touch src/x", said, 1, mounted) == snapshot(
+        "src is read-only for commands: this program imports code from there. Tell the user if it must change."
+    )
+    assert find_advice("echo > new.txt", denied, 1, landlocked) == snapshot(
+        "Commands cannot change venv and src, and cannot create or remove anything beside it: this program imports code from there. Use write, or tell the user."
+    )
+    assert find_advice("echo > new.txt", denied, 1, mounted) == ""
+    assert [text for text in describe_bash(mounted).split(". ") if "writable" in text] == snapshot(
+        [
+            "Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks, .git/config and src"
+        ]
+    )

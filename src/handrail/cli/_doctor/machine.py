@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import anyio
 
 import handrail
+from handrail._support.own_files import find_code_folders, find_environment
 from handrail.cli._base.columns import is_utf8
 from handrail.sandbox import Report, Sandbox, SandboxUnavailable, contains_home
 from handrail.tools import list_missing_tools
@@ -182,6 +183,31 @@ def workspace(folder: Path) -> DoctorCheck:
     found = f"{folder} is your home folder or contains it: tools could change what runs at login"
     remedy = "change to the folder of a project, or pass it with `-C`"
     return DoctorCheck("workspace", "fail", found, wanted, remedy)
+
+
+def own_code(workspace: Path) -> DoctorCheck:
+    """Check where handrail runs from: commands must not change what this process imports."""
+    wanted = "outside the workspace, or read-only for commands"
+    where = (f"package: {Path(handrail.__file__).parent}", f"environment: {sys.prefix}")
+    root = os.path.realpath(workspace)
+    inside = find_code_folders(root)
+    check = DoctorCheck("own-code", "ok", "outside the workspace", wanted, details=where)
+    if not inside:
+        return check
+    names = ", ".join(path[len(root) + 1 :] for path in inside)
+    check = check._replace(found=f"read-only for commands: {names}")
+    remedy = "install handrail outside the workspace: `pipx install 'handrail[all]'`"
+    try:
+        is_landlock = Sandbox(workspace).report().tier == "landlock"
+    except _NO_SANDBOX as error:
+        return check._replace(status="warn", found=f"not protected: {error}", remedy=remedy)
+    if is_landlock:
+        found = f"{check.found}; they cannot create files beside these, without bubblewrap"
+        return check._replace(status="warn", found=found, remedy=remedy)
+    if not all(find_environment(path, root) for path in inside):
+        found = f"{check.found}; tools need approval to change files there"
+        return check._replace(status="warn", found=found, remedy=remedy)
+    return check
 
 
 def sandboxes(workspace: Path) -> Iterator[DoctorCheck]:

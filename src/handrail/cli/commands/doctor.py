@@ -70,6 +70,7 @@ def _all(app: App, configs: tuple[Path, ...], *, online: bool) -> Iterator[Docto
     yield checks.package()
     yield from checks.extras()
     yield checks.workspace(app.workspace)
+    yield checks.own_code(app.workspace)
     yield checks.ripgrep(app.workspace)
     yield from checks.sandboxes(app.workspace)
     yield checks.state(runs_folder())

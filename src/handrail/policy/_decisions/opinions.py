@@ -14,10 +14,10 @@ from handrail import READ, WRITE, Access, Effect
 from handrail.permissions import Approvers, Matched, Origin, Verdict
 from handrail.policy._consequences.git_commands import find_checked_out
 from handrail.policy._decisions.safeguards import (
+    ProtectedFiles,
     changes_nothing,
     describe_catastrophe,
     find_overwritten_disk,
-    find_protection,
     find_written_words,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
@@ -178,12 +178,11 @@ def allowances(
     return opinions if everything or (covered and covered >= set(accesses)) else []
 
 
-def path_safeguards(accesses: Iterable[Access], additional: Mapping[str, str]) -> Iterator[Opinion]:
+def path_safeguards(accesses: Iterable[Access], protected: ProtectedFiles) -> Iterator[Opinion]:
     """Yield asks for changes of protected paths, which no mode and no rule can allow."""
-    for access in accesses:
-        if why := find_protection(access, additional):
-            reason = f"{name_resource(access.resource)} is protected: {why}"
-            yield Opinion("ask", Level.BUILT_IN, PROTECTED, reason, once=True)
+    for access, why in protected.find_reasons(accesses):
+        reason = f"{name_resource(access.resource)} is protected: {why}"
+        yield Opinion("ask", Level.BUILT_IN, PROTECTED, reason, once=True)
 
 
 def command_objections(
@@ -197,7 +196,7 @@ def command_objections(
 
 
 def command_safeguards(
-    command: ShellCommand, additional: Mapping[str, str], *, denies: bool
+    command: ShellCommand, protected: ProtectedFiles, *, denies: bool
 ) -> Iterator[Opinion]:
     """Yield asks for commands that could damage the system or are too big to check.
 
@@ -213,7 +212,7 @@ def command_safeguards(
         strict: Verdict = "deny" if denies and not command.is_readable else "ask"
         yield Opinion(strict, Level.BUILT_IN, TOO_BIG, command.too_big, once=True)
     changes = (Access(WRITE, f"file:{path}") for path in command.files)
-    yield from path_safeguards(changes, additional)
+    yield from path_safeguards(changes, protected)
 
 
 def mode_effect(access: Access) -> Effect:

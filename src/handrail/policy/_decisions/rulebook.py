@@ -49,11 +49,7 @@ from handrail.policy._decisions.opinions import (
 )
 from handrail.policy._decisions.recursion import recursion_objections
 from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
-from handrail.policy._decisions.safeguards import (
-    find_name_readers,
-    find_named_by_git,
-    normalize_paths,
-)
+from handrail.policy._decisions.safeguards import ProtectedFiles, find_name_readers
 from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
@@ -105,7 +101,7 @@ class Rulebook:
         self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
-        self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
+        self._protected = ProtectedFiles(workspace, protected)
         self._workspace = workspace or "."
         self._folders = spell_folder(workspace)
         """The absolute paths of the workspace."""
@@ -189,14 +185,15 @@ class Rulebook:
     def version(self) -> str:
         """Changes whenever the policy changes, except when an approval is remembered."""
         lasting = [rule.text for rule in self.rules if not rule.remembered]
-        parts = [self._mode.name, self._sandboxed, self._refusal, lasting, self._protected]
+        parts = [self._mode.name, self._sandboxed, self._refusal, lasting, self._protected.named]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
         spec, accesses = call.spec, call.accesses
         tool = self._tool_rules(spec)
-        if (known := tool.remembered) is not None and len(accesses) == 1:
+        lasting = len(accesses) == 1 and not self._protected.depends_on_disk(accesses[0])
+        if lasting and (known := tool.remembered) is not None:
             access = accesses[0]
             remembered = known[access.verb]
             decision = remembered.get(access.resource)

@@ -6,13 +6,14 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, pairwise, takewhile
 from types import MappingProxyType
 
 from handrail import READ, WRITE, Access
 from handrail._support.git_settings import find_git_paths
 from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
+from handrail._support.own_files import find_code_folders, find_environment, list_code_folders
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name, without_version
 
@@ -21,6 +22,8 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _APPLICATION = "your application protects it"
 _HOOKS = "git runs the hooks in it"
 _SETTINGS = "git runs commands from it"
+_CODE = "this program imports code from {}, outside the sandbox"
+_ENVIRONMENT = "Python runs code from the environment {}"
 _TRAILING = re.compile(r"[. ]+(?=/|$)")
 
 
@@ -30,17 +33,65 @@ def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[st
     return {_fold_path(resource.removeprefix("file:")): reason for resource in resources}
 
 
-def find_named_by_git(workspace: str | os.PathLike[str] | None) -> dict[str, str]:
-    """Return what git's settings name in a workspace, relative and absolute, with reasons."""
-    if workspace is None:
-        return {}
-    real = os.path.realpath(workspace)
-    tops = ("", f"{os.path.abspath(workspace)}/", f"{real}/")  # noqa: PTH100  links stay
-    hooks, settings = find_git_paths(real)
-    return {
-        **normalize_paths((top + name for name in hooks for top in tops), _HOOKS),
-        **normalize_paths((top + name for name in settings for top in tops), _SETTINGS),
-    }
+class ProtectedFiles:
+    """The files whose changes need approval in every mode, in one workspace or in none.
+
+    ``protected`` are files and folders of your application.
+    """
+
+    def __init__(
+        self, workspace: str | os.PathLike[str] | None, protected: Iterable[str] = ()
+    ) -> None:
+        self._root = "" if workspace is None else os.path.realpath(workspace)
+        spelled = "" if workspace is None else os.path.abspath(workspace)  # noqa: PTH100
+        self._tops = ("", f"{spelled}/", f"{self._root}/") if self._root else ()
+        """What may be before the path of a file in the workspace. Links are not followed."""
+        hooks, settings = find_git_paths(self._root) if self._root else ((), ())
+        self.named = {
+            **self._in_workspace(dict.fromkeys(hooks, _HOOKS)),
+            **self._in_workspace(dict.fromkeys(settings, _SETTINGS)),
+            **normalize_paths(protected),
+        }
+        """Paths that git's settings and your application name, with reasons."""
+        self._code: tuple[tuple[str, ...], Mapping[str, str]] = ((), _NONE)
+
+    def find_reasons(self, accesses: Iterable[Access]) -> Iterator[tuple[Access, str]]:
+        """Yield the accesses that need approval in every mode, each with the reason."""
+        named = {**self.named, **self._list_code()}
+        for access in accesses:
+            why = find_protection(access, named)
+            if not why and self.depends_on_disk(access):
+                why = self._describe_environment(access.resource.removeprefix("file:"))
+            if why:
+                yield access, why
+
+    def depends_on_disk(self, access: Access) -> bool:
+        """Return whether the reason may be another one when files appear in the workspace."""
+        return access.verb != READ and access.resource.startswith(
+            "file:" if self._root else "file:/"
+        )
+
+    def _list_code(self) -> Mapping[str, str]:
+        """Return the folders of the workspace that this process imports code from, as of now."""
+        folders = list_code_folders()
+        if self._root and self._code[0] != folders:
+            names = [path[len(self._root) + 1 :] for path in find_code_folders(self._root)]
+            self._code = folders, self._in_workspace({name: _CODE.format(name) for name in names})
+        return self._code[1]
+
+    def _describe_environment(self, path: str) -> str:
+        """Return why a file in a Python environment is protected; empty if it is in none."""
+        whole = path if path.startswith("/") else f"{self._root}/{path}"
+        found = find_environment(whole, self._root)
+        return _ENVIRONMENT.format(found.removeprefix(f"{self._root}/")) if found else ""
+
+    def _in_workspace(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        """Return paths of the workspace, relative and absolute, with reasons."""
+        return {
+            path: why
+            for name, why in reasons.items()
+            for path in normalize_paths((top + name for top in self._tops), why)
+        }
 
 
 def find_protection(access: Access, additional: Mapping[str, str] = _NONE) -> str:
@@ -106,6 +157,8 @@ _GIT_READERS = frozenset(
 _FIND_CHANGES = frozenset(
     "-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls".split()
 )
+_NEGATIONS, _PATTERNS = frozenset(["!", "-not"]), frozenset("-path -ipath -wholename".split())
+"""Words of find before a pattern of paths that it leaves out."""
 _INTERPRETERS = frozenset("bash sh dash zsh python node ruby perl".split())
 _SCRIPT_FLAG = re.compile(r"-[BEIOeuvx]+")
 """Flags that can come before a script, and after which it is still only read."""
@@ -155,12 +208,22 @@ def find_written_words(
         word
         for argv in commands
         if unsure or not (read_only or _only_reads(argv))
-        for before, word in pairwise(argv if unsure or "PATH=" in text else _without_script(argv))
+        for before, word in pairwise(
+            argv if unsure or "PATH=" in text else _without_exceptions(argv)
+        )
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
         # HEAD is nearly always a revision. A repository made of plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"
         if not (word.strip("./") == "venv" and _makes_environment(argv))
     }
+
+
+def _without_exceptions(argv: Sequence[str]) -> Sequence[str]:
+    """Return a command without words that name what it leaves alone, or only runs."""
+    if argv[0] == "find":
+        named = zip(("", "", *argv), ("", *argv), argv, strict=False)
+        return [word for one, two, word in named if one not in _NEGATIONS or two not in _PATTERNS]
+    return _without_script(argv)
 
 
 def _without_script(argv: Sequence[str]) -> Sequence[str]:

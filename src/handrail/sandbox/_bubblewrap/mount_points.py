@@ -17,7 +17,6 @@ from pathlib import Path
 
 from handrail._support.loop import in_event_loop
 from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
-from handrail.sandbox._protected import RESERVED
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,7 +73,11 @@ class MountPoints:
 
     def _read_names(self) -> Iterator[str]:
         text = os.pread(self._lock, 1 << 20, 0).decode(errors="replace")
-        return (name for name in dict.fromkeys(text.splitlines()) if name in RESERVED)
+        return (
+            name
+            for name in dict.fromkeys(text.splitlines())
+            if not name.startswith("/") and ".." not in name.split("/")
+        )
 
 
 def _lock_folder() -> str:

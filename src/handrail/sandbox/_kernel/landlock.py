@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from handrail.sandbox._kernel import syscalls
-from handrail.sandbox._protected import is_beneath
+from handrail.sandbox._protected import folders_above, is_beneath
 from handrail.sandbox._values import SandboxUnavailable
 
 T = TypeVar("T")
@@ -64,14 +64,10 @@ def make_ruleset(version: int, allowed: Iterable[tuple[str, int]]) -> int:
 
 def ruleset_key(hidden: Sequence[str], written: Iterable[str]) -> tuple[object, ...]:
     """Return a value that changes whenever the rules must change."""
-    split = dict.fromkeys(path[:at] or "/" for path in hidden for at in _slash_positions(path))
+    split = dict.fromkeys(folder for path in hidden for folder in folders_above(path))
     folders = [os.lstat(path) for path in split]
     changes = [(folder.st_dev, folder.st_ino, folder.st_mtime_ns) for folder in folders]
     return *hidden, *changes, *map(_identity, written)
-
-
-def _slash_positions(path: str) -> list[int]:
-    return [at for at, letter in enumerate(path) if letter == "/"]
 
 
 @contextmanager

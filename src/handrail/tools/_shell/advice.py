@@ -23,6 +23,7 @@ _READ_ONLY = re.compile(
     r"|EROFS[^'\n]*'([^'\n]+)'|([^\s:'\u2018]+): Read-only"
 )
 """The path in an error message about a read-only file system."""
+_OWN_CODE = "this program imports code from there"
 _DEFAULT_FACTS = CommandFacts()
 _CLOSED = "is not an allowed host"
 """In the answer of the proxy. Some programs take it for a page."""
@@ -110,12 +111,19 @@ def _describe_read_only(output: str, facts: CommandFacts) -> str:
     if not path or path.startswith("/"):
         what = f"{path} is read-only: commands" if path else "Commands"
         return f"{what} can write only {facts.written}."
+    if own := next((name for name in facts.own_code if is_beneath(path, name)), ""):
+        return f"{own} is read-only for commands: {_OWN_CODE}. Tell the user if it must change."
     name = next((name for name in facts.protected if f"/{name}/" in f"/{path}/"), path)
     return f"{name} is read-only for commands. Tell the user if it must change."
 
 
 def _describe_denied(output: str, facts: CommandFacts) -> str:
-    """Name a file that a rule hides, if an error is about it."""
+    """Name a file that a rule hides, if an error is about it, or what Landlock cannot allow."""
+    if facts.own_code and not facts.has_loopback:
+        return (
+            f"Commands cannot change {join_words(facts.own_code)}, and cannot create or remove "
+            f"anything beside it: {_OWN_CODE}. Use write, or tell the user."
+        )
     path = next((path for path in facts.hidden if path.rpartition("/")[2] in output), "")
     if not path:
         return ""

@@ -236,6 +236,7 @@ def bash(  # noqa: PLR0913  each is an option with a default
         protected=sandbox.protected,
         has_loopback=sandbox.report().tier != "landlock",
         shares_loopback=sandbox.shares_loopback,
+        own_code=sandbox.own_code,
         own_programs=sandbox.own_programs,
         has_own_python=Path(sandbox.root, ".venv/bin/python").exists(),
         has_jobs=jobs is not None,
