@@ -86,7 +86,7 @@ _SOURCES = re.compile(
     re.IGNORECASE,
 )
 """Variables that decide where packages come from."""
-_LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
+_LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
 _USUAL_PATHS = frozenset(
@@ -94,7 +94,8 @@ _USUAL_PATHS = frozenset(
 )
 """Names that are files or folders rather than branches."""
 _TASKS = re.compile(
-    r"(?!test|check|lint|build)(?:\w+[:_-])*(?:deploy|publish)(?:[:_-]\S*)?|(?:release|upload)(?::\S*)?"
+    r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
+    r"|(?:release|upload)(?::\S*)?"
     r"|publish[A-Z]\w*"
 )
 """Names of tasks that send something to others."""
