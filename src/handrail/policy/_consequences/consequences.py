@@ -94,10 +94,11 @@ _RUNS_PROGRAMS = re.compile(
 """Parts of code that can run a string as a command."""
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
-_LIST = re.compile(r"""\[\s*(?:(['"])[^'"\n]*\1\s*,?\s*)+\]""")
+_LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
-    r"(?!test|check|lint|build)(?:\w+[:_-])*(?:deploy|publish)(?:[:_-]\S*)?|(?:release|upload)(?::\S*)?"
+    r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
+    r"|(?:release|upload)(?::\S*)?"
     r"|publish[A-Z]\w*"
 )
 """Names of tasks that send something to others."""
