@@ -315,7 +315,7 @@ async def test_an_edited_call_is_judged_again_and_asked_about_again_as_it_is_now
 
     assert shown == [
         'May it write file:a? {"path":"a"}',
-        'May it write file:b? {"path":"b"}',
+        'Edited, so it needs approval again. May it write file:b? {"path":"b"}',
     ]
     assert (result.text, ran) == ("saved b", ["save b"])
 
