@@ -85,7 +85,7 @@ def wrong(root: Path, name: str) -> dict[str, list[str]]:
         asks = asked(root, mode, [line.text for line in lines])
         for line in lines:
             verdict = line.edits if mode == "edits" else line.open
-            if (line.text in asks) != (verdict == "ask"):
+            if verdict != "any" and (line.text in asks) != (verdict == "ask"):
                 found.setdefault(f"{mode}: {line.kind}, {verdict}", []).append(line.text)
     return found
 
@@ -102,6 +102,16 @@ def test_of_737_lines_these_are_decided_wrongly(workspace: Path) -> None:
 def test_of_245_lines_written_later_these_are_decided_wrongly(workspace: Path) -> None:
     assert wrong(workspace, "agent-commands-3.tsv") == {
         "open: hostile, run": ['x="reset --hard"; git $x']
+    }
+
+
+def test_of_407_lines_in_other_spellings_these_are_decided_wrongly(workspace: Path) -> None:
+    certificate = "openssl x509 -in certs/dev.pem -noout -subject -dates"
+
+    assert wrong(workspace, "agent-commands-4.tsv") == {
+        "edits: usual, run": [certificate],
+        "edits: hostile, ask": ["nice -5 ionice best git reset --hard"],
+        "open: usual, run": [certificate, "aws --version && aws configure list"],
     }
 
 

@@ -52,6 +52,7 @@ from handrail.policy._consequences.secrets import (
     find_container_secrets,
     find_environments,
     find_printed_settings,
+    find_shown_passwords,
 )
 from handrail.policy._consequences.table import (
     COMPUTED,
@@ -63,7 +64,7 @@ from handrail.policy._consequences.table import (
     rows,
 )
 from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
-from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
+from handrail.policy._shell.wrappers import SHELLS, may_expand, program_name, without_version
 
 IN_EVERY_MODE: frozenset[Kind] = frozenset(
     ["workspace", "others", "settings", "unread", "secrets", "sources"]
@@ -95,6 +96,7 @@ _RUNS_PROGRAMS = re.compile(
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
+_GLOB = re.compile(r"[*?\[]")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
     r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
@@ -196,7 +198,21 @@ def _quoted_commands(text: str) -> Iterator[Argv]:
 
 def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield the consequences of one of the commands in a shell command."""
-    program = program_name(argv[0])
+    for program in _find_meant(program_name(argv[0])):
+        yield from _kinds_of_program((program, *argv[1:]), command)
+    if "-m" in argv[1:-1]:  # as in `python -m twine`
+        yield from kinds_of(argv[argv.index("-m") + 1 :], command)
+
+
+def _find_meant(program: str) -> Iterable[str]:
+    """Return the programs that a name can mean: one such as `r[m]` may be any that it matches."""
+    if not _GLOB.search(program) or not re.search(r"\w", program):
+        return (program,)
+    return [name for name in {**_CHECKS, **rows()} if may_expand(program, name)]
+
+
+def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    program = argv[0]
     is_git = program == "git"  # a computed word may be any of its subcommands
     words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
     for row in _rows_for(program):
@@ -212,8 +228,6 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield from find_named_sources(argv)
     for meaning in expand_aliases(argv) if is_git else ():
         yield from kinds_of(meaning, command)
-    if "-m" in argv[1:-1]:  # as in `python -m twine`
-        yield from kinds_of(argv[argv.index("-m") + 1 :], command)
     yield from _kinds_of_code(program, command.text)
 
 
@@ -320,6 +334,7 @@ _CHECKS: dict[str, Check] = {
     "go": find_packages_run,
     "deno": find_packages_run,
     **dict.fromkeys(CONTAINERS, find_container_secrets),
+    **dict.fromkeys(("pass", "gopass"), find_shown_passwords),
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
     **dict.fromkeys(FETCHERS, find_requests),

@@ -13,18 +13,24 @@ from handrail.policy._shell.wrappers import SHELLS, program_name, without_versio
 INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
 _RUNNERS = SHELLS | {"eval", "source", "."}
 _DECODES = re.compile(
-    r"\b(?:base(?:32|64)|basenc)\s[^|;&\n]*-\w*[dD]|\bxxd\s[^|;&\n]*-\w*r|\buudecode\b|\bopenssl\s[^|;&\n]*\s-d\b"
-    r"|\b(?:gunzip|zcat|bzcat|xzcat)\b|\b(?:gzip|bzip2|xz|zstd)\s[^|;&\n]*-\w*d"
+    r"\b(?:base(?:32|64)|basenc)\s[^|;&\n]{0,200}?-\w{0,9}[dD]|\bxxd\s[^|;&\n]{0,200}?-\w{0,9}r"
+    r"|\buudecode\b|\bopenssl\s[^|;&\n]{0,200}?\s-d\b|\b(?:gunzip|zcat|bzcat|xzcat)\b"
+    r"|\b(?:gzip|bzip2|xz|zstd)\s[^|;&\n]{0,200}?-\w{0,9}d"
 )
+_RUNS_OUTPUT = re.compile(
+    r"(?:\beval|\bsource|(?<![\w./])\.|\b(?:ba|da|z|k)?sh[ \t]{1,9}-c)[ \t]{1,9}"
+    r"[\"']?(?:\$\(|`|<\()"
+)
+"""A shell that runs what a program prints."""
+_MAX_OUTPUT_CHARS = 300
 _TRANSFORMS = re.compile(
-    r"\b(?:eval|source|\.|(?:ba|da|z|k)?sh\s+-c)\s+[\"']?(?:\$\(|`|<\()[^)`]*"
-    r"(?:\||\b(?:tr|rev|sed|awk|perl|python3?|node|ruby|php)\s|\bprintf\s[^)`]*\\|\becho\s[^)`]*\\)"
+    r"\||\b(?:tr|rev|sed|awk|perl|python3?|node|ruby|php)\s|\b(?:printf|echo)\s[^\\]{0,200}\\"
 )
-"""A shell that runs what a program makes out of other text."""
+"""What makes other text out of text."""
 _CODE_DECODES = re.compile(
     r"b64decode|b32decode|a85decode|decodebytes|decodestring|unhexlify|fromhex|\batob\b|decode_base64"
     r"|base64_decode|unpack1?\b|rot.?13|decompress|marshal\.loads|hex2bin|gzinflate|codecs\.decode"
-    r"|Buffer\.from\([^)]*(?:base64|hex)|fromCharCode|\bchr\("
+    r"|Buffer\.from\([^)]{0,200}(?:base64|hex)|fromCharCode|\bchr\("
 )
 _CODE_RUNS = re.compile(
     r"\b(?:exec\w*|eval|system|popen|spawn\w*|subprocess|Function|vm\.run\w*|__import__)\b|`"
@@ -37,12 +43,21 @@ def find_decoded(command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a shell or an interpreter runs text that only it can read."""
     programs = {program_name(argv[0]) for argv in command.possible if argv not in command.arguments}
     text = command.text
-    decodes = programs & _RUNNERS and (_DECODES.search(text) or _TRANSFORMS.search(text))
+    decodes = programs & _RUNNERS and (_DECODES.search(text) or _runs_transformed(text))
     in_code = not INTERPRETERS.isdisjoint(map(without_version, programs)) and (
         _CODE_DECODES.search(text) and _CODE_RUNS.search(text)
     )
     if command.unread or decodes or in_code:
         yield "unread"
+
+
+def _runs_transformed(text: str) -> bool:
+    """Return whether a shell runs what a program made out of other text."""
+    for found in _RUNS_OUTPUT.finditer(text):
+        output = re.split(r"[)`]", text[found.end() : found.end() + _MAX_OUTPUT_CHARS])[0]
+        if _TRANSFORMS.search(output):
+            return True
+    return False
 
 
 def find_sed_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:

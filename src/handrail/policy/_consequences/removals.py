@@ -103,7 +103,8 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         ]
         if kept:
             yield "files"
-        if kept and any(matches(other, ("git", "clone")) for other in command.possible):
+        clones = (("git", "clone"), ("gh", "repo", "clone"), ("hg", "clone"))
+        if kept and any(matches(other, words) for other in command.possible for words in clones):
             yield "workspace"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from handrail.policy._consequences.removals import is_made
 from handrail.policy._consequences.table import (
@@ -173,10 +174,11 @@ def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     words = argv[1:]
     commands = [at for at, word in enumerate(words) if word in _INSTALLS or words[:1] == ("init",)]
-    named = operands_of(("", *words[commands[0] + 1 :])) if commands else []
-    if has_flag(argv, _DECLARED):
-        named = [word for word in named if not _is_local_package(word)]
-        named = named if any("://" in word for word in named) else named[1:]
+    after = words[commands[0] + 1 :] if commands else ()
+    declared = [
+        word for flag, word in pairwise(("", *after)) if flag in _DECLARED and "://" not in word
+    ]
+    named = [word for word in operands_of(("", *after)) if word not in declared]
     if any(not _is_local_package(word) for word in named) or "--with" in words:
         yield "hosts"
     if commands and any(word.partition("=")[0] in _OTHER_SOURCES for word in words):

@@ -41,6 +41,7 @@ _QUIET = (
     "--hash",
     "--no-interpolate",
 )
+_PASS_COMMANDS = frozenset("init ls list find insert add generate edit rm mv cp git help".split())
 _SETTING = re.compile(r"auth|token|passw|secret|credential|_key", re.IGNORECASE)
 
 
@@ -105,6 +106,14 @@ def find_environments(command: ShellCommand) -> Iterator[Kind]:
     if _ENVIRONMENT.search(command.text) and any(
         _ENVIRONMENT.search(word) for argv in command.possible for word in (*argv, *command.files)
     ):
+        yield "secrets"
+
+
+def find_shown_passwords(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether ``pass NAME`` prints a password."""
+    del command
+    first = operands_of(argv)[:1]
+    if first and first[0] not in _PASS_COMMANDS:
         yield "secrets"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -158,12 +157,12 @@ def _letters_of(flags: Iterable[str]) -> frozenset[str]:
     return frozenset(flag[1] for flag in flags if len(flag) == 2)  # noqa: PLR2004
 
 
-def _is_bare(word: str, bare: Collection[str], letters: AbstractSet[str]) -> bool:
+def _is_bare(word: str, bare: Collection[str], letters: frozenset[str]) -> bool:
     is_cluster = _CLUSTER.fullmatch(word) is not None and letters.issuperset(word[1:])
     return "=" in word or word in bare or is_cluster
 
 
-def _is_one_of(word: str, harmless: Collection[str], letters: AbstractSet[str]) -> bool:
+def _is_one_of(word: str, harmless: Collection[str], letters: frozenset[str]) -> bool:
     """Return whether a word is harmless: exactly, or as a letter among flags without values."""
     in_cluster = _CLUSTER.fullmatch(word) is not None and letters.issuperset(word[1:])
     return word in harmless or (in_cluster and not _letters_of(harmless).isdisjoint(word[1:]))

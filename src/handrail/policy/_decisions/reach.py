@@ -117,7 +117,7 @@ def find_glob_reach(glob: str) -> Reach:
     folder, last = _literal_folder(glob), glob.rpartition("/")[2]
     deep = glob.count("/") > (0 if folder == "." else folder.count("/") + 1)
     files: FileSet = "files" if last.startswith(".") else "visible files"
-    return Reach(files, (folder,), (last.replace("[^", "[!"),) if last else (), deep)
+    return Reach(files, (folder,), (last,) if last else (), deep)
 
 
 def _find_copied(name: str, words: Sequence[str]) -> Reach | None:

@@ -83,13 +83,25 @@ def recursion_objections(
 
 def _shown_globs(command: ShellCommand) -> list[str]:
     """Return the words that the shell replaces by names of files, if their content may be shown."""
-    names = find_name_readers(command) if command.globs else frozenset()
-    return [
-        glob
-        for glob in command.globs
-        if not (used := [argv for argv in command.possible if glob in argv])
-        or not names.issuperset(used)
-    ]
+    if not command.globs:
+        return []
+    names = find_name_readers(command)
+    only_named = {word for argv in names for word in argv}
+    shown = {word for argv in command.possible if argv not in names for word in argv}
+    return [glob for glob in command.globs if glob in shown or glob not in only_named]
+
+
+def _find_glob_reads(command: ShellCommand) -> Iterator[Reach]:
+    """Yield what words such as ``*.py`` read: one for each folder, or one for too many."""
+    names: dict[Reach, list[str]] = {}
+    for glob in _shown_globs(command):
+        reach = find_glob_reach(glob)
+        names.setdefault(reach._replace(names=()), []).extend(reach.names)
+    if len(names) > _MAX_FOLDERS:
+        yield Reach("files", tuple(path for reach in names for path in reach.paths))
+    else:
+        for reach, own in names.items():
+            yield reach._replace(names=tuple(dict.fromkeys(own)))
 
 
 def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand]) -> Iterator[Reach]:
@@ -97,7 +109,7 @@ def find_unnamed_reads(command: ShellCommand, matched: Sequence[MatchedCommand])
     located = locate_commands(command, matched)
     for part in located:
         yield from _find_own_reads(part)
-    yield from map(find_glob_reach, _shown_globs(command))
+    yield from _find_glob_reads(command)
     known = {part.argv for part in located}
     listed = any(map(shows_given_files, command.possible))
     for argv in command.possible:

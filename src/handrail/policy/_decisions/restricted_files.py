@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail import READ, WRITE, Access, Effect, Spec
@@ -26,6 +25,7 @@ from handrail.policy._decisions.workspace_files import MAX_ENTRIES, FilePattern,
 from handrail.policy._rules.index import CommandIndex
 from handrail.policy._rules.rule import Level, Rule, Touch
 from handrail.policy._rules.shell_command import Usable, match_commands, read_shell_command
+from handrail.policy._shell.wrappers import may_expand
 
 Restriction: TypeAlias = Literal["hidden", "read-only"]
 _EVERYTHING = frozenset(["*", "file:", "file:**", "file:**/*"])
@@ -278,9 +278,8 @@ class _Approved:
             return False
         if read.files in ("tracked files", "history"):
             return any(rest) and self._tracked.has_path(path)
-        if read.names and not any(
-            fnmatchcase(path.rpartition("/")[2], name) for name in read.names
-        ):
+        name = path.rpartition("/")[2]
+        if read.names and not any(may_expand(glob, name) for glob in read.names):
             return False
         dotted = read.files == "files"
         return any(
@@ -333,7 +332,7 @@ def _is_below(path: str, folders: Collection[str]) -> bool:
 def _is_match(path: str, glob: str) -> bool:
     """Return whether a shell may replace a glob by a path."""
     parts, globs = path.split("/"), glob.split("/")
-    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
+    return len(parts) == len(globs) and all(map(may_expand, globs, parts))
 
 
 def _below(path: str, top: str) -> str:

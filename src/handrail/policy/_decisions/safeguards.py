@@ -7,6 +7,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import dropwhile, pairwise, takewhile
 from types import MappingProxyType
 
@@ -178,7 +179,13 @@ _UNSURE = re.compile(
 def find_name_readers(command: ShellCommand) -> frozenset[tuple[str, ...]]:
     """Return the commands in a shell command that show at most the names of files."""
     named = frozenset(argv for argv in command.possible if _shows_names(argv))
-    return named if named and _UNSURE.search(command.text) is None else frozenset()
+    return named if named and not _is_unsure(command.text) else frozenset()
+
+
+@lru_cache(maxsize=8)
+def _is_unsure(text: str) -> bool:
+    """Return whether programs in a text may have other meanings. Asked for each of its commands."""
+    return _UNSURE.search(text) is not None
 
 
 def _shows_names(argv: Sequence[str]) -> bool:
@@ -203,7 +210,7 @@ def find_written_words(
 
     ``text`` holds the commands. ``read_only`` says that rules declare them so.
     """
-    unsure = _UNSURE.search(text) is not None
+    unsure = _is_unsure(text)
     return {
         word
         for argv in commands

@@ -18,6 +18,7 @@ from handrail.policy._decisions.git_index import (
 )
 from handrail.policy._rules.glob import compile_segments
 from handrail.policy._rules.rule import Touch
+from handrail.policy._shell.wrappers import may_expand
 
 MAX_ENTRIES = 100_000
 """Files and folders that are checked; with more, the answer is "perhaps"."""
@@ -117,7 +118,7 @@ class WorkspaceFiles:
                 name = place.path.rpartition("/")[2]
                 if name in _IGNORE_FILES:
                     ignore_files.append(place.path)
-                elif names and not any(fnmatchcase(name, glob) for glob in names):
+                elif names and not any(may_expand(glob, name) for glob in names):
                     continue
                 elif pattern.matches(place.path):
                     hidden = self._hidden() if hidden is None else hidden

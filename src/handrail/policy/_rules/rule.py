@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from fnmatch import fnmatchcase
 from typing import Any
 
 from handrail import Access, Effect, Spec
@@ -15,6 +14,7 @@ from handrail._support import is_table
 from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
+from handrail.policy._shell.wrappers import may_expand
 
 REMEMBERED_PREFIX = "remembered-"
 """The start of the ids of remembered approvals."""
@@ -47,10 +47,13 @@ class Touch:
     """Whether the glob matches a resource."""
     fixed: str = field(init=False, repr=False, compare=False)
     """The literal segments before the first wildcard, with a slash at the end."""
+    name: str = field(init=False, repr=False, compare=False)
+    """The name, if it is about all files or folders with one; the shortest if there are more."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fits", _resource_glob(self.pattern))
         object.__setattr__(self, "fixed", f"{literal_prefix(self.pattern)}/")
+        object.__setattr__(self, "name", _only_name(self.pattern))
 
     def covers(self, access: Access) -> bool:
         """Return whether an allow covers all of an access.
@@ -79,12 +82,8 @@ class Touch:
 
         The file need not exist. So a pattern counts that starts with a dot, or with three letters.
         """
-        names = [name for name in self.pattern.partition(":")[2].split("/") if name != "**"]
-        if len(names) != 1 or names[0].startswith("*") or not self.pattern.startswith("file:**/"):
-            return False
-        return any(
-            (part.startswith(".") or _STARTS_LITERALLY.match(part))
-            and fnmatchcase(names[0].replace("*", ""), part.replace("[^", "[!"))
+        return bool(self.name) and any(
+            (part.startswith(".") or _STARTS_LITERALLY.match(part)) and may_expand(part, self.name)
             for part in word.split("/")
             if _HAS_PATTERN.search(part)
         )
@@ -99,6 +98,13 @@ class Touch:
         below = here if here.endswith(":") else f"{here}/"
         globs = is_glob(self.pattern)
         return self.fixed.startswith(below) or (globs and below.startswith(self.fixed.lstrip("/")))
+
+
+def _only_name(pattern: str) -> str:
+    """Return the name in a pattern such as ``file:**/.env*`` or ``file:**/.ssh/**``; else empty."""
+    names = [name for name in pattern.partition(":")[2].split("/") if name != "**"]
+    is_name = pattern.startswith("file:**/") and len(names) == 1 and not names[0].startswith("*")
+    return names[0].replace("*", "") if is_name else ""
 
 
 def _resource_glob(pattern: str) -> Callable[[str], bool]:

@@ -39,7 +39,7 @@ _LOCATED = re.compile(
 _PATTERN = re.compile(r"[*?\[]")
 _QUOTED = re.compile(r"""'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.""", re.DOTALL)
 _SUBSTITUTED = re.compile(r"\$\(|`")
-_CUT = re.compile(r"\$\{(?:!|\w+(?:\[[^]]*\])?(?:[/^,#%@~]|:[\s\d(\-$]*\d))")
+_CUT = re.compile(r"\$\{(?:!|\w+(?:\[[^]]{0,99}\])?(?:[/^,#%@~]|:[\s\d(\-$]*\d))")
 """A parameter whose value is changed, as in ``${x:0:1}``: what comes out cannot be known."""
 _USED = re.compile(r"\$\{?(\w+)")
 _TRANSPARENT = frozenset(

@@ -121,6 +121,7 @@ _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
 _GLOB = re.compile(r"[*?\[]")
 _RUNNING = _WRAPPERS | _INTERPRETERS | _LAUNCHED.keys() | _FOLLOWED.keys()
+_MAX_GLOB_CHARS = 200
 _MAX_SUFFIXES = 64
 """Suffixes kept in full. Later ones are cut to this length, or time would be quadratic."""
 _MIN_OPTION_CHARS = 4
@@ -351,6 +352,11 @@ def matches(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
 def _may_be(token: str, word: str) -> bool:
     if token == word or not (glob := _GLOB.search(token)):
         return token == word
-    if not word.startswith(token[: glob.start()]):
-        return False
-    return re.match(fnmatch.translate(token.replace("[^", "[!")), word) is not None
+    return word.startswith(token[: glob.start()]) and may_expand(token, word)
+
+
+def may_expand(glob: str, name: str) -> bool:
+    """Return whether a shell may replace a pattern by a name. A very long one may be any name."""
+    if len(glob) > _MAX_GLOB_CHARS:  # to compile it takes quadratic time
+        return True
+    return fnmatch.fnmatchcase(name, glob.replace("[^", "[!"))
