@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -12,6 +12,9 @@ import pytest
 import sniffio
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 
 from handrail import (
     DESTROY,
@@ -164,3 +167,20 @@ async def connect(
 
 def text_of(result: Any) -> str:
     return "\n".join(part.text for part in result.content if part.type == "text")
+
+
+@contextmanager
+def speaking(name: str) -> Iterator[None]:
+    """Calls of a client in this process are those of a principal."""
+    token = AccessToken(token="", client_id=name, subject=name, scopes=[])
+    before = auth_context_var.set(AuthenticatedUser(token))
+    try:
+        yield
+    finally:
+        auth_context_var.reset(before)
+
+
+async def call_as(name: str, client: Client, tool_name: str) -> str:
+    """What a principal gets."""
+    with speaking(name):
+        return text_of(await client.call_tool(tool_name, {}))

@@ -258,6 +258,11 @@ class Executor:
         return self._pipeline.questions.ledger
 
     @property
+    def limits(self) -> CallLimits:
+        """Timeouts, retries, and how many calls can run at once."""
+        return self._pipeline.limits
+
+    @property
     def tools(self) -> Toolset:
         """The tools to send to a model, including ``read_result`` once a result was truncated.
 

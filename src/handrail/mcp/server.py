@@ -21,6 +21,7 @@ from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
 from handrail.mcp._server.metrics import CallMetrics
+from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.permissions import MemoryLedger
 
@@ -29,6 +30,7 @@ __all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_CALLS = 256
+_PRINCIPAL_SHARE = 0.25
 _ANSWER_SECONDS = 600.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
@@ -42,6 +44,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     name: str = "handrail",
     keys: Sequence[bytes] = (),
     max_calls: int = _MAX_CALLS,
+    principal_share: float = _PRINCIPAL_SHARE,
     answer_seconds: float = _ANSWER_SECONDS,
     rules_of: RulesOf | None = None,
     metrics: CallMetrics | None = None,
@@ -55,8 +58,11 @@ def make_server(  # noqa: PLR0913  each is an option with a default
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
     open questions, and executors that share a ledger: without one, each process would accept the
-    same approval once. Raises ValueError for ``keys`` and a ledger in memory. More than
-    ``max_calls`` calls at a time are refused.
+    same approval once. Raises ValueError for ``keys`` and a ledger in memory.
+
+    More than ``max_calls`` calls at a time are refused. One principal can have ``principal_share``
+    of these, and of the calls that the executor runs at a time. Calls that wait start in turn
+    between principals. If a server has no principals, its clients share all places.
 
     With ``rules_of``, such as ``RulesByPrincipal.find``, tools that the rules of a principal always
     deny do not exist for that principal: they are not listed, found or suggested. The policy of the
@@ -66,7 +72,10 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     """
     if keys and isinstance(executor.ledger, MemoryLedger):
         raise ValueError(_NO_SHARED_LEDGER)
-    calls = Calls(executor, max_calls=max_calls, answer_seconds=answer_seconds, rules_of=rules_of)
+    if not 0 < principal_share <= 1:
+        raise ValueError(f"principal_share must be above 0 and at most 1, got {principal_share!r}.")
+    places = Places(calls=max_calls, running=executor.limits.max_running, share=principal_share)
+    calls = Calls(executor, places=places, answer_seconds=answer_seconds, rules_of=rules_of)
     if metrics is not None:
         metrics.count_questions = calls.count_questions
     listen = None if calls.changes is None else calls.changes.listen

@@ -136,7 +136,14 @@ class Served:
         from handrail.mcp.server import http_app, make_server
 
         rules_of = None if self._rules is None else self._rules.find
-        server = make_server(self.executor, keys=self.keys, rules_of=rules_of, metrics=self.metrics)
+        server = make_server(
+            self.executor,
+            keys=self.keys,
+            rules_of=rules_of,
+            metrics=self.metrics,
+            # one user holds up nobody
+            **({"principal_share": 1.0} if len(self.principals) == 1 else {}),
+        )
         tokens = {one.token: one.name for one in self.principals}
         app = http_app(server, tokens=tokens, hosts=hosts, origins=origins)
         readers = [one.token for one in self.principals if one.metrics]

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -26,13 +27,13 @@ from handrail.mcp._server.asking import (
 )
 from handrail.mcp._server.changes import Changes
 from handrail.mcp._server.content import find_promise, list_definitions, refuse, write_result
+from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
 from handrail.permissions import Answer, Pending
 
 MAX_SESSIONS = 10_000
 """Sessions that are kept. The one that was idle for longest is dropped first."""
 _TURN = "session"
-_BUSY = "Not run: {} calls of this server are waiting already. Call again later."
 _BEHIND = (
     "Not run: an earlier call that it depends on is still waiting for approval. Call again when "
     "that call has its result."
@@ -68,16 +69,15 @@ class Calls:
         self,
         executor: Executor,
         *,
-        max_calls: int,
+        places: Places,
         answer_seconds: float,
         rules_of: RulesOf | None,
     ) -> None:
         self._executor = executor
         self._tools = PrincipalTools(executor, rules_of)
         self._tools_change = executor.registry is not None or rules_of is not None
-        self._max_calls = max_calls
+        self._places = places
         self._answer_seconds = answer_seconds
-        self._running = 0
         self._asking = 0
         """Questions that a client of the older era has not answered yet."""
         self.changes = None if executor.registry is None else Changes(executor.registry)
@@ -102,34 +102,52 @@ class Calls:
         self, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Run a call, or ask about it."""
-        if self._running >= self._max_calls:
-            return refuse(_BUSY.format(self._running))
         session = self._find_session(request)
         current.set(request)
-        self._running += 1
         session.running += 1
         try:
-            return await self._call(session, request, params)
+            if params.request_state is not None and is_modern(request):
+                return await self._call_again(session, params)
+            return await self._call_in_turn(session, request, params)
         finally:
-            self._running -= 1
             session.running -= 1
 
-    async def _call(
+    async def _call_in_turn(
         self, session: Session, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        await self._drop_old_questions(session)
-        if self._tools_change:
-            await self._renew_tools(session.turn)
-        if params.request_state is not None and is_modern(request):
-            pending = Pending.from_json(params.request_state)
-            answer = find_answer(params.input_responses)
-            name = pending.call.name
-            result = await self._answer(session, pending, answer)
-        else:
+        principal = session.turn.principal
+        if refused := await self._places.enter(principal):
+            return refuse(refused)
+        try:
+            await self._prepare(session)
             name = session.turn.tools.api_names.get(params.name, params.name)
             call_id = f"{request.request_id}-{token_hex(8)}"
             call = Call(name, params.arguments or {}, call_id)
-            result = await self._run(session, request, call)
+            return await self._finish(session, name, await self._run(session, request, call))
+        finally:
+            self._places.leave(principal)
+
+    async def _call_again(
+        self, session: Session, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Take the answer about a call that was asked about before."""
+        with self._places.answer(session.turn.principal) as refused:
+            if refused:
+                return refuse(refused)
+            await self._prepare(session)
+            pending = Pending.from_json(params.request_state or "")
+            answer = find_answer(params.input_responses)
+            result = await self._answer(session, pending, answer)
+            return await self._finish(session, pending.call.name, result)
+
+    async def _prepare(self, session: Session) -> None:
+        await self._drop_old_questions(session)
+        if self._tools_change:
+            await self._renew_tools(session.turn)
+
+    async def _finish(
+        self, session: Session, name: str, result: Result
+    ) -> types.CallToolResult | types.InputRequiredResult:
         if result.pending is not None and not result.pending.question:
             result = await self._wait_behind(session, result.pending)
         if result.pending is not None:
@@ -168,8 +186,9 @@ class Calls:
     async def _wait_behind(self, session: Session, pending: Pending) -> Result:
         """Run a call after the question that it waits for has been answered, if it is in time."""
         with anyio.move_on_after(self._answer_seconds):
-            while {other.key for other in session.turn.waiting} & set(pending.after):
-                await session.answered.wait()
+            with self._places.ask(session.turn.principal):
+                while {other.key for other in session.turn.waiting} & set(pending.after):
+                    await session.answered.wait()
             return await self._answer(session, pending, None)
         return await session.turn.dismiss(pending, _BEHIND)
 
@@ -202,17 +221,21 @@ class Calls:
         turn.generation = now.generation if turn.tools is now.tools else -1
 
     def _open_turn(self, name: str) -> Turn[Any]:
+        principal = _find_principal()
+        own = partial(self._approve, principal)
         return self._executor.turn(
             _TURN,
             run=f"mcp:{name}",
-            principal=_find_principal(),
-            approver=self._approve if self._executor.approver is None else None,
+            principal=principal,
+            approver=own if self._executor.approver is None else None,
         )
 
-    async def _approve(self, pending: Pending) -> Answer | Pending:
+    async def _approve(self, principal: str | None, pending: Pending) -> Answer | Pending:
+        """Ask the client. Meanwhile, the call leaves its place to others."""
         self._asking += 1
         try:
-            return await approve(pending)
+            with self._places.ask(principal):
+                return await approve(pending)
         finally:
             self._asking -= 1
 
