@@ -189,9 +189,9 @@ def test_rules_are_written_after_those_that_are_there_and_only_once(
     file.write_text('# mine\n[[rule]]\ndecide = "deny"\ntools = "x"\n', encoding="utf-8")
     file.chmod(0o640)
     handrail.write("settings.json", CLAUDE)
-    ran = handrail("rules", "import", "claude", "settings.json", "--write")
+    ran = handrail("rules", "import", "claude", "settings.json", "--write", "--user")
     first = written(handrail)
-    again = handrail("rules", "import", "claude", "settings.json", "--write", "--json")
+    again = handrail("rules", "import", "claude", "settings.json", "--write", "--user", "--json")
 
     assert ran.err.replace(str(handrail.config), "…") == snapshot("""\
 widened: deny: Bash(npm publish) (in handrail it matches everything that starts with npm publish)
@@ -238,7 +238,7 @@ access = "read|write file:src/**"
 
 
 def test_a_first_file_is_made_for_the_user_alone(handrail: Handrail) -> None:
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
 
     assert written(handrail) == snapshot("""\
 # imported: prefix_rule(pattern=["git", ["status", "diff"]])
@@ -255,10 +255,10 @@ operands = "any"
 def test_a_rule_that_is_there_with_more_to_it_does_not_stand_for_another(
     handrail: Handrail,
 ) -> None:
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
     file = handrail.config / "rules.toml"
     file.write_text(f"{written(handrail)}expires = 2020-01-01\n", encoding="utf-8")
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
 
     assert written(handrail).count("[[rule]]") == 2
 
@@ -271,7 +271,7 @@ def test_a_file_that_cannot_be_used_is_left_as_it_is(handrail: Handrail, there: 
         file.symlink_to(handrail.write("elsewhere", ""))
     else:
         file.write_text(there, encoding="utf-8")
-    ran = handrail("rules", "import", "codex", "-", "--write", "--json", input=CODEX)
+    ran = handrail("rules", "import", "codex", "-", "--write", "--user", "--json", input=CODEX)
 
     assert (ran.exit, ran.out) == (2, "")
     assert ("it is a link, and links are not followed" in ran.error["message"]) == file.is_symlink()
@@ -327,7 +327,17 @@ def test_a_note_does_not_act_on_a_terminal(handrail: Handrail) -> None:
 
 
 def test_what_cannot_be_written_leaves_no_trace(handrail: Handrail) -> None:
-    words = [sys.executable, "-m", "handrail.cli", "rules", "import", "codex", "-", "--write"]
+    words = [
+        sys.executable,
+        "-m",
+        "handrail.cli",
+        "rules",
+        "import",
+        "codex",
+        "-",
+        "--write",
+        "--user",
+    ]
     ran = subprocess.run(  # noqa: S603  our own interpreter
         ["/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
         check=False,

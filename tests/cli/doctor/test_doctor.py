@@ -96,6 +96,7 @@ ok    rules-unreachable   0 rules, none unreachable
 ok    mode                ask: with a sandbox, reading and common development
                           commands run; secrets and everything else need
                           approval
+ok    hooks               none
 warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or
@@ -106,7 +107,7 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("38 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("39 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
