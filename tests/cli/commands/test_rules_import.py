@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas
 from handrail.policy import Level, parse
 
@@ -356,3 +360,60 @@ def test_an_agent_that_is_not_known_is_refused_with_those_that_are(handrail: Han
 
     assert (ran.exit, ran.error["code"]) == (2, "usage")
     assert "'claude', 'codex', 'gemini'" in ran.error["message"]
+
+
+# ---------------------------------------------------------------- for whom
+
+ALLOW = json.dumps({"permissions": {"allow": ["WebFetch"]}})
+
+
+def test_rules_are_for_this_workspace_unless_asked_for_all(handrail: Handrail) -> None:
+    handrail.write("settings.json", ALLOW)
+    words = ("rules", "import", "claude", "settings.json")
+    other = handrail.folder / "other"
+    other.mkdir()
+
+    def allowed(folder: Path) -> bool:
+        return "web_fetch" in handrail("rules", "list", "--json", "-C", str(folder)).out
+
+    ran = handrail(*words, "--write", "--no-input")
+    here = (allowed(handrail.workspace), allowed(other))
+    handrail(*words, "--write", "--user", "--no-input")
+
+    [file] = (handrail.config / "projects").glob("*.toml")
+    assert ran.err.splitlines()[-1] == f"added to {file}"
+    assert (here, allowed(other)) == ((True, False), True)
+    assert handrail(*words, "--user").exit == 2
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 3), ("y", 0)])
+@pytest.mark.parametrize("more", [(), ("--user",)])
+def test_a_person_sees_the_rules_and_agrees(
+    handrail: Handrail, answer: str, code: int, more: tuple[str, ...]
+) -> None:
+    handrail.write("settings.json", ALLOW)
+    master, side = pty.openpty()
+    with Path(os.devnull).open("wb") as nothing:
+        process = forked.start(
+            ("rules", "import", "claude", "settings.json", "--write", *more),
+            (side, nothing.fileno(), side),
+            env=handrail.environment({}),
+            cwd=handrail.workspace,
+            terminal=True,
+        )
+    os.close(side)
+    where = "all your workspaces" if more else str(handrail.workspace)
+    seen = ""
+    while "[y/N]" not in seen:
+        seen += os.read(master, 65536).decode()
+    os.write(master, f"{answer}\n".encode())
+    with suppress(OSError):
+        while os.read(master, 65536):
+            pass
+    os.close(master)
+
+    assert process.wait(30) == code
+    assert f"Add these rules for {where}?" in seen
+    assert 'tools = ["web_fetch"]' in seen
+    written = [*handrail.config.glob("rules.toml"), *handrail.config.glob("projects/*.toml")]
+    assert bool(written) is (code == 0)
