@@ -55,7 +55,8 @@ class Sandbox:
         masked: Paths that a command cannot read, in the workspace or absolute, in addition to the
             rest of the home folder.
         read_only: Paths that a command cannot change, in the workspace or absolute, in addition
-            to the protected names. They must exist, and this requires bubblewrap.
+            to the protected names. They must exist, and this requires bubblewrap. With the
+            workspace itself, a command cannot change anything in it.
         restricted: Returns, for the text of a command, which files of the workspace it cannot read
             ("hidden") or change ("read-only"); usually ``Rulebook.find_restricted``. It is called
             for each command, and requires bubblewrap.

@@ -290,6 +290,7 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         "key_variable": None,
         "system": "Be brief.",
         "hooks": {},
+        "unsandboxed_hooks": False,
         "database": "",
         "theme": "light",
         "max_tokens": 10,

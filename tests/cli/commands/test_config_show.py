@@ -22,22 +22,23 @@ def test_without_any_file_the_built_in_settings_count(handrail: Handrail) -> Non
         Ran(
             exit=0,
             out="""\
-tools             ["coding"]
-without           []
-mode              not set
-allowed_hosts     []
-model             not set
-base_url          not set
-key_variable      not set
-system            ""
-hooks             {}
-database          ""
-theme             "auto"
-max_tokens        not set
-max_turns         50
-max_calls         not set
-max_total_tokens  not set
-max_seconds       not set
+tools              ["coding"]
+without            []
+mode               not set
+allowed_hosts      []
+model              not set
+base_url           not set
+key_variable       not set
+system             ""
+hooks              {}
+unsandboxed_hooks  false
+database           ""
+theme              "auto"
+max_tokens         not set
+max_turns          50
+max_calls          not set
+max_total_tokens   not set
+max_seconds        not set
 """,
             err="",
         )
@@ -59,22 +60,23 @@ def test_each_level_wins_over_those_below(handrail: Handrail) -> None:
 
     assert (ran.exit, ran.err) == (0, "")
     assert ran.out.replace(str(handrail.folder), "~") == snapshot("""\
-tools             ["coding"]  default
-without           []          default
-mode              not set     default
-allowed_hosts     []          default
-model             "openai:a"  user         ~/config/handrail/config.toml:1
-base_url          not set     default
-key_variable      not set     default
-system            ""          default
-hooks             {}          default
-database          ""          default
-theme             "auto"      default
-max_tokens        1           user         ~/config/handrail/config.toml:5
-max_turns         5           flag         --max-turns
-max_calls         4           environment  HANDRAIL_MAX_CALLS
-max_total_tokens  2           project      ~/ws/handrail.toml:4
-max_seconds       not set     default
+tools              ["coding"]  default
+without            []          default
+mode               not set     default
+allowed_hosts      []          default
+model              "openai:a"  user         ~/config/handrail/config.toml:1
+base_url           not set     default
+key_variable       not set     default
+system             ""          default
+hooks              {}          default
+unsandboxed_hooks  false       default
+database           ""          default
+theme              "auto"      default
+max_tokens         1           user         ~/config/handrail/config.toml:5
+max_turns          5           flag         --max-turns
+max_calls          4           environment  HANDRAIL_MAX_CALLS
+max_total_tokens   2           project      ~/ws/handrail.toml:4
+max_seconds        not set     default
 
 local    found      ~/ws/.handrail/local.toml
 project  found      ~/ws/handrail.toml
@@ -177,7 +179,7 @@ def test_seconds_are_a_number(handrail: Handrail, given: str) -> None:
     assert (ran.exit, ran.out, ran.error["code"]) == (2, "", "usage")
     assert ran.error["message"].startswith("invalid value for '--max-seconds': ")
     assert handrail("config", "show", "--max-seconds", "2.5").out.endswith(
-        "max_seconds       2.5\n"
+        "max_seconds        2.5\n"
     )
 
 

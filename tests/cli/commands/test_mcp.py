@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import sys
 import threading
 from collections.abc import Generator
@@ -322,3 +323,92 @@ def test_doctor_says_which_servers_are_reviewed_and_answer(handrail: Handrail) -
         "mcp-new": ("warn", "not reviewed"),
     }
     assert damaged["mcp-fine"][0] == "fail"
+
+
+# ---------------------------------------------------------------- programs of the workspace
+
+
+def offered(handrail: Handrail, **entry: Any) -> None:
+    """A trusted file that names a server of the workspace."""
+    shutil.copy(RAW, handrail.workspace / "server.py")
+    server = {"command": sys.executable, "args": ["-S", "server.py"], "reads": ["get_*"], **entry}
+    handrail.write(".mcp.json", json.dumps({"mcpServers": {"notes": server}}))
+    assert handrail("trust", "--yes", ".mcp.json").exit == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "rights"),
+    [
+        ({"sandbox": False}, "runs outside the sandbox"),
+        ({"env": {"A": "1", "B": "2"}}, "gets the variables A, B"),
+        (
+            {"sandbox": False, "hosts": ["example.org"], "readable": ["notes"]},
+            "runs outside the sandbox and can reach example.org and can use more files",
+        ),
+        ({}, ""),
+    ],
+)
+def test_the_program_of_a_server_needs_trust(
+    handrail: Handrail, entry: dict[str, Any], rights: str
+) -> None:
+    offered(handrail, **entry)
+
+    refused = handrail("mcp", "review", "notes", "--yes")
+    listed = handrail("trust", "--list")
+
+    path = handrail.workspace / "server.py"
+    line = [f"code of this workspace (server.py) {rights}"] if rights else []
+    why = (
+        f"{path} is not trusted, or changed since you trusted it; review it with `handrail trust`."
+    )
+    assert refused.err.splitlines()[1:] == [
+        *line,
+        f"handrail: The MCP server 'notes' is not connected: {why}",
+        "  see `handrail mcp show`",
+    ]
+    assert listed.out == "trusted      servers  .mcp.json\nnot trusted  server   server.py\n"
+    assert listed.err.splitlines() == [f"the MCP server notes: {one}" for one in line]
+
+
+def test_a_server_starts_only_with_the_trusted_program(handrail: Handrail) -> None:
+    offered(handrail, sandbox=False)
+    handrail("trust", "--yes", "server.py")
+    handrail("mcp", "review", "notes", "--yes")
+    call = ("tools", "call", "mcp__notes__get_it", "text=hello")
+
+    works = handrail(*call)
+    with (handrail.workspace / "server.py").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    changed = handrail(*call)
+
+    assert (works.out, changed.out) == ("hello\n", "")
+    assert "is not trusted, or changed since you trusted it" in changed.err
+
+
+def test_a_server_whose_code_is_not_known_starts_only_without_more_rights(
+    handrail: Handrail,
+) -> None:
+    server = {"command": "sh", "args": ["-c", "exec $SERVER"], "env": {"A": "b"}}
+    handrail.write(".mcp.json", json.dumps({"mcpServers": {"notes": server}}))
+    handrail("trust", "--yes", ".mcp.json")
+
+    listed, refused = handrail("trust", "--list"), handrail("mcp", "test", "notes")
+
+    unknown = "the value of `$SERVER` is not known"
+    assert listed.err.splitlines() == [
+        f"the MCP server notes: code of this workspace ({unknown}) gets the variables A",
+        f"the MCP server notes is refused: {unknown}",
+    ]
+    assert "cannot tell which workspace files" in refused.err
+
+
+def test_a_server_of_an_untrusted_file_protects_nothing(handrail: Handrail) -> None:
+    server = {"command": "python3", "args": ["a.py"]}
+    handrail.write("a.py", "x")
+    handrail.write(".mcp.json", json.dumps({"mcpServers": {"notes": server}}))
+    write = ("explain", "write", "file_path=a.py", "content=y", "--mode", "edits", "--json")
+
+    before = handrail(*write).json["decision"]["verdict"]
+    handrail("trust", "--yes", ".mcp.json")
+
+    assert (before, handrail(*write).json["decision"]["verdict"]) == ("allow", "ask")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas
 from handrail.policy import Level, parse
 
@@ -189,9 +193,9 @@ def test_rules_are_written_after_those_that_are_there_and_only_once(
     file.write_text('# mine\n[[rule]]\ndecide = "deny"\ntools = "x"\n', encoding="utf-8")
     file.chmod(0o640)
     handrail.write("settings.json", CLAUDE)
-    ran = handrail("rules", "import", "claude", "settings.json", "--write")
+    ran = handrail("rules", "import", "claude", "settings.json", "--write", "--user")
     first = written(handrail)
-    again = handrail("rules", "import", "claude", "settings.json", "--write", "--json")
+    again = handrail("rules", "import", "claude", "settings.json", "--write", "--user", "--json")
 
     assert ran.err.replace(str(handrail.config), "…") == snapshot("""\
 widened: deny: Bash(npm publish) (in handrail it matches everything that starts with npm publish)
@@ -238,7 +242,7 @@ access = "read|write file:src/**"
 
 
 def test_a_first_file_is_made_for_the_user_alone(handrail: Handrail) -> None:
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
 
     assert written(handrail) == snapshot("""\
 # imported: prefix_rule(pattern=["git", ["status", "diff"]])
@@ -255,10 +259,10 @@ operands = "any"
 def test_a_rule_that_is_there_with_more_to_it_does_not_stand_for_another(
     handrail: Handrail,
 ) -> None:
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
     file = handrail.config / "rules.toml"
     file.write_text(f"{written(handrail)}expires = 2020-01-01\n", encoding="utf-8")
-    handrail("rules", "import", "codex", "-", "--write", input=CODEX)
+    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
 
     assert written(handrail).count("[[rule]]") == 2
 
@@ -271,7 +275,7 @@ def test_a_file_that_cannot_be_used_is_left_as_it_is(handrail: Handrail, there: 
         file.symlink_to(handrail.write("elsewhere", ""))
     else:
         file.write_text(there, encoding="utf-8")
-    ran = handrail("rules", "import", "codex", "-", "--write", "--json", input=CODEX)
+    ran = handrail("rules", "import", "codex", "-", "--write", "--user", "--json", input=CODEX)
 
     assert (ran.exit, ran.out) == (2, "")
     assert ("it is a link, and links are not followed" in ran.error["message"]) == file.is_symlink()
@@ -327,7 +331,17 @@ def test_a_note_does_not_act_on_a_terminal(handrail: Handrail) -> None:
 
 
 def test_what_cannot_be_written_leaves_no_trace(handrail: Handrail) -> None:
-    words = [sys.executable, "-m", "handrail.cli", "rules", "import", "codex", "-", "--write"]
+    words = [
+        sys.executable,
+        "-m",
+        "handrail.cli",
+        "rules",
+        "import",
+        "codex",
+        "-",
+        "--write",
+        "--user",
+    ]
     ran = subprocess.run(  # noqa: S603  our own interpreter
         ["/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
         check=False,
@@ -346,3 +360,60 @@ def test_an_agent_that_is_not_known_is_refused_with_those_that_are(handrail: Han
 
     assert (ran.exit, ran.error["code"]) == (2, "usage")
     assert "'claude', 'codex', 'gemini'" in ran.error["message"]
+
+
+# ---------------------------------------------------------------- for whom
+
+ALLOW = json.dumps({"permissions": {"allow": ["WebFetch"]}})
+
+
+def test_rules_are_for_this_workspace_unless_asked_for_all(handrail: Handrail) -> None:
+    handrail.write("settings.json", ALLOW)
+    words = ("rules", "import", "claude", "settings.json")
+    other = handrail.folder / "other"
+    other.mkdir()
+
+    def allowed(folder: Path) -> bool:
+        return "web_fetch" in handrail("rules", "list", "--json", "-C", str(folder)).out
+
+    ran = handrail(*words, "--write", "--no-input")
+    here = (allowed(handrail.workspace), allowed(other))
+    handrail(*words, "--write", "--user", "--no-input")
+
+    [file] = (handrail.config / "projects").glob("*.toml")
+    assert ran.err.splitlines()[-1] == f"added to {file}"
+    assert (here, allowed(other)) == ((True, False), True)
+    assert handrail(*words, "--user").exit == 2
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 3), ("y", 0)])
+@pytest.mark.parametrize("more", [(), ("--user",)])
+def test_a_person_sees_the_rules_and_agrees(
+    handrail: Handrail, answer: str, code: int, more: tuple[str, ...]
+) -> None:
+    handrail.write("settings.json", ALLOW)
+    master, side = pty.openpty()
+    with Path(os.devnull).open("wb") as nothing:
+        process = forked.start(
+            ("rules", "import", "claude", "settings.json", "--write", *more),
+            (side, nothing.fileno(), side),
+            env=handrail.environment({}),
+            cwd=handrail.workspace,
+            terminal=True,
+        )
+    os.close(side)
+    where = "all your workspaces" if more else str(handrail.workspace)
+    seen = ""
+    while "[y/N]" not in seen:
+        seen += os.read(master, 65536).decode()
+    os.write(master, f"{answer}\n".encode())
+    with suppress(OSError):
+        while os.read(master, 65536):
+            pass
+    os.close(master)
+
+    assert process.wait(30) == code
+    assert f"Add these rules for {where}?" in seen
+    assert 'tools = ["web_fetch"]' in seen
+    written = [*handrail.config.glob("rules.toml"), *handrail.config.glob("projects/*.toml")]
+    assert bool(written) is (code == 0)

@@ -98,6 +98,7 @@ ok    rules-unreachable   0 rules, none unreachable
 ok    mode                ask: with a sandbox, reading and common development
                           commands run; secrets and everything else need
                           approval
+ok    hooks               none
 warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or

@@ -111,7 +111,7 @@ class _TrustScan:
 
     def note(self, what: str, line: StartedLine, rights: str) -> None:
         """Say what something can do, and why it is refused."""
-        self._notes.append(f"{what} {rights}")
+        self._notes.append(f"{what}{rights}")
         if unknown := line.find_code(self._workspace).unknown:
             self._notes.append(f"{what} is refused: {unknown}")
 
@@ -206,7 +206,7 @@ def _read_hooks(
         search.read_code(line, "hook")
         if line.privileged:
             what = f"the {hook.event} hook `{hook.command}`"
-            search.note(what, line, "runs outside the sandbox, with your rights")
+            search.note(what, line, " runs outside the sandbox, with your rights")
 
 
 def _read_server_code(search: _TrustScan, workspace: Path) -> None:
@@ -215,7 +215,7 @@ def _read_server_code(search: _TrustScan, workspace: Path) -> None:
         line = servers.line_of(server)
         search.read_code(line, "server")
         if rights := servers.describe_rights(server, workspace):
-            search.note(f"the MCP server {server.name}:", line, rights)
+            search.note(f"the MCP server {server.name}", line, f": {rights}")
 
 
 def _sources(table: dict[str, Any]) -> list[str]:

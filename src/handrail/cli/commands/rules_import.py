@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -14,7 +15,7 @@ import click
 
 from handrail._support.private_files import MAX_FILE_BYTES, hold_lock, replace_file
 from handrail.cli._base.app import App, as_command
-from handrail.cli._base.exits import Halt
+from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.printable import one_line
 from handrail.cli._rules.files import read_rules
 from handrail.cli._rules.wording import plain_quantity, rule_conditions, short
@@ -45,15 +46,21 @@ _MODE = re.compile(r'^mode = "(\w+)"$', re.MULTILINE)
     help="A settings.json of Claude Code, a .rules file of Codex, or a policy file of the Gemini "
     "CLI; - reads stdin.",
 )
-@click.option("--write", is_flag=True, help="Also add the rules to your rule file.")
-def command(app: App, agent: str, file: str, *, write: bool) -> None:
+@click.option("--write", is_flag=True, help="Also add the rules to your rules for this workspace.")
+@click.option("--user", "for_all", is_flag=True, help="With --write: for all your workspaces.")
+def command(app: App, agent: str, file: str, *, write: bool, for_all: bool) -> Exit:
     """Convert another agent's permission settings to rules, and print them.
 
     Imported rules are never more permissive: a rule that cannot be expressed is skipped, or asks
     about or denies more calls. Each such rule is listed.
     """
+    if for_all and not write:
+        raise Halt("`--user` is for `--write`", code="usage", hint="pass both, or none of them")
     imported = _import_rules(app, agent, file)
-    target = RulePaths.of(app.workspace).user if write else None
+    places = RulePaths.of(app.workspace)
+    target = (places.user if for_all else places.remembered) if write else None
+    agreed = not write or not app.asks or _ask(app, imported.text, for_all=for_all)
+    target = target if agreed else None
     notices = _add(app, imported.text, target) if target is not None else []
     losses = [note for note in imported.notes if note.kind != "imported"]
     rules = parse(imported.text, file="imported", level=Level.USER).rules
@@ -68,6 +75,16 @@ def command(app: App, agent: str, file: str, *, write: bool) -> None:
     app.print(document, [imported.text.rstrip("\n")] if imported.text else [])
     for message in (*map(one_line, losses), _summary(imported.notes, losses), *notices):
         app.say(message)
+    return Exit.DONE if agreed else Exit.DENIED
+
+
+def _ask(app: App, text: str, *, for_all: bool) -> bool:
+    """Show the rules and prompt. Input that was typed before they were shown is discarded."""
+    for line in text.rstrip("\n").split("\n"):
+        click.echo(one_line(line), err=True)
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    where = "all your workspaces" if for_all else one_line(str(app.workspace))
+    return click.confirm(f"Add these rules for {where}?", err=True)
 
 
 def _import_rules(app: App, agent: str, file: str) -> Imported:
