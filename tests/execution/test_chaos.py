@@ -58,7 +58,8 @@ from handrail._execution.hooks import Hooks
 from handrail._execution.ordering import Ordering
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import pending_result
-from handrail._execution.running import Group, RunningCall
+from handrail._execution.running import Group, RunningCall, Waits
+from handrail._execution.schedule import Schedule
 from handrail._execution.tasks import Tasks
 from handrail._support.loop import spawn
 from handrail.events import Event, Finished, Requested
@@ -859,7 +860,13 @@ def check_nothing_is_left(world: World, tasks: int) -> None:
     left = {
         "calls": list(inside.live),
         "places": [] if ordering.is_empty else ["some"],
-        "waiting": list(ordering._waits_for),
+        "waiting": [
+            *ordering._waits._blockers,
+            *ordering._waits._waiters,
+            *ordering._waits._within,
+        ],
+        "inner": [*ordering._inner, *ordering._within, *ordering._unstarted, *ordering._survived],
+        "lent": [*ordering._schedule._lent, *ordering._schedule._put_aside],
         "listeners": list(inside.listeners.feeds),
         "tasks": list(range(living_tasks() - tasks)),
     }
@@ -1056,7 +1063,22 @@ def hand_out_changed_arguments(patch: pytest.MonkeyPatch) -> None:
 
 
 def start_nobody_when_one_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ordering, "_move_on", lambda _: None)
+    real = Ordering.leave
+
+    def leave(self: Ordering, running: RunningCall) -> None:
+        vars(self)["launch"] = lambda: None
+        real(self, running)
+        del vars(self)["launch"]
+
+    patch.setattr(Ordering, "leave", leave)
+
+
+def wake_no_inner_call(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Waits, "end", lambda *_: None)
+
+
+def start_among_inner_calls(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Schedule, "_lenders", lambda *_: {})
 
 
 def count_hooks_of_all_callers(patch: pytest.MonkeyPatch) -> None:
@@ -1145,6 +1167,8 @@ BROKEN = {
     use_the_context_of_whoever_came_before: 0,
     hand_out_changed_arguments: 0,
     start_nobody_when_one_leaves: 0,
+    wake_no_inner_call: 0,
+    start_among_inner_calls: 0,
     count_hooks_of_all_callers: 13,
     enter_as_hooks_end: 55,
     put_off_on_arrival: 405,

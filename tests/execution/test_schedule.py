@@ -63,14 +63,25 @@ class Oracle:
         """Those that have not ended, in the order they came."""
         self.holds: dict[int, int] = {}
         self.running: set[int] = set()
+        self.inner: dict[int, tuple[int, str, list[Access]]] = {}
+        """Inner calls: whose they are, their tools, and what they touch."""
 
     def before(self, key: int) -> set[int]:
         """Whom a call must wait for."""
         earlier = takewhile(lambda other: other != key, self.calls)
-        return {other for other in earlier if self.conflict(self.calls[key][1], other)}
+        found = {other for other in earlier if self.conflict(self.calls[key][1], other)}
+        return (found | self.lenders(self.calls[key][1])) - {key}
 
     def conflict(self, mine: list[Access], other: int) -> bool:
         return any(one.conflicts(two) for one in mine for two in self.calls[other][1])
+
+    def lenders(self, mine: list[Access]) -> set[int]:
+        """Whose inner calls are in the way."""
+        return {
+            outer
+            for outer, _, accesses in self.inner.values()
+            if any(one.conflicts(two) for one in mine for two in accesses)
+        }
 
     def amend(self, key: int, accesses: list[Access]) -> None:
         """A call will touch something else; those that run have come before it."""
@@ -83,8 +94,12 @@ class Oracle:
 
     def has_place(self, key: int) -> bool:
         tool = self.calls[key][0]
-        of_tool = sum(self.calls[one][0] == tool for one in self.running)
-        return len(self.running) < self.most and of_tool < self.most_of.get(tool, self.most)
+        return len(self.running) < self.most and self.has_slot(tool)
+
+    def has_slot(self, tool: str) -> bool:
+        used = [self.calls[one][0] for one in self.running]
+        used += [name for _, name, _ in self.inner.values()]
+        return used.count(tool) < self.most_of.get(tool, self.most)
 
 
 class ScheduleMachine(RuleBasedStateMachine):
@@ -148,18 +163,51 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(key=open_calls, accesses=accesses(READ, WRITE, DESTROY))
     def amend(self, key: int, accesses: list[Access]) -> None:
-        if self.oracle.holds.get(key) or key in self.oracle.running:
+        if self.oracle.holds.get(key) and key not in self.oracle.running:
             self.oracle.amend(key, accesses)
             self.schedule.amend(key, accesses)
 
+    @rule(key=open_calls, tool=st.sampled_from(TOOLS), accesses=accesses(READ, WRITE, DESTROY))
+    def lend(self, key: int, tool: str, accesses: list[Access]) -> None:
+        """One that runs makes a call."""
+        if key in self.oracle.running and self.oracle.has_slot(tool):
+            inner = next(self.keys)
+            self.oracle.inner[inner] = (key, tool, accesses)
+            self.schedule.lend(key, inner, tool, accesses)
+
+    @rule(at=st.integers(0, 3))
+    def take_back(self, at: int) -> None:
+        for inner in list(self.oracle.inner)[at : at + 1]:
+            _, tool, _ = self.oracle.inner.pop(inner)
+            self.schedule.take_back(inner, tool)
+
+    @rule(key=open_calls)
+    def drop_accesses(self, key: int) -> None:
+        """Only its inner calls are left."""
+        if key in self.oracle.running:
+            self.oracle.calls[key] = (self.oracle.calls[key][0], [])
+            self.schedule.drop_accesses(key)
+
+    @rule(accesses=accesses(READ, WRITE, DESTROY))
+    def running(self, accesses: list[Access]) -> None:
+        met = [key for key in self.oracle.running if self.oracle.conflict(accesses, key)]
+        for inner, (_, _, held) in self.oracle.inner.items():
+            met += [inner] if any(a.conflicts(b) for a in accesses for b in held) else []
+        assert sorted(self.schedule.running(accesses)) == sorted(met)
+
     @rule(accesses=accesses(READ, WRITE, DESTROY))
     def conflicting(self, accesses: list[Access]) -> None:
-        met = [key for key in self.oracle.calls if self.oracle.conflict(accesses, key)]
+        met = {key for key in self.oracle.calls if self.oracle.conflict(accesses, key)}
+        met |= self.oracle.lenders(accesses)
         assert sorted(self.schedule.conflicting(accesses)) == sorted(met)
 
     @rule(key=consumes(open_calls))
     def end(self, key: int) -> None:
         """Whether it runs, waits, or is held."""
+        for inner, (outer, tool, _) in list(self.oracle.inner.items()):
+            if outer == key:
+                del self.oracle.inner[inner]
+                self.schedule.take_back(inner, tool)
         self.schedule.end(key)
         self.oracle.running.discard(key)
         del self.oracle.calls[key], self.oracle.holds[key]

@@ -14,12 +14,14 @@ from functools import partial
 
 import anyio
 
-from handrail._execution.running import RunningCall, fail
+from handrail._execution.running import RunningCall, Waits, fail
 from handrail._execution.schedule import Schedule
 from handrail._execution.settings import CallLimits
+from handrail._execution.threads import Thread
 from handrail._support.loop import spawn
 from handrail._turn.event_feed import Listeners
 from handrail._values.access import EVERYTHING, Access
+from handrail._values.access_index import AccessIndex
 from handrail._values.effect import WRITE
 from handrail._values.result import FailureKind, Result
 from handrail.events import Waiting
@@ -51,12 +53,15 @@ class Ordering:
         """Calls by their numbers in the schedule."""
         self._lingering: dict[int, RunningCall] = {}
         """Calls that have ended while their threads are still running."""
-        self._inner: list[RunningCall] = []
-        """Inner calls, in order of arrival."""
+        self._inner: dict[int, RunningCall] = {}
+        """Inner calls by their numbers, in order of arrival."""
+        self._within: dict[RunningCall, int] = {}
+        """Outer calls with inner calls, and how many they have."""
         self._survived: set[RunningCall] = set()
         """Calls that have ended while their inner calls are still running."""
-        self._waits_for: dict[RunningCall, set[RunningCall]] = {}
-        """The inner calls that wait, and the calls that they wait for."""
+        self._unstarted: dict[RunningCall | None, AccessIndex] = {}
+        """The accesses of inner calls that have not started, by the calls that made them."""
+        self._waits = Waits()
         self._numbers = 0
         self._watch: list[object] | None = None
         """The task that watches threads of ended calls."""
@@ -78,8 +83,7 @@ class Ordering:
         if running.parent is not None:
             running.root = self._root_of(running)
             if running.root is not None:
-                running.holds = holds
-                self._inner.append(running)
+                self._enter_within(running, running.root, holds)
                 return
         self._calls[key] = running
         checked = running.checked
@@ -113,6 +117,10 @@ class Ordering:
         """Note that a call was edited, and may have other accesses."""
         if running.root is None:
             self._schedule.amend(running.key, _accesses_of(running))
+        else:
+            self._unstarted[running.parent].remove(running.key)
+            self._unstarted[running.parent].add(running.key, _accesses_of(running))
+            self._waits.wake(running)
 
     def release(self, running: RunningCall) -> None:
         """Release a call that waited for approval, or for others' decisions."""
@@ -141,44 +149,42 @@ class Ordering:
         return fail(running, FailureKind.TIMEOUT, _BLOCKED) if running.is_blocked else None
 
     def leave(self, running: RunningCall) -> None:
-        """Note that a call has ended. Its accesses are free once its thread and inner calls end."""
-        if self._calls.get(running.key) is not running and running not in self._inner:
+        """Note that a call has ended. Its accesses are free once its thread has ended, too."""
+        if running.root is not None or running in self._within:
+            if self._find(running.key) is not running:
+                return
+            if running.root is None:
+                self._survived.add(running)
+        elif self._calls.pop(running.key, None) is None:
             return  # its event loop was closed
-        thread = running.thread
-        if thread is not None and not thread.has_ended:
-            freed = partial(self._call, partial(self._on_thread_end, running))
-            if thread.abandon(freed):
-                self._linger(running)
+        if running.thread is None or not self._outlives(running.thread, running):
+            self._free(running)
+        if self._schedule.open and (
+            running.may_start or not any(map(_leaves_now, self._calls.values()))
+        ):
+            self.launch()
+
+    def _free(self, running: RunningCall) -> None:
+        """Free what a call held whose tool and thread have ended. Inner calls keep its slot."""
         if running.root is not None:
-            if running.key not in self._lingering:
-                self._leave_within(running, running.root)
-        elif self._inner and self._has_within(running):
-            self._survived.add(running)
-            self._lend(running)
+            self._leave_within(running, running.root)
+        elif running in self._survived:
+            self._schedule.drop_accesses(running.key)
         else:
-            del self._calls[running.key]
-            if thread is None or running.key not in self._lingering:
-                self._schedule.end(running.key)
-        others = self._schedule.open or self._waits_for
-        if others and (running.may_start or not any(map(_leaves_now, self._calls.values()))):
-            self._move_on()
+            self._schedule.end(running.key)
+        self._waits.end(running)
 
     def drop_lost(self, lost: Sequence[RunningCall]) -> None:
         """Drop the calls of an event loop that was closed. Only threads go on."""
         for running in lost:
             running.gate = running.stop = None
             running.stopped = True
-        self._waits_for.clear()
+        self._waits = Waits()
         self._watch = self._last_ended = None
         for running in reversed(lost):
             self.leave(running)
         if self._lingering:
             self._watch_lingering()
-
-    def _end(self, running: RunningCall) -> None:
-        del self._calls[running.key]
-        if running.key not in self._lingering:
-            self._schedule.end(running.key)
 
     def conflicting(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
         """Return the ids of the calls that one with these accesses would wait for."""
@@ -205,20 +211,20 @@ class Ordering:
             )
             self._listeners.tell(running, Waiting, running.call.id, holders, "slot", tool)
 
-    def _move_on(self) -> None:
-        self.launch()
-        for waiting in self._waits_for:
-            waiting.wake()
-
     def _name_of(self, key: int) -> str:
         running = self._calls.get(key)
         return running.call.id if running is not None else "(a stopped call)"
 
     # -- threads that outlive their calls ---------------------------------------------------------
 
-    def _linger(self, running: RunningCall) -> None:
+    def _outlives(self, thread: Thread, running: RunningCall) -> bool:
+        """Return whether the thread of a call that has ended is still running."""
+        freed = partial(self._call, partial(self._on_thread_end, running))
+        if thread.has_ended or not thread.abandon(freed):
+            return False
         self._lingering[running.key] = running
         self._watch_lingering()
+        return True
 
     def _watch_lingering(self) -> None:
         if self._watch is None:
@@ -230,13 +236,8 @@ class Ordering:
         del self._lingering[running.key]
         if not self._lingering and self._last_ended is not None:
             self._last_ended.set()
-        if running.root is not None:
-            self._leave_within(running, running.root)
-        elif running in self._survived:
-            self._lend(running)
-        else:
-            self._schedule.end(running.key)
-        self._move_on()
+        self._free(running)
+        self.launch()
         self._moved()
 
     async def _watch_threads(self, watch: list[object]) -> None:
@@ -271,7 +272,7 @@ class Ordering:
     def _under_way(self) -> list[RunningCall]:
         """Return the calls that have not ended, with inner calls."""
         outer = [call for call in self._calls.values() if call not in self._survived]
-        return outer + [call for call in self._inner if call.key not in self._lingering]
+        return outer + [call for key, call in self._inner.items() if key not in self._lingering]
 
     # -- calls that tools make --------------------------------------------------------------------
 
@@ -280,19 +281,35 @@ class Ordering:
         roots = [outer for outer in running.enclosing() if self._calls.get(outer.key) is outer]
         return roots[-1] if roots else None
 
-    def _has_within(self, root: RunningCall) -> bool:
-        return any(call.root is root for call in self._inner)
+    def _enter_within(self, running: RunningCall, root: RunningCall, holds: int) -> None:
+        running.holds = holds
+        self._inner[running.key] = running
+        self._within[root] = self._within.get(root, 0) + 1
+        unstarted = self._unstarted.setdefault(running.parent, AccessIndex())
+        unstarted.add(running.key, _accesses_of(running))
 
     def _leave_within(self, running: RunningCall, root: RunningCall) -> None:
         """Note that an inner call has ended. The last one may have outlived its tool."""
-        self._inner.remove(running)
+        del self._inner[running.key]
         if running.may_start:
-            self._schedule.free_slot(running.checked.name)
-        if root in self._survived and not self._has_within(root):
-            self._survived.remove(root)
-            self._end(root)
+            self._schedule.take_back(running.key, running.checked.name)
         else:
-            self._lend(root)
+            self._drop_unstarted(running)
+        self._within[root] -= 1
+        if self._within[root]:
+            return
+        del self._within[root]
+        if root in self._survived:
+            self._survived.remove(root)
+            del self._calls[root.key]
+            if root.key not in self._lingering:
+                self._free(root)
+
+    def _drop_unstarted(self, running: RunningCall) -> None:
+        unstarted = self._unstarted[running.parent]
+        unstarted.remove(running.key)
+        if not unstarted:
+            del self._unstarted[running.parent]
 
     async def _wait_within(self, running: RunningCall, root: RunningCall) -> bool:
         """Wait for running calls that conflict. Returns False if the call would wait for itself."""
@@ -300,71 +317,40 @@ class Ordering:
             blockers = self._blockers(running, root)
             if not blockers and not running.holds:
                 running.may_start = True
-                self._schedule.take_slot(running.checked.name)
-                self._lend(root)
+                self._drop_unstarted(running)
+                tool, accesses = running.checked.name, _accesses_of(running)
+                self._schedule.lend(root.key, running.key, tool, accesses)
                 break
-            if self._is_circle(running, blockers):
+            if self._waits.is_circle(running, blockers):
                 return False
-            gate = running.gate = anyio.Event()
-            self._waits_for[running] = blockers
-            try:
-                await gate.wait()
-            finally:
-                self._waits_for.pop(running, None)
+            await self._waits.wait(running, blockers)
         return True
 
-    def _lend(self, root: RunningCall) -> None:
-        """Give the outermost call the accesses of its running inner calls."""
-        within = [call for call in self._inner if call.may_start and call.root is root]
-        holders = [root, *within] if self._is_at_work(root) else within
-        accesses = [access for holder in holders for access in _accesses_of(holder)]
-        self._schedule.amend(root.key, tuple(accesses))
-
-    def _is_at_work(self, root: RunningCall) -> bool:
-        """Return whether a call's own tool is running, and not only its inner calls."""
-        return root not in self._survived or root.key in self._lingering
-
     def _blockers(self, running: RunningCall, root: RunningCall) -> set[RunningCall]:
-        """Return the calls that block an inner call: running ones, and earlier ones of its tool."""
-        accesses, around = _accesses_of(running), running.enclosing()
-        keys = self._schedule.conflicting(accesses)
-        blockers = {self._calls.get(key) or self._lingering[key] for key in keys}
-        blockers = {other for other in blockers if other.may_start and other is not root}
-        blockers = {
-            other for other in blockers if self._is_at_work(other) and _conflicts(accesses, other)
-        }
-        is_earlier = True
-        for other in self._inner:
-            is_earlier = is_earlier and other is not running
-            is_ahead = other.may_start or (is_earlier and other.parent is running.parent)
-            beside = other not in around and running not in (other, *other.enclosing())
-            if is_ahead and beside and _conflicts(accesses, other):
-                blockers.add(other)
+        """Return the calls that block an inner call: an earlier one of its tool, or running ones.
+
+        If an earlier one has not started, running ones are looked for once it has ended.
+        """
+        accesses, around = _accesses_of(running), {root, *running.enclosing()}
+        beside = self._unstarted[running.parent].find(accesses)
+        earlier = [key for key in beside if key < running.key]
+        if earlier:
+            return {self._inner[max(earlier)]}
+        found = {self._find(key) for key in self._schedule.running(accesses)} - around
+        blockers = {call for call in found if call and running not in call.enclosing()}
         return blockers | self._slot_holders(running)
+
+    def _find(self, key: int) -> RunningCall | None:
+        return self._inner.get(key) or self._calls.get(key) or self._lingering.get(key)
 
     def _slot_holders(self, running: RunningCall) -> set[RunningCall]:
         """Return the calls of the same tool that hold all its slots, without enclosing calls."""
         name = running.checked.name
         if not self._schedule.is_full(name):
             return set()
-        known = [*self._calls.values(), *self._lingering.values(), *self._inner]
+        known = [*self._calls.values(), *self._lingering.values(), *self._inner.values()]
         blockers = {call for call in known if call.may_start and call.checked.name == name}
         return blockers.difference(running.enclosing())
-
-    def _is_circle(self, running: RunningCall, blockers: set[RunningCall]) -> bool:
-        """Return whether one of the blockers waits, directly or not, for this call."""
-        own = (running, *running.enclosing())
-        todo, seen = list(blockers), set[RunningCall]()
-        while todo:
-            other = todo.pop()
-            if other in own:
-                return True
-            if other not in seen:
-                seen.add(other)
-                for waiting, on in self._waits_for.items():
-                    if other in (waiting, *waiting.enclosing()):
-                        todo += on
-        return False
 
 
 def _leaves_now(running: RunningCall) -> bool:
@@ -376,10 +362,6 @@ def _leaves_now(running: RunningCall) -> bool:
 def _accesses_of(running: RunningCall) -> tuple[Access, ...]:
     """Return the accesses that are reserved while a call runs."""
     return _ALONE if running.checked.spec.exclusive else running.checked.accesses
-
-
-def _conflicts(accesses: tuple[Access, ...], other: RunningCall) -> bool:
-    return any(mine.conflicts(theirs) for mine in accesses for theirs in _accesses_of(other))
 
 
 _BLOCKED = (

@@ -1,10 +1,12 @@
-"""RunningCall: the state of one call in the pipeline, and how to stop it."""
+"""RunningCall: the state of one call in the pipeline; and what several of them wait for."""
 
 from __future__ import annotations
 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
+
+import anyio
 
 from handrail._execution.output import Collected
 from handrail._execution.threads import Thread
@@ -91,6 +93,74 @@ class RunningCall(Record):
             calls.append(parent)
             parent = parent.parent
         return calls
+
+
+class Waits:
+    """The inner calls that wait, and the calls that each waits for."""
+
+    def __init__(self) -> None:
+        self._blockers: dict[RunningCall, set[RunningCall]] = {}
+        self._waiters: dict[RunningCall, set[RunningCall]] = {}
+        """The calls that others wait for, with these."""
+        self._within: dict[RunningCall, set[RunningCall]] = {}
+        """The calls that wait, or in which a call waits, with that one."""
+
+    async def wait(self, running: RunningCall, blockers: set[RunningCall]) -> None:
+        """Wait until something has changed for a call."""
+        gate = running.gate = anyio.Event()
+        self._blockers[running] = blockers
+        for blocker in blockers:
+            self._waiters.setdefault(blocker, set()).add(running)
+        around = (running, *running.enclosing())
+        for call in around:
+            self._within.setdefault(call, set()).add(running)
+        try:
+            await gate.wait()
+        finally:
+            for blocker in self._blockers.pop(running):
+                _discard(self._waiters, blocker, running)
+            for call in around:
+                _discard(self._within, call, running)
+
+    def end(self, running: RunningCall) -> None:
+        """Wake the calls that waited only for this one, or for one of its tool's slots."""
+        for waiter in self._waiters.pop(running, ()):
+            blockers = self._blockers[waiter]
+            blockers.discard(running)
+            if not blockers or waiter.checked.name == running.checked.name:
+                waiter.wake()
+
+    def wake(self, running: RunningCall) -> None:
+        """Wake the calls that wait for this one, since it has changed."""
+        for waiter in self._waiters.get(running, ()):
+            waiter.wake()
+
+    def is_circle(self, running: RunningCall, blockers: set[RunningCall]) -> bool:
+        """Return whether one of the blockers waits, directly or not, for this call.
+
+        One that has not started is an earlier call of the same tool. It waits for its tool no more
+        than this call does.
+        """
+        own = {running, *running.enclosing()}
+        todo, seen = [blocker for blocker in blockers if blocker.may_start], set[RunningCall]()
+        while todo:
+            other = todo.pop()
+            if other in own:
+                return True
+            if other not in seen:
+                seen.add(other)
+                for waiting in self._within.get(other, ()):
+                    todo += self._blockers[waiting]
+        return False
+
+
+def _discard(
+    groups: dict[RunningCall, set[RunningCall]], key: RunningCall, member: RunningCall
+) -> None:
+    """Remove a member of a group, and the group with its last member."""
+    groups[key].discard(member)
+    if not groups[key]:
+        del groups[key]
 
 
 class Group:

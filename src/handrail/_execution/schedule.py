@@ -8,6 +8,9 @@ replaces every earlier call at or below its resource: it already waits for them,
 only for the writer. So a node holds few calls, and adding a call takes about as long as its
 resources are deep. Many calls at one node form a group: one entry that ends when all of them have
 ended. This happens if a thousand files are written, and then all are listed, again and again.
+
+An inner call has no place in this order. While it runs, its accesses are lent: a call that
+conflicts with them is not started before they are returned.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from types import MappingProxyType
 
-from handrail._values.access import EVERYTHING, Access, territory
+from handrail._values.access import Access
+from handrail._values.access_index import AccessIndex, steps
 from handrail._values.effect import READ, Effect
 
 MAX_RUNNING = 128
@@ -96,6 +100,12 @@ class Schedule:
         """Running calls that started at once, and are not in the tree yet."""
         self._only_reads = True
         """Whether these only read."""
+        self._held: AccessIndex | None = None
+        """The accesses of all that runs. Only if inner calls have been made."""
+        self._lent: dict[int, int] = {}
+        """The running inner calls, and the outer calls that they belong to."""
+        self._put_aside: dict[int, list[ScheduleEntry]] = {}
+        """Ready calls that wait for lent accesses, by the inner call that has them."""
 
     def start_now(self, key: int, tool: str, accesses: Sequence[Access], effect: Effect) -> bool:
         """Start a call at once if it is alone, or reads among readers. Else returns False."""
@@ -120,7 +130,8 @@ class Schedule:
         blockers = self._enter(entry)
         self._entries[key] = entry
         self._ready_or_not(entry)
-        return tuple(blocker.key for blocker in blockers if blocker.key != _GROUP)
+        earlier = [blocker.key for blocker in blockers if blocker.key != _GROUP]
+        return tuple(dict.fromkeys([*earlier, *self._lenders(entry)]))
 
     def _settle(self) -> None:
         """Register the calls that started at once in the tree, since others may have to wait."""
@@ -130,6 +141,8 @@ class Schedule:
             self._running[tool] = self._running.get(tool, 0) + 1
             self._enter(entry)
             self._entries[key] = entry
+            if self._held is not None:
+                self._held.add(key, accesses)
         self._unregistered.clear()
 
     def release(self, key: int) -> None:
@@ -139,10 +152,7 @@ class Schedule:
         self._ready_or_not(entry)
 
     def amend(self, key: int, accesses: Sequence[Access]) -> None:
-        """Change the accesses of a call, which keeps its place in the order.
-
-        Running calls come before it, whatever the order was.
-        """
+        """Change the accesses of a waiting call. It keeps its place, behind all running calls."""
         self._settle()
         if accesses == self._entries[key].accesses:
             return
@@ -155,12 +165,13 @@ class Schedule:
         self._entries = {key: entry, **self._entries}
         self._reorder()
         blockers = [other for other, before in self._entries.items() if entry in before.followers]
-        return tuple(blockers)
+        return tuple(dict.fromkeys([*blockers, *self._lenders(entry)]))
 
     def _reorder(self) -> None:
         """Put started calls before the others, and keep the order within both."""
         self._ready.clear()
         self._parked.clear()
+        self._put_aside.clear()
         for entry in self._entries.values():
             if entry.state is EntryState.READY:
                 entry.state = EntryState.WAITING
@@ -173,29 +184,68 @@ class Schedule:
     def conflicting(self, accesses: Sequence[Access]) -> list[int]:
         """Return the calls that one with these accesses would have to wait for."""
         self._settle()
+        lenders = {self._lent.get(key) for key in self.running(accesses)} if self._lent else set()
         return [
             key
             for key, entry in self._entries.items()
-            if any(access.conflicts(other) for access in entry.accesses for other in accesses)
+            if key in lenders
+            or any(access.conflicts(other) for access in entry.accesses for other in accesses)
         ]
 
     def find_conflict(self, accesses: Sequence[Access], keys: Sequence[int]) -> str:
         """Return a resource of one of these calls that conflicts with the accesses; else empty."""
-        used = (other for key in keys for other in self._entries[key].accesses)
+        used = [other for key in keys for other in self._entries[key].accesses]
+        for inner, outer in self._lent.items():
+            used += self._index().accesses_of(inner) if outer in keys else ()
         return next((other.resource for other in used if any(map(other.conflicts, accesses))), "")
+
+    # -- inner calls ------------------------------------------------------------------------------
+
+    def running(self, accesses: Sequence[Access]) -> list[int]:
+        """Return the running calls that conflict with these accesses, with inner ones."""
+        return self._index().find(accesses)
+
+    def lend(self, key: int, inner: int, tool: str, accesses: Sequence[Access]) -> None:
+        """Note that an inner call of a call has started. It takes a slot of its tool."""
+        self._index().add(inner, accesses)
+        self._lent[inner] = key
+        self._running[tool] = self._running.get(tool, 0) + 1
+
+    def take_back(self, inner: int, tool: str) -> None:
+        """Note that an inner call has ended. Calls that waited for it may start."""
+        self._index().remove(inner)
+        del self._lent[inner]
+        self._ready.extendleft(reversed(self._put_aside.pop(inner, ())))
+        self._running[tool] -= 1
+        self._unpark(tool)
+
+    def _index(self) -> AccessIndex:
+        self._settle()
+        if self._held is None:
+            self._held = AccessIndex()
+            for key, entry in self._entries.items():
+                if entry.state is EntryState.RUNNING:
+                    self._held.add(key, entry.accesses)
+        return self._held
+
+    def drop_accesses(self, key: int) -> None:
+        """Note that only the inner calls of a call are still running. They keep its slots."""
+        self._settle()
+        entry = self._entries[key]
+        rest = self._entries[key] = ScheduleEntry(key, entry.tool)
+        rest.state = EntryState.RUNNING
+        self._forget(entry)
+
+    def _lenders(self, entry: ScheduleEntry) -> dict[int, int]:
+        """Return the outer calls whose inner calls block a call, each with such an inner call."""
+        if not self._lent:
+            return {}
+        lent = [(self._lent.get(inner, entry.key), inner) for inner in self.running(entry.accesses)]
+        return {outer: inner for outer, inner in lent if outer != entry.key}
 
     def is_full(self, tool: str) -> bool:
         """Return whether all slots of a tool are taken."""
         return tool in self.max_per_tool and self._running.get(tool, 0) >= self.max_per_tool[tool]
-
-    def take_slot(self, tool: str) -> None:
-        """Take a slot of a tool for an inner call."""
-        self._running[tool] = self._running.get(tool, 0) + 1
-
-    def free_slot(self, tool: str) -> None:
-        """Free the slot of an inner call that has ended."""
-        self._running[tool] -= 1
-        self._unpark(tool)
 
     def startable(self) -> list[int]:
         """Return the calls that can start now, in the order they became ready, as running."""
@@ -206,6 +256,9 @@ class Schedule:
             entry = self._ready.popleft()
             if entry.state is not EntryState.READY:
                 continue  # it ended before it began
+            if lenders := self._lenders(entry):
+                self._put_aside.setdefault(next(iter(lenders.values())), []).append(entry)
+                continue
             running = self._running.get(entry.tool, 0)
             if running >= self.max_per_tool.get(entry.tool, self.max_running):
                 self._parked.setdefault(entry.tool, deque()).append(entry)
@@ -213,6 +266,8 @@ class Schedule:
             entry.state = EntryState.RUNNING
             self._running[entry.tool] = running + 1
             self._count += 1
+            if self._held is not None:
+                self._held.add(entry.key, entry.accesses)
             started.append(entry.key)
         return started
 
@@ -223,19 +278,26 @@ class Schedule:
             self._count -= 1
             return
         entry = self._entries.pop(key)
-        self._registered -= len(entry.accesses)
-        self._stale += len(entry.accesses)
         if entry.state is EntryState.RUNNING:
             self._count -= 1
             self._running[entry.tool] -= 1
+        self._forget(entry)
+        self._unpark(entry.tool)
+        if not self._entries:
+            self._clear()  # no call is left
+            self._held = None if not self._lent else self._held
+
+    def _forget(self, entry: ScheduleEntry) -> None:
+        """Drop an entry's accesses, so that others can start."""
+        self._registered -= len(entry.accesses)
+        self._stale += len(entry.accesses)
+        if self._held is not None and entry.key in self._held:
+            self._held.remove(entry.key)
         if entry.waits:
             # others may wait for earlier calls only through this one
             entry.state, self._is_outdated = EntryState.OVER, True
         else:
             self._over(entry)
-        self._unpark(entry.tool)
-        if not self._entries:
-            self._clear()  # no call is left
 
     def _clear(self) -> None:
         self._root, self._registered, self._stale, self._is_outdated = _ResourceNode(), 0, 0, False
@@ -292,7 +354,7 @@ class Schedule:
     def _register(self, entry: ScheduleEntry, access: Access) -> Iterator[ScheduleEntry]:
         reads = access.verb == READ
         node = self._root
-        for step in _steps(access.resource):
+        for step in steps(access.resource):
             yield from _blockers_at(node, entry, reads=reads)
             if not reads:
                 node.writers_below.append(entry)
@@ -336,11 +398,3 @@ def _group_entries(entries: list[ScheduleEntry], own: ScheduleEntry) -> list[Sch
             other.followers.append(group)
         others = [group]
     return [*others, own] if own in entries else others
-
-
-def _steps(resource: str) -> list[str]:
-    """Return the steps from the root of all resources to one."""
-    if resource == EVERYTHING:
-        return []
-    scheme, _, path = territory(resource).partition(":")
-    return [scheme, *path.split("/")] if path else [scheme]

@@ -34,8 +34,6 @@ LEADS_OUTSIDE = "the link leads outside the workspace"
 NOT_TRUSTED = "ignored: not trusted, or changed since you trusted it"
 HAS_TAGS = "contains tags that handrail uses itself; they are escaped"
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK_BYTES = 1 << 20
 
 
@@ -151,12 +149,15 @@ class FolderReader:
 @contextmanager
 def _open_folder(root: str, path: str) -> Generator[int]:
     """Open a folder inside a root, without following links. Raises NotRead."""
+    if not hasattr(os, "O_DIRECTORY"):
+        raise NotRead("this system cannot open folders without following links")
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     with _explain_errors():
-        fd = os.open(root or "/", _FOLDER)
+        fd = os.open(root or "/", flags)
     try:
         for step in filter(None, path.split("/")):
             with _explain_errors():
-                parent, fd = fd, os.open(step, _FOLDER, dir_fd=fd)
+                parent, fd = fd, os.open(step, flags, dir_fd=fd)
             os.close(parent)
         yield fd
     finally:
@@ -169,7 +170,8 @@ def _read_file(within: int, name: str, max_bytes: int) -> bytes:
         about = os.stat(name, dir_fd=within, follow_symlinks=False)
         if not stat.S_ISREG(about.st_mode):
             raise NotRead("not a regular file")
-        fd = os.open(name, _FILE, dir_fd=within)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(name, flags, dir_fd=within)
         try:
             return _read_all(fd, about.st_size, max_bytes)
         finally:
