@@ -17,6 +17,7 @@ from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
 from handrail.messages import api_name
 from handrail.permissions import Pending
 
+_FIRST = "Not run: it needs the user first. {} Tell the user, and call again after that."
 Facts = Callable[[RunContextWrapper[Any]], str | None]
 """Returns the user on whose behalf calls are made, or the name of the run."""
 
@@ -78,7 +79,7 @@ class _Adapter:
         """Return the turn of the current reply: the SDK counts its requests to the model."""
         given = {"principal": self._principal(ctx), "deps": ctx.context}
         run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
-        return self._turns.open(run, str(ctx.usage.requests), given)
+        return self._turns.open(run, str(ctx.usage.requests), given, within=ctx.usage)
 
     def _find_pending(self, ctx: RunContextWrapper[Any], call: Call) -> Pending | None:
         """Return the request about a call, if the host has to ask."""
@@ -102,7 +103,12 @@ class _Adapter:
             yes = [one.id for one in waiting if ctx.is_tool_approved(api_name(one.name), one.id)]
             opened.approved |= {*yes}
             result = await opened.answer(pending, Allow())
-        return _show(await self._turns.settle(opened, result))
+        result = await self._turns.settle(opened, result)
+        if result.pending is not None:  # the SDK asks only before a tool runs
+            reason = _FIRST.format(result.pending.question)
+            result = await opened.turn.dismiss(result.pending, reason)
+            self._turns.keep(opened)
+        return _show(result)
 
 
 def _show(result: Result) -> Any:
