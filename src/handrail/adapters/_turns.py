@@ -29,6 +29,7 @@ BEHIND = (
 )
 
 
+FIRST = "Not run: it needs the user first. {} Tell the user, and call again after that."
 _TEXT = (str, bytes, bytearray)
 
 
@@ -71,7 +72,7 @@ class _Group:
                 waiter.set_result(None)
 
 
-class _Ended:
+class Ended:
     """The runs and the replies that a hook has ended, by a name or an object that stands for one.
 
     They are dropped after a while, the oldest first. An object is kept so that no other has its id.
@@ -101,7 +102,7 @@ def _key(name: object) -> object:
 class OpenTurn:
     """One turn, whose calls arrive one at a time, in tasks of the framework."""
 
-    def __init__(self, turn: Turn[Any], ended: _Ended) -> None:
+    def __init__(self, turn: Turn[Any], ended: Ended) -> None:
         self.turn = turn
         self._ended = ended
         self.approved: set[str] = set()
@@ -240,21 +241,24 @@ class Turns:
         return found
 
     def _make(self, turn: Turn[Any], *names: object) -> OpenTurn:
-        ended = _Ended(self._ended, *names)
+        ended = Ended(self._ended, *names)
         if ended.reason is not None:
             turn.close(ended.reason)
         return OpenTurn(turn, ended)
 
-    async def settle(self, opened: OpenTurn, result: Result) -> Result:
+    async def settle(self, opened: OpenTurn, result: Result, *, can_ask: bool = True) -> Result:
         """Deny a call that only waits for another one: frameworks have no place for it.
 
-        The requests of a reply are returned in call order: a framework asks in this order.
+        The requests of a reply are returned in call order: a framework asks in this order. If the
+        host cannot ask now, the model tells the user what a call needs, such as a login.
         """
         pending = result.pending
         if pending is not None:
             await opened.turn.ended()
             if opened.turn.is_closed:  # nothing is asked any more
                 result = await opened.turn.dismiss(pending)
+            elif not can_ask and pending.question:
+                result = await opened.turn.dismiss(pending, FIRST.format(pending.question))
             elif pending.question:
                 await _wait_for_those_before(opened.turn, pending)
             else:

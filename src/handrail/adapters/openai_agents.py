@@ -17,7 +17,6 @@ from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
 from handrail.messages import api_name
 from handrail.permissions import Pending
 
-_FIRST = "Not run: it needs the user first. {} Tell the user, and call again after that."
 Facts = Callable[[RunContextWrapper[Any]], str | None]
 """Returns the user on whose behalf calls are made, or the name of the run."""
 
@@ -103,12 +102,8 @@ class _Adapter:
             yes = [one.id for one in waiting if ctx.is_tool_approved(api_name(one.name), one.id)]
             opened.approved |= {*yes}
             result = await opened.answer(pending, Allow())
-        result = await self._turns.settle(opened, result)
-        if result.pending is not None:  # the SDK asks only before a tool runs
-            reason = _FIRST.format(result.pending.question)
-            result = await opened.turn.dismiss(result.pending, reason)
-            self._turns.keep(opened)
-        return _show(result)
+        # the SDK asks only before a tool runs
+        return _show(await self._turns.settle(opened, result, can_ask=False))
 
 
 def _show(result: Result) -> Any:
