@@ -1,4 +1,4 @@
-"""What a framework's messages say: what a model has sent, if it was cut off, if the run was ended.
+"""Read from a framework's messages what a model has sent, and whether a hook has ended the run.
 
 For messages in the form of LangChain. Nothing here imports it.
 """
@@ -41,8 +41,8 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
     """Return a call that a message lists, or that it was cut off.
 
     LangChain completes the JSON of a stream that was cut off, so that half of a text looks whole.
-    What the stream sent is the best evidence. Without it, the last call of a reply is not trusted
-    if its provider says that the reply is not complete.
+    The pieces of the stream are the best evidence. Without them, the last call of a reply is not
+    trusted if its provider says that the reply is not complete.
     """
     args, cut = listed["args"] or "{}", was_cut_off(reply.response_metadata)
     if isinstance(listed["args"], str):  # it is not JSON

@@ -73,7 +73,7 @@ class _Group:
 
 
 class Ended:
-    """The runs and the replies that a hook has ended, by a name or an object that stands for one.
+    """The runs and the replies that a hook has ended, by a name or an object that no other has.
 
     They are dropped after a while, the oldest first. An object is kept so that no other has its id.
     """
@@ -213,7 +213,7 @@ class Turns:
     ) -> OpenTurn:
         """Return the turn of one reply: the same one while its calls run, with its requests.
 
-        ``within`` stands for one run of the host: its name, or an object that no other run has.
+        ``within`` is one run of the host: its name, or an object that no other run has.
         If a hook has ended the reply or the run, the turn is closed.
         """
         found = self._live.get((run, turn))
