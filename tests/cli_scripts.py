@@ -16,7 +16,7 @@ from handrail.testing import ScriptedModel
 def script(*steps):
     async def model(request):
         turn = sum(isinstance(one, Reply) for one in request.messages)
-        return await ScriptedModel(*steps[turn : turn + 1])(request)
+        return await ScriptedModel(*steps[turn : turn + 1], stream=False)(request)
 
     return model
 

@@ -13,7 +13,7 @@ from handrail._values.call import Call
 from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
-from handrail._values.result import Result, read_result, write_result
+from handrail._values.result import FailureKind, Result, read_result, write_result
 
 __all__ = [
     "NO_USAGE",
@@ -143,6 +143,10 @@ class TruncatedCall:
     id: str
     args: str = ""
     """The incomplete arguments."""
+
+    def refuse(self) -> Result:
+        """Return the result that a model gets for it."""
+        return Result.fail(self.id, FailureKind.BAD_ARGS, _CUT_OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,3 +315,9 @@ def model_names(model: Model) -> tuple[str, ...]:
     """
     names: tuple[str, ...] = getattr(model, "names", ())
     return names or ("",)
+
+
+_CUT_OFF = (
+    "Not run: the reply was too long, and the arguments were truncated. "
+    "Call again with less text at a time."
+)

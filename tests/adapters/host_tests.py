@@ -18,7 +18,8 @@ import pytest
 from processes import take_part
 from spans import Spans
 
-from handrail import Call, Executor
+from handrail import Call, Executor, Hook, StopRun
+from handrail.adapters import _turns
 from handrail.testing.conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
 
 HOST = os.environ["HANDRAIL_HOST"]
@@ -105,6 +106,64 @@ def test_the_span_of_each_call_is_in_the_trace_of_its_caller() -> None:
         ("execute_tool count_items", "ada"),
         ("execute_tool show_caller", "bob"),
     ]
+
+
+class StoppingSetup(Setup):
+    """With an executor whose hook ends the run when ``show_caller`` is called."""
+
+    side: str
+
+    def executor(self, *, asks_person: bool = False) -> Executor:
+        def stop(call: Any, *result: Any) -> Any:
+            if call.name == "show_caller":
+                raise StopRun("The budget is spent.")
+            return result[0] if result else call
+
+        return Executor(self.world.toolset(), hooks=[Hook(**{self.side: stop})])
+
+
+LATER = ["appended 2", "counted 3"]
+
+
+def run_and_stop(side: str) -> list[str]:
+    """Return what the tools do in a run that a hook ends in its first reply."""
+    setup = StoppingSetup(world=World(), words={}, is_late=False, needs=frozenset())
+    setup.side = side
+    script = [
+        [Call("show_caller", {}, "c1"), Call("append_text", {"path": "a", "text": "1"}, "c2")],
+        [Call("append_text", {"path": "a", "text": "2"}, "c3")],
+        [Call("count_items", {"number": 3}, "c4")],
+    ]
+    replies = iter(script)
+    talk = Conversation(lambda _: next(replies, ()), lambda: None)
+
+    async def converse() -> None:
+        await MODULE.railed(setup)(talk)
+
+    anyio.run(converse)
+    return setup.world.log
+
+
+@pytest.mark.skipif(
+    hasattr(MODULE, "GOES_ON"), reason="the host does not say which calls are of a run"
+)
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_hook_ends_the_run(side: str) -> None:
+    """No call of a later reply runs either, though the host asks the model again."""
+    did = run_and_stop(side)
+
+    assert [line for line in did if line in LATER] == []
+    assert did == [] or side == "after"
+
+
+def test_where_the_end_of_the_run_is_not_noted_is_the_control(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_turns.Ended, "reason", None)
+    if HOST in ("langgraph", "langchain"):
+        monkeypatch.setattr(f"handrail.adapters.{HOST}.find_stop", lambda _: None)
+
+    assert [line for line in run_and_stop("before") if line in LATER] == LATER
 
 
 def test_every_block_of_the_page_prints_what_the_page_says(

@@ -103,6 +103,8 @@ def railed(setup: Setup) -> Run:
     return run
 
 
+GOES_ON = True
+"""It does not say which calls are of one run."""
 HOST_DECIDES = {"upper and lower case": "runs", "an image": "n/a"}
 VARIES = {"a read behind a question": "overtakes"}
 """Calls run in threads, whose order is CrewAI's: on a busy machine, this happens too."""

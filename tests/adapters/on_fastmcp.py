@@ -109,6 +109,8 @@ def switched(setup: Setup) -> Run:
 
 SWITCHED = ("approval edited", "a read behind a question")
 """What an approver of the executor makes right."""
+GOES_ON = True
+"""It does not say which calls are of one run."""
 HOST_DECIDES = {"approval edited": "n/a", "a read behind a question": "overtakes"}
 BARE = {
     "a tool raises": "leaks",

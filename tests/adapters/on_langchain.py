@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import ToolException
 from langchain_core.tools import tool as their_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from handrail import DESTROY, READ, WRITE, Call, Executor, Image, Text
 from handrail.adapters.langchain import source, tools
 from handrail.testing.conformance import Conversation, Setup
-from on_langgraph import THREAD, read_messages, to_reply, wrap
+from on_langgraph import (
+    CUT_OFF,
+    THREAD,
+    Plain,
+    Saved,
+    check_cut_off,
+    check_whole,
+    read_messages,
+    to_reply,
+    wrap,
+)
 from processes import Asked, Outcome, make_executor
 
 Run = Callable[[Conversation], Awaitable[None]]
@@ -115,6 +129,46 @@ def test_a_tool_runs_outside_of_a_graph_too(tmp_path: Path) -> None:
     assert anyio.run(show.ainvoke, called).tool_call_id == "c1"
     with pytest.raises(NotImplementedError, match="use `ainvoke`"):
         show.invoke({"path": "a"})
+
+
+def run_tools(executor: Executor, reply: AIMessage) -> list[ToolMessage]:
+    """Run the calls of a message as an agent does: in a node of LangChain's own."""
+
+    async def run() -> list[ToolMessage]:
+        graph: Any = StateGraph(Plain)
+        graph.add_node("tools", ToolNode(tools(executor)))
+        graph.add_edge(START, "tools")
+        state = await graph.compile().ainvoke({"messages": [reply]})
+        return list(state["messages"])
+
+    return anyio.run(run)
+
+
+def test_a_call_that_was_cut_off_does_not_run() -> None:
+    check_cut_off(run_tools)
+    check_whole(run_tools)
+
+
+async def run_with(state: Any) -> Any:
+    """Call a tool as a ToolNode does whose graph has this state."""
+    [made] = tools(Saved().executor())
+    runtime: Any = SimpleNamespace(state=state)
+    args = {"path": "a", "handrail_runtime": runtime}
+    return await made.ainvoke({"type": "tool_call", "name": "save", "args": args, "id": "c0"})
+
+
+@dataclass
+class Record:
+    messages: list[Any]
+
+
+def test_the_messages_are_found_in_every_form_of_a_state() -> None:
+    call: Any = {"name": "save", "args": {"path": "a"}, "id": "c0", "type": "tool_call"}
+    reply = AIMessage("", tool_calls=[call], response_metadata={"finish_reason": "length"})
+    states = [[reply], {"messages": [reply]}, Record([reply]), {}, {"messages": []}]
+    results = [anyio.run(run_with, state) for state in states]
+
+    assert [one.text for one in results] == [CUT_OFF, CUT_OFF, CUT_OFF, "saved", "saved"]
 
 
 @their_tool

@@ -6,11 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import anyio
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    ToolMessage,
+    message_chunk_to_message,
+)
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -187,12 +193,131 @@ def test_arguments_that_are_not_json_reach_the_executor(tmp_path: Path) -> None:
     assert (message.status, "Not run" in message.content) == ("error", True)
 
 
+SAVE = '{"path": "report.md", "text": "The first half, and the second."}'
+WHOLE = {"path": "report.md", "text": "The first half, and the second."}
+FINISHES = [
+    {"finish_reason": "length"},
+    {"finish_reason": "MAX_TOKENS"},
+    {"finish_reason": "model_length"},
+    {"stop_reason": "max_tokens"},
+    {"stopReason": "max_tokens"},
+    {"done_reason": "length"},
+    {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+    {"finish_reason": "content_filter"},
+]
+CUT_OFF = (
+    "Not run: the reply was too long, and the arguments were truncated. "
+    "Call again with less text at a time."
+)
+
+
+class Saved:
+    """A tool that writes, and what it has written. Each argument has a default."""
+
+    def __init__(self) -> None:
+        self.files: list[tuple[str, str]] = []
+
+    def executor(self) -> Executor:
+        @tool
+        async def save(path: str = "unnamed", text: str = "") -> str:
+            """Save a file."""
+            self.files.append((path, text))
+            return "saved"
+
+        return Executor(Toolset(save))
+
+
+def chunk(args: str | None, *, first: bool, index: int = 0, **more: Any) -> AIMessageChunk:
+    name, call_id = ("save", f"c{index}") if first else (None, None)
+    sent: Any = {"name": name, "args": args, "id": call_id, "index": index}
+    return AIMessageChunk("", id="m1", tool_call_chunks=[sent], **more)
+
+
+def pieces(text: str = SAVE) -> list[AIMessageChunk]:
+    """A reply with one call, as a provider streams it: the name, then the arguments in pieces."""
+    parts = [text[at : at + 5] for at in range(0, len(text), 5)]
+    return [chunk("", first=True), *[chunk(part, first=False) for part in parts]]
+
+
+def joined(sent: Sequence[AIMessageChunk]) -> AIMessageChunk:
+    return sent[0] + list(sent[1:]) if len(sent) > 1 else sent[0]
+
+
+def ending(**facts: Any) -> AIMessageChunk:
+    return AIMessageChunk("", id="m1", response_metadata=facts, chunk_position="last")
+
+
+Door = Callable[[Executor, AIMessage], list[ToolMessage]]
+
+
+def check_cut_off(door: Door) -> None:
+    """For each prefix of a stream, in each form: all of the arguments arrive, or the tool rests."""
+    sent = pieces()
+    assert joined(sent[:-1]).tool_calls != []  # the control: LangChain completes it
+    for end in range(1, len(sent) + 1):
+        for facts in [{}, *FINISHES]:
+            reply = joined([*sent[:end], ending(**facts)] if facts else sent[:end])
+            forms = [reply, message_chunk_to_message(reply)] if facts else [reply]
+            for form in forms:
+                saved = Saved()
+                results = door(saved.executor(), form) if form.tool_calls else []
+                is_known = end == len(sent) and form is reply
+                assert saved.files == ([tuple(WHOLE.values())] if is_known else [])
+                if facts and results and not is_known:
+                    assert [one.text for one in results] == [CUT_OFF]
+
+
+def check_whole(door: Door) -> None:
+    """What is complete runs: in a stream that has ended, before a call that was cut off, edited."""
+    saved = Saved()
+    done = joined([*pieces(), ending(finish_reason="tool_calls")])
+    none = joined([chunk("", first=True), ending(finish_reason="tool_calls")])
+    twice = joined([chunk(SAVE, first=True), chunk('{"path": "b', first=True, index=1)])
+    cut = message_chunk_to_message(twice + ending(finish_reason="length"))
+    edited = joined([*pieces(), ending(finish_reason="tool_calls")])
+    edited.tool_calls[0]["args"] = {"path": "edited"}
+    for reply in (done, message_chunk_to_message(done), none, twice, cut, edited):
+        door(saved.executor(), reply)
+
+    whole = tuple(WHOLE.values())
+    assert saved.files == [whole, whole, ("unnamed", ""), whole, whole, ("edited", "")]
+
+
+def run_node(executor: Executor, reply: AIMessage) -> list[ToolMessage]:
+    return anyio.run(node_alone, executor, reply)
+
+
+def test_a_call_that_was_cut_off_does_not_run() -> None:
+    check_cut_off(run_node)
+    check_whole(run_node)
+
+
+def test_arguments_that_were_cut_off_and_are_not_json_are_cut_off() -> None:
+    bad: Any = {
+        "name": "save",
+        "args": '{"pa',
+        "id": "c1",
+        "error": "",
+        "type": "invalid_tool_call",
+    }
+    facts = {"finish_reason": "length"}
+    reply = AIMessage("", invalid_tool_calls=[bad], id="m1", response_metadata=facts)
+
+    assert [one.text for one in run_node(Saved().executor(), reply)] == [CUT_OFF]
+
+
+class Plain(TypedDict):
+    """A state that keeps a message as it is. That of LangGraph turns a streamed one into a whole."""
+
+    messages: list[Any]
+
+
 async def node_alone(executor: Executor, reply: AIMessage) -> list[ToolMessage]:
-    graph: Any = StateGraph(MessagesState)
+    graph: Any = StateGraph(Plain)
     graph.add_node("tools", node(executor))
     graph.add_edge(START, "tools")
     state = await graph.compile().ainvoke({"messages": [reply]})
-    return list(state["messages"][1:])
+    return list(state["messages"])
 
 
 def test_the_span_of_each_call_is_below_the_span_that_runs_the_graph() -> None:

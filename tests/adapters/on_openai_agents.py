@@ -40,6 +40,7 @@ from handrail import (
     Executor,
     File,
     Image,
+    NeedsLogin,
     Text,
     Toolset,
     tool,
@@ -232,6 +233,39 @@ def test_an_approver_of_the_executor_answers_in_place_of_the_host() -> None:
 
     assert doubled.startswith("Not run")
     assert run_once(executor, Call("pay", {"amount": 5}, "c1")) == ["paid 5"]
+
+
+LOGIN = (
+    "Not run: it needs the user first. Sign in. https://sign.in Tell the user, and call again after "
+    "that."
+)
+
+
+def test_a_login_is_asked_for_in_words_and_the_next_call_runs() -> None:
+    """The SDK interrupts before a tool runs, and a tool says that it needs a login when it runs."""
+    signed_in: list[str] = []
+
+    @tool(effect=READ)
+    async def private() -> str:
+        """Show what only a user can see."""
+        if not signed_in:
+            raise NeedsLogin("Sign in.", url="https://sign.in")
+        return "private data"
+
+    def script(items: Sequence[Any]) -> Sequence[Call]:
+        seen = [one["output"] for one in items if one.get("type") == "function_call_output"]
+        if seen:
+            signed_in.append("ada")
+        return [] if len(seen) == 2 else [Call("private", {}, f"c{len(seen)}")]
+
+    async def run() -> Any:
+        agent = Agent(name="a", tools=tools(Executor(Toolset(private))), model=Scripted(script))
+        return await Runner.run(agent, "go", run_config=run_config())
+
+    done = anyio.run(run)
+    outputs = [one.output for one in done.new_items if one.type == "tool_call_output_item"]
+
+    assert (outputs, done.interruptions) == ([LOGIN, "private data"], [])
 
 
 def test_a_question_is_that_of_the_policy_or_shows_the_call() -> None:

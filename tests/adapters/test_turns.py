@@ -24,7 +24,9 @@ from handrail import (
     Deny,
     Executor,
     Hook,
+    NeedsLogin,
     Result,
+    StopRun,
     Toolset,
     reads_file,
     tool,
@@ -32,6 +34,7 @@ from handrail import (
 )
 from handrail.adapters._turns import (
     BEHIND,
+    MAX_OPEN,
     OpenTurn,
     Turns,
     Unchecked,
@@ -443,3 +446,120 @@ def test_calls_that_cannot_be_added_raise_where_they_wait() -> None:
         return result
 
     assert anyio.run(main) == Result("c3", "")
+
+
+def stopping(disk: Disk, *, asks: bool = False) -> Executor:
+    """An executor whose hook ends the run when a file is shown."""
+
+    def stop(call: CheckedCall | Call, result: Result) -> Result:
+        if call.name == "show":
+            raise StopRun("Enough.")
+        return result
+
+    plain = disk.executor(asks=asks)
+    return Executor(plain.tools, policy=asks_to_append if asks else None, hooks=[Hook(after=stop)])
+
+
+def asks_to_append(call: CheckedCall) -> Decision:
+    return Ask("May it?") if call.name == "append" else Allow()
+
+
+ENDED = "Not run: a check ended the run. Enough."
+
+
+@pytest.mark.parametrize("way", ["run", "reply", "object"])
+async def test_later_calls_of_a_run_that_a_hook_has_ended_are_cancelled(way: str) -> None:
+    disk, run, other = Disk(), object(), object()
+    turns = Turns(stopping(disk))
+
+    def opened(turn: str, within: object) -> OpenTurn:
+        if way == "object":
+            return turns.gather(within, {})
+        return turns.open("r", turn, {}, within=within if way == "run" else None)
+
+    first = await opened("1", run).run(SHOW)
+    same = await opened("1" if way == "reply" else "2", run).run(append("x", "c1"))
+    free = await opened("3", other).run(append("y", "c2"))
+
+    assert (first.text, same.text, free.text) == ("", ENDED, "appended y")
+    assert disk.text == "y"
+
+
+async def test_calls_without_a_run_are_ended_alone() -> None:
+    disk = Disk()
+    turns = Turns(stopping(disk))
+    await turns.gather(None, {}).run(SHOW)
+    await turns.gather(None, {}).run(append("x", "c1"))
+
+    assert disk.text == "x"
+
+
+async def test_a_call_that_reads_early_ends_a_run_too() -> None:
+    disk = Disk()
+    turns = Turns(stopping(disk))
+    await turns.open("r", "1", {}, within="run").run(SHOW, early=True)
+    result = await turns.open("r", "2", {}, within="run").run(append("x", "c1"))
+
+    assert (result.text, disk.text) == (ENDED, "")
+
+
+async def test_a_call_that_was_answered_ends_a_run_too() -> None:
+    disk = Disk()
+    executor = disk.executor(asks=True)
+
+    def stop(call: CheckedCall | Call, result: Result) -> Result:
+        if result.pending is None:
+            raise StopRun("Enough.")
+        return result
+
+    turns = Turns(Executor(executor.tools, policy=asks_to_append, hooks=[Hook(after=stop)]))
+    opened = turns.open("r", "1", {}, within="run")
+    asked = await turns.settle(opened, await opened.run(append("x", "c1")))
+    assert asked.pending is not None
+    await opened.answer(asked.pending, Allow())
+    result = await turns.open("r", "2", {}, within="run").run(SHOW)
+
+    assert (result.text, disk.text) == (ENDED, "x")
+
+
+@pytest.mark.parametrize("needs", ["approval", "a login"])
+async def test_a_host_that_cannot_ask_now_lets_the_model_tell_the_user(needs: str) -> None:
+    @tool
+    async def private() -> str:
+        """Show what only a user can see."""
+        raise NeedsLogin("Sign in.", url="https://sign.in")
+
+    def policy(_: CheckedCall) -> Decision:
+        return Ask("May it?") if needs == "approval" else Allow()
+
+    turns = Turns(Executor(Toolset(private), policy=policy))
+    opened = turns.open("r", "1", {})
+    result = await opened.run(Call("private", {}, "c1"))
+    settled = await turns.settle(opened, result, can_ask=False)
+
+    what = "May it?" if needs == "approval" else "Sign in. https://sign.in"
+    assert settled.text == (
+        f"Not run: it needs the user first. {what} Tell the user, and call again after that."
+    )
+    assert (settled.pending, opened.turn.pending) == (None, ())
+
+
+async def test_nothing_is_asked_in_a_turn_that_a_hook_has_ended() -> None:
+    disk = Disk()
+    turns = Turns(stopping(disk, asks=True))
+    opened = turns.open("r", "1", {})
+    asked = await opened.run(append("x", "c1"))
+    await opened.run(replace(SHOW, args={"path": "b"}))
+    settled = await turns.settle(opened, asked)
+
+    assert asked.pending is not None
+    assert (settled.text, settled.pending, opened.turn.pending) == (ENDED, None, ())
+
+
+async def test_only_the_newest_ended_runs_are_kept() -> None:
+    turns = Turns(stopping(Disk()))
+    for n in range(MAX_OPEN + 1):
+        await turns.gather(f"run {n}", {}).run(replace(SHOW, id=f"c{n}"))
+    names = [f"run {n}" for n in (0, 1, MAX_OPEN)]
+
+    assert [turns.gather(name, {}).turn.is_closed for name in names] == [False, True, True]

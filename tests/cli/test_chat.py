@@ -246,7 +246,9 @@ def test_a_command_of_an_earlier_process_is_undone(chat: Chat, handrail: Handrai
     data = handrail.write("data.txt", "x")
     handrail("tools", "call", "--mode", "open", "bash", "command=rm data.txt; touch new")
     words = "' '.join(part.text for part in request.messages[-1].parts)"
-    pty = chat(f"ScriptedModel(say, lambda request: Reply((Text({words}),)))", "Hello.")
+    pty = chat(
+        f"ScriptedModel(say, lambda request: Reply((Text({words}),)), stream=False)", "Hello."
+    )
     pty.sees("Hello.")
     pty.sees(ENTER)
     undone = said(pty, "/undo")

@@ -29,6 +29,7 @@ BEHIND = (
 )
 
 
+FIRST = "Not run: it needs the user first. {} Tell the user, and call again after that."
 _TEXT = (str, bytes, bytearray)
 
 
@@ -71,11 +72,39 @@ class _Group:
                 waiter.set_result(None)
 
 
+class Ended:
+    """The runs and the replies that a hook has ended, by a name or an object that no other has.
+
+    They are dropped after a while, the oldest first. An object is kept so that no other has its id.
+    """
+
+    def __init__(self, known: OrderedDict[object, tuple[str, object]], *names: object) -> None:
+        self._known, self._names = known, names
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run has ended, if it has."""
+        found = [self._known[_key(name)] for name in self._names if _key(name) in self._known]
+        return found[0][0] if found else None
+
+    def note(self, reason: str) -> None:
+        """Note that the run has ended."""
+        for name in self._names:
+            self._known[_key(name)] = (reason, name)
+        while len(self._known) > MAX_OPEN:
+            self._known.popitem(last=False)
+
+
+def _key(name: object) -> object:
+    return name if isinstance(name, str | tuple) else id(name)
+
+
 class OpenTurn:
     """One turn, whose calls arrive one at a time, in tasks of the framework."""
 
-    def __init__(self, turn: Turn[Any]) -> None:
+    def __init__(self, turn: Turn[Any], ended: Ended) -> None:
         self.turn = turn
+        self._ended = ended
         self.approved: set[str] = set()
         """The ids of the calls that a person has approved, as far as the framework says so."""
         self.sent: dict[str, Any] = {}
@@ -97,7 +126,7 @@ class OpenTurn:
         if self._group is None or self._group.is_added.is_set():
             if early:
                 self.turn.add(call, contexts=(copy_context(),), in_callers=True)
-                return await self.turn.run(call)
+                return self._noted(await self.turn.run(call))
             self._group = _Group(self.turn)
         group = self._group
         try:
@@ -110,7 +139,13 @@ class OpenTurn:
             raise
         if group.error is not None:
             raise group.error
-        return await self.turn.run(call)
+        return self._noted(await self.turn.run(call))
+
+    def _noted(self, result: Result) -> Result:
+        """Note that a hook has ended the run, if one has. Later calls of the run are cancelled."""
+        if self.turn.stop_reason is not None:
+            self._ended.note(self.turn.stop_reason)
+        return result
 
     async def _leave(self, call: Call, _others: object) -> None:
         with suppress(Exception):
@@ -137,7 +172,7 @@ class OpenTurn:
             await self._dismiss_before(one[0].position)
             self.turn.answer(*one)
         try:
-            return await self.turn.result(pending.call.id)
+            return self._noted(await self.turn.result(pending.call.id))
         except BaseException:
             self.turn.cancel(pending.call.id)
             with anyio.CancelScope(shield=True):
@@ -171,12 +206,20 @@ class Turns:
         self._live: WeakValueDictionary[tuple[str, str], OpenTurn] = WeakValueDictionary()
         self._pending: OrderedDict[tuple[str, str], tuple[tuple[Pending, ...], set[str]]]
         self._pending = OrderedDict()
+        self._ended: OrderedDict[object, tuple[str, object]] = OrderedDict()
 
-    def open(self, run: str, turn: str, given: Mapping[str, Any]) -> OpenTurn:
-        """Return the turn of one reply: the same one while its calls run, with its requests."""
+    def open(
+        self, run: str, turn: str, given: Mapping[str, Any], *, within: object = None
+    ) -> OpenTurn:
+        """Return the turn of one reply: the same one while its calls run, with its requests.
+
+        ``within`` is one run of the host: its name, or an object that no other run has.
+        If a hook has ended the reply or the run, the turn is closed.
+        """
         found = self._live.get((run, turn))
         if found is None:
-            found = OpenTurn(open_turn(self._executor, run, turn, given))
+            names = [(run, turn)] if within is None else [(run, turn), within]
+            found = self._make(open_turn(self._executor, run, turn, given), *names)
             # a run that resumes can have other deps, so it gets a new turn
             waiting, found.approved = self._pending.get((run, turn), ((), found.approved))
             found.turn.adopt(*waiting)
@@ -187,23 +230,36 @@ class Turns:
         """Return the turn of the calls that run now for one object, such as the host's context.
 
         For a host that neither names replies nor asks. Only the executor's own approver is asked.
+        If the host has the same object for all replies of a run, a hook ends the run for it.
         """
         key = "", str(id(owner))  # no other object has it while the turn is in use
         found = self._live.get(key)
         if found is None:
-            found = OpenTurn(self._executor.turn(**given))
+            names = [] if owner is None else [owner]
+            found = self._make(self._executor.turn(**given), *names)
             self._live[key] = found
         return found
 
-    async def settle(self, opened: OpenTurn, result: Result) -> Result:
+    def _make(self, turn: Turn[Any], *names: object) -> OpenTurn:
+        ended = Ended(self._ended, *names)
+        if ended.reason is not None:
+            turn.close(ended.reason)
+        return OpenTurn(turn, ended)
+
+    async def settle(self, opened: OpenTurn, result: Result, *, can_ask: bool = True) -> Result:
         """Deny a call that only waits for another one: frameworks have no place for it.
 
-        The requests of a reply are returned in call order: a framework asks in this order.
+        The requests of a reply are returned in call order: a framework asks in this order. If the
+        host cannot ask now, the model tells the user what a call needs, such as a login.
         """
         pending = result.pending
         if pending is not None:
             await opened.turn.ended()
-            if pending.question:
+            if opened.turn.is_closed:  # nothing is asked any more
+                result = await opened.turn.dismiss(pending)
+            elif not can_ask and pending.question:
+                result = await opened.turn.dismiss(pending, FIRST.format(pending.question))
+            elif pending.question:
                 await _wait_for_those_before(opened.turn, pending)
             else:
                 result = await opened.turn.dismiss(pending, BEHIND)

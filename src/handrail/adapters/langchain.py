@@ -10,13 +10,18 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from langgraph.func import task
+from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
 
 from handrail import Call, Executor, Result
+from handrail.adapters._replies import find_reply, find_stop, read_call, read_messages
 from handrail.adapters._sources.langchain import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
 from handrail.adapters.langgraph import Principal, to_message, to_requests
+from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
+
+_RUNTIME = "handrail_runtime"
 
 
 def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[BaseTool]:
@@ -41,9 +46,14 @@ def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[
     ]
 
 
+async def wants(handrail_runtime: ToolRuntime) -> None:
+    """Say what a ToolNode has to pass: the messages, for what they say about the call."""
+
+
 class ExecutorTool(BaseTool):
     """One tool of an executor."""
 
+    func: Any = wants
     executor: Any
     own_name: str
     turns: Any
@@ -55,17 +65,25 @@ class ExecutorTool(BaseTool):
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
         """Run one call, together with the others of its reply."""
         is_call = isinstance(input, Mapping) and input.get("type") == "tool_call"
-        given = (input["args"], input["id"]) if is_call else (input,)
-        call = Call(self.own_name, *given)
-        message = await self._run_call(call, ensure_config(config))
+        args = dict(input["args"]) if is_call else input
+        runtime = args.pop(_RUNTIME, None) if is_call else None
+        call: Any = Call(self.own_name, args, *([input["id"]] if is_call else []))
+        messages = [] if runtime is None else read_messages(runtime.state)
+        if found := find_reply(messages, call):
+            call = read_call(*found, self.own_name, call.id)
+        if isinstance(call, TruncatedCall):
+            return to_message(call.refuse(), self.name)
+        message = await self._run_call(call, ensure_config(config), find_stop(messages))
         return message if is_call else message.content
 
-    async def _run_call(self, call: Call, config: RunnableConfig) -> ToolMessage:
+    async def _run_call(self, call: Call, config: RunnableConfig, stop: str | None) -> ToolMessage:
         thread = config.get("configurable", {}).get("thread_id")
         step = config.get("metadata", {}).get("langgraph_step")
         run, turn = (thread, step) if thread else (uuid.uuid4(), "")  # nothing else names a run
         given = {"principal": self.principal(config)}
         opened: OpenTurn = self.turns.open(str(run), str(turn), given)
+        if stop is not None:
+            opened.turn.close(stop)
 
         async def begin() -> dict[str, Any]:
             return _save(await self.turns.settle(opened, await opened.run(call)), opened)
@@ -78,18 +96,18 @@ class ExecutorTool(BaseTool):
             return _save(await self.turns.settle(opened, result), opened)
 
         if step is None:
-            return to_message(await opened.run(call), self.name)
+            return to_message(await opened.run(call), self.name, opened.turn.stop_reason)
         # a graph that is resumed calls the tool again: tasks keep what has happened
         saved = await task(begin)()
         while saved["waiting"]:
             words = interrupt(to_requests([saved["own"]]))
             saved = await task(answer)(saved, words.get(call.id))
-        return to_message(Result.from_json(saved["done"]), self.name)
+        return to_message(Result.from_json(saved["done"]), self.name, saved["stop"])
 
 
 def _save(result: Result, opened: OpenTurn) -> dict[str, Any]:
     """Return a result or a request, as the checkpointer stores it."""
     if result.pending is None:
-        return {"done": result.to_json(), "waiting": []}
+        return {"done": result.to_json(), "waiting": [], "stop": opened.turn.stop_reason}
     waiting = describe(result.pending, opened)["handrail"]
     return {"own": result.pending.to_json(), "waiting": waiting}

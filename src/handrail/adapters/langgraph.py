@@ -7,21 +7,23 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from handrail import Call, Executor, Image, Result, Text, Turn
-from handrail.adapters._turns import open_turn, own_name, read_word
+from handrail.adapters._replies import STOP, find_stop, read_calls
+from handrail.adapters._turns import open_turn, read_word
+from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
 Principal = Callable[[RunnableConfig], str | None]
 """Returns the user on whose behalf the calls of a thread are made."""
 Names = tuple[str, str, str | None]
 """The ids of the thread and of the message, and the principal."""
-Saved = dict[str, list[str]]
+Saved = dict[str, Any]
 Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, list[ToolMessage]]]]
 
 
@@ -35,8 +37,11 @@ def node(
     """
 
     @task
-    async def begin(calls: list[Call], names: Names) -> Saved:
-        return await _finish(executor, _open(executor, names), calls)
+    async def begin(calls: list[Call], names: Names, stop: str | None) -> Saved:
+        turn = _open(executor, names)
+        if stop is not None:
+            turn.close(stop)
+        return await _finish(executor, turn, calls)
 
     @task
     async def answer(waiting: list[str], words: dict[str, Any], names: Names) -> Saved:
@@ -48,18 +53,24 @@ def node(
         return await _finish(executor, turn, ())
 
     async def run_tools(state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
-        reply = (state[messages] if isinstance(state, Mapping) else getattr(state, messages))[-1]
+        history = state[messages] if isinstance(state, Mapping) else getattr(state, messages)
+        reply = history[-1]
         thread = config.get("configurable", {}).get("thread_id", "")
         names, calls = (str(thread), str(reply.id), principal(config)), read_calls(reply, executor)
         # a graph that is resumed runs the node again: tasks keep what has happened
-        saved = await begin(calls, names)
+        whole = [call for call in calls if isinstance(call, Call)]
+        saved = await begin(whole, names, find_stop(history[:-1]))
         done = saved["done"]
         while saved["waiting"]:
             words = interrupt(to_requests(saved["waiting"]))
             saved = await answer(saved["waiting"], words, names)
             done += saved["done"]
         results = {one.call_id: one for one in map(Result.from_json, done)}
-        return {messages: [to_message(results[call.id], call.name) for call in calls]}
+        shown = [
+            (one.refuse() if isinstance(one, TruncatedCall) else results[one.id], one.name)
+            for one in calls
+        ]
+        return {messages: [to_message(*one, stop=saved["stop"]) for one in shown]}
 
     return run_tools
 
@@ -72,19 +83,12 @@ def _open(executor: Executor, names: Names) -> Turn[Any]:
 async def _finish(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> Saved:
     """Return the results and requests of a turn, as the checkpointer stores them."""
     results = await executor.run_all(calls, turn=turn)
+    if turn.is_closed:  # nothing is asked any more
+        waiting = {one.call.id: await turn.dismiss(one) for one in turn.pending}
+        results = [waiting.get(one.call_id, one) for one in results]
     done = [one.to_json() for one in results if one.pending is None]
-    return {"done": done, "waiting": [one.to_json() for one in turn.pending]}
-
-
-def read_calls(reply: AIMessage, executor: Executor) -> list[Call]:
-    """Return the calls of a message, also those whose arguments are not JSON. Ids are unique."""
-    calls = dict[str, Call]()
-    for one in [*reply.tool_calls, *reply.invalid_tool_calls]:
-        call_id = one["id"] or ""
-        while call_id in calls:
-            call_id += "+"
-        calls[call_id] = Call(own_name(executor, one["name"] or ""), one["args"] or "{}", call_id)
-    return list(calls.values())
+    waits = [one.to_json() for one in turn.pending]
+    return {"done": done, "waiting": waits, "stop": turn.stop_reason}
 
 
 def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
@@ -97,12 +101,13 @@ def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def to_message(result: Result, name: str) -> ToolMessage:
-    """Return a result as a message."""
+def to_message(result: Result, name: str, stop: str | None = None) -> ToolMessage:
+    """Return a result as a message. Its artifact says why a hook has ended the run, if one has."""
     content: Any = [_to_block(part) for part in result.parts] or result.text
     status: Any = "success" if result.failure is None else "error"
     call_id = result.call_id.rstrip("+")
-    return ToolMessage(content, tool_call_id=call_id, name=name, status=status)
+    artifact = None if stop is None else {STOP: stop}
+    return ToolMessage(content, tool_call_id=call_id, name=name, status=status, artifact=artifact)
 
 
 def _to_block(part: Any) -> dict[str, str]:

@@ -78,7 +78,7 @@ class _Adapter:
         """Return the turn of the current reply: the SDK counts its requests to the model."""
         given = {"principal": self._principal(ctx), "deps": ctx.context}
         run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
-        return self._turns.open(run, str(ctx.usage.requests), given)
+        return self._turns.open(run, str(ctx.usage.requests), given, within=ctx.usage)
 
     def _find_pending(self, ctx: RunContextWrapper[Any], call: Call) -> Pending | None:
         """Return the request about a call, if the host has to ask."""
@@ -102,7 +102,8 @@ class _Adapter:
             yes = [one.id for one in waiting if ctx.is_tool_approved(api_name(one.name), one.id)]
             opened.approved |= {*yes}
             result = await opened.answer(pending, Allow())
-        return _show(await self._turns.settle(opened, result))
+        # the SDK asks only before a tool runs
+        return _show(await self._turns.settle(opened, result, can_ask=False))
 
 
 def _show(result: Result) -> Any:

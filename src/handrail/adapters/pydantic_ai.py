@@ -87,7 +87,8 @@ class ExecutorToolset(AbstractToolset[Any]):
         """Return the turn of the last reply. Its name is the same in another process."""
         number = sum(isinstance(message, ModelResponse) for message in ctx.messages)
         given = {"principal": self._principal(ctx), "deps": ctx.deps}
-        return self._turns.open(ctx.conversation_id or ctx.run_id or "", str(number), given)
+        run = ctx.conversation_id or ctx.run_id or ""
+        return self._turns.open(run, str(number), given, within=ctx.run_id)
 
     def _note_approval(self, ctx: RunContext[Any], **_: Any) -> None:
         """Note which calls a person has approved. All arrive here before the first one runs."""

@@ -61,7 +61,8 @@ class ExecutorTool(AgentTool):
         given = {"principal": self._principal(invocation_state), "deps": invocation_state}
         saved = agent.state.get(STATE) or {"run": uuid.uuid4().hex}
         agent.state.set(STATE, saved)
-        opened = self._turns.open(saved["run"], _find_reply(agent.messages, call_id), given)
+        reply = _find_reply(agent.messages, call_id)
+        opened = self._turns.open(saved["run"], reply, given, within=invocation_state)
         if not opened.turn.pending and call_id in saved:  # another process has asked
             opened.turn.adopt(*map(Pending.from_json, saved[call_id]))
         pending = opened.find_pending(call_id)

@@ -161,7 +161,7 @@ def is_repeatable(tool: Tool[..., Any] | None) -> bool:
 def unknown_result(call: AnyCall) -> Result:
     """Return the result of a truncated call, or of a call whose result was lost."""
     if isinstance(call, TruncatedCall):
-        return Result.fail(call.id, FailureKind.BAD_ARGS, _TRUNCATED)
+        return call.refuse()
     return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
 
 
@@ -177,10 +177,6 @@ def not_started_result(call: Call) -> Result:
 
 _OVER_LIMIT = "Not run: a limit of the run is reached. Answer with what you have."
 _NOT_STARTED = "Not run: the run was interrupted before this call started."
-_TRUNCATED = (
-    "Not run: the reply was too long, and the arguments were truncated. "
-    "Call again with less text at a time."
-)
 _RESULT_LOST = (
     "Interrupted: the result of this call was lost. "
     "It may have taken effect: check before you call it again."

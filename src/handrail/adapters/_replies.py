@@ -1,0 +1,98 @@
+"""Read from a framework's messages what a model has sent, and whether a hook has ended the run.
+
+For messages in the form of LangChain. Nothing here imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic_core import from_json
+
+from handrail import Call, Executor
+from handrail.adapters._turns import own_name
+from handrail.messages import TruncatedCall
+
+STOP = "handrail_stop"
+"""The key in the artifact of a tool message of why a hook has ended the run."""
+_FACTS = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+_CUT = ("length", "max_tokens", "incomplete", "context_window", "content_filter")
+
+
+def was_cut_off(facts: Mapping[str, Any]) -> bool:
+    """Return whether a provider says that a reply is not complete: at its limit, or by a filter."""
+    said = " ".join([str(facts.get(key, "")) for key in _FACTS]).lower()
+    return any(word in said for word in _CUT)
+
+
+def read_calls(reply: Any, executor: Executor) -> list[Call | TruncatedCall]:
+    """Return the calls of a message, also those whose arguments are not JSON. Ids are unique."""
+    calls = dict[str, Call | TruncatedCall]()
+    for one in [*reply.tool_calls, *reply.invalid_tool_calls]:
+        call_id = one["id"] or ""
+        while call_id in calls:
+            call_id += "+"
+        calls[call_id] = read_call(reply, one, own_name(executor, one["name"] or ""), call_id)
+    return list(calls.values())
+
+
+def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | TruncatedCall:
+    """Return a call that a message lists, or that it was cut off.
+
+    LangChain completes the JSON of a stream that was cut off, so that half of a text looks whole.
+    The pieces of the stream are the best evidence. Without them, the last call of a reply is not
+    trusted if its provider says that the reply is not complete.
+    """
+    args, cut = listed["args"] or "{}", was_cut_off(reply.response_metadata)
+    if isinstance(listed["args"], str):  # it is not JSON
+        return TruncatedCall(name, call_id, args) if cut else Call(name, args, call_id)
+    chunks = getattr(reply, "tool_call_chunks", ())
+    sent = [one["args"] or "" for one in chunks if one["id"] == listed["id"]]
+    if not sent:
+        is_last = reply.tool_calls[-1]["id"] == listed["id"]
+        return TruncatedCall(name, call_id) if cut and is_last else Call(name, args, call_id)
+    has_ended = not cut and reply.chunk_position == "last"
+    whole = [text for text in sent if _is_json(text) or (not text.strip() and has_ended)]
+    same = [text for text in whole if text.strip() and from_json(text) == listed["args"]]
+    if same:
+        return Call(name, same[0], call_id)
+    # if all of them are whole, other code has changed the arguments
+    return Call(name, args, call_id) if whole == sent else TruncatedCall(name, call_id, sent[-1])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_reply(messages: Sequence[Any], call: Call) -> Any:
+    """Return the message that has a call, and the call as it lists it, or None."""
+    for message in reversed(messages):
+        for listed in getattr(message, "tool_calls", ()):
+            if (listed["id"], listed["args"]) == (call.id, call.args):
+                return message, listed
+    return None
+
+
+def find_stop(messages: Sequence[Any]) -> str | None:
+    """Return why a hook has ended the run, if it has since the last message of a person."""
+    for message in reversed(messages):
+        if message.type == "human":
+            return None
+        artifact = getattr(message, "artifact", None)
+        if isinstance(artifact, Mapping) and STOP in artifact:
+            return str(artifact[STOP])
+    return None
+
+
+def read_messages(state: Any) -> Sequence[Any]:
+    """Return the messages in the state of a graph, if they are in their usual place."""
+    if isinstance(state, list):
+        return cast("list[Any]", state)
+    if isinstance(state, Mapping):
+        return cast("Sequence[Any]", state.get("messages", ()))
+    return cast("Sequence[Any]", getattr(state, "messages", ()))
