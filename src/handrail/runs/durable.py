@@ -263,8 +263,9 @@ class DurableRuns:
         row = await self._find(run_id)
         run = read_run(row)
         number = row.segment + 1
-        failed = run.status == "failed" and run.state is not None
-        if not failed or not await self._rows.reopen(run_id, number):
+        if run.status == "failed" and run.state is None:
+            raise ValueError(f"The run {run_id!r} cannot continue: {run.stop_detail}")
+        if run.status != "failed" or not await self._rows.reopen(run_id, number):
             raise ValueError(f"The run {run_id!r} has not failed: it is {run.status}.")
         await self._rows.journal(run_id).note_resume()
         order = Order(run_id, number, row.agent, row.principal, {})

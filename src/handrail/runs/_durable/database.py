@@ -46,7 +46,7 @@ class Database:
         self._rows = self._make_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
         self._readers = Threads(_THREADS)
         self._writers = Threads(_THREADS) if self.is_postgres else Threads(1, self._together)
-        """SQLite has one writer. Statements that wait at the same time share one sync of the disk."""
+        """SQLite has one writer. Statements that wait at the same time share a sync of the disk."""
         self._group: sqlalchemy.Connection | None = None
         """The connection of the transaction that the one writer has begun."""
         self._kept: list[sqlalchemy.Connection] = []
