@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -56,7 +57,7 @@ class Database:
     @property
     def path(self) -> Path:
         """The file of a SQLite database."""
-        return Path(self.url.removeprefix("sqlite:///"))
+        return Path(sqlalchemy.make_url(self.url).database or "")
 
     def _make_engine(self, begin: str | None = None, **options: Any) -> sqlalchemy.Engine:
         if self.is_postgres:
@@ -68,6 +69,7 @@ class Database:
                 url, pool_size=kept, max_overflow=8 - kept, connect_args=alive, **options
             )
         engine = sqlalchemy.create_engine(self.url, **options)
+        event.listen(engine, "do_connect", partial(_create_private, self.path))
         event.listen(engine, "connect", partial(_set_up_sqlite, begin))
         return engine
 
@@ -262,6 +264,15 @@ def as_url(address: str) -> str:
             "PostgreSQL (postgresql://...)."
         )
     return address
+
+
+def _create_private(path: Path, *_: object) -> None:
+    """Create a file that only its owner can read, unless it exists.
+
+    SQLite would leave its mode to the umask. Its other files, such as the log, get the same mode.
+    """
+    with suppress(OSError):  # it exists, or SQLite says what is wrong
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _set_up_sqlite(begin: str | None, connection: Any, _record: object) -> None:
