@@ -114,14 +114,18 @@ class Database:
         except (OperationalError, ProgrammingError):  # there is no such table, or no database
             return False
 
-    def create(self, statements: Sequence[str]) -> None:
-        """Create tables. One process at a time: PostgreSQL fails if two create the same one."""
+    def create(self, statements: Sequence[str], column: tuple[str, str, str]) -> None:
+        """Create tables, and a column that an older version of a table does not have.
+
+        One process at a time: PostgreSQL fails if two create the same one.
+        """
         with self._rows.connect() as connection:
             if self.is_postgres:
                 connection.exec_driver_sql(f"SELECT pg_advisory_lock({_CREATING})")
             try:
                 for statement in statements:
                     connection.exec_driver_sql(statement)
+                _add_column(connection, *column)
             finally:
                 if self.is_postgres:
                     connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_CREATING})")
@@ -264,6 +268,12 @@ def as_url(address: str) -> str:
             "PostgreSQL (postgresql://...)."
         )
     return address
+
+
+def _add_column(connection: sqlalchemy.Connection, table: str, name: str, kind: str) -> None:
+    known = {column["name"] for column in sqlalchemy.inspect(connection).get_columns(table)}
+    if name not in known:
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
 
 def _create_private(path: Path, *_: object) -> None:
