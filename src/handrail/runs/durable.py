@@ -5,6 +5,7 @@ Needs the extra ``handrail[durable]``.
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 import uuid
@@ -22,6 +23,7 @@ from handrail.messages import Content, Prompt
 from handrail.permissions import Answer, Pending
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.json_values import Unserializable, check_json
+from handrail.runs._durable.port import segment_id
 from handrail.runs._durable.reading import DurableRun, RunStatus, fork_run, read_run
 from handrail.runs._serving.handle import DurableWorker
 from handrail.runs.crash_points import crash_point
@@ -107,14 +109,14 @@ class DurableRuns:
 
     async def _create(self) -> None:
         """Create the tables, unless they exist as this version needs them."""
-        from handrail.runs._durable.rows import SCHEMA, list_tables
+        from handrail.runs._durable.rows import ADDED, SCHEMA, list_tables
 
         version = f"{SCHEMA}, {self._engine.version}"
         if await to_thread.run_sync(self._database.has_schema, version):
             return
         await self._engine.create()
         tables = list_tables(postgres=self._database.is_postgres)
-        await to_thread.run_sync(self._database.create, tables)
+        await to_thread.run_sync(self._database.create, tables, ADDED)
         await self._rows.make_reading_rows()
         await self._rows.add_schema(version)
 
@@ -162,7 +164,7 @@ class DurableRuns:
 
         run = state.run_id
         await self._rows.journal(run).begin(
-            run_row(run, agent, principal),
+            run_row(run, agent, principal, json.dumps(metadata)),
             state.messages,
             agent=agent,
             principal=principal,
@@ -183,8 +185,6 @@ class DurableRuns:
         row = await self._find(run_id)
         run = read_run(row)
         if engine and run.status == "running":
-            from handrail.runs._durable.port import segment_id
-
             found = await self._engine.find(segment_id(run_id, row.segment))
             if found == "failed":  # the engine gave it up
                 return read_run(row._replace(status="failed"), "The engine gave the run up.")
@@ -247,8 +247,6 @@ class DurableRuns:
 
     async def cancel(self, run_id: str) -> bool:
         """Stop a run, and the tools that it runs. Returns False if it has already ended."""
-        from handrail.runs._durable.port import segment_id
-
         row = await self._find(run_id)
         if not await self._rows.cancel_run(run_id):
             return False
@@ -257,17 +255,18 @@ class DurableRuns:
         return True
 
     async def resume(self, run_id: str) -> None:
-        """Continue a run that failed, from its last complete turn."""
+        """Continue a run that failed, from its last complete turn, with the same metadata."""
         from handrail.runs._durable.orders import Order
 
         row = await self._find(run_id)
         run = read_run(row)
         number = row.segment + 1
-        failed = run.status == "failed" and run.state is not None
-        if not failed or not await self._rows.reopen(run_id, number):
+        if run.status == "failed" and run.state is None:
+            raise ValueError(f"The run {run_id!r} cannot continue: {run.stop_detail}")
+        if run.status != "failed" or not await self._rows.reopen(run_id, number):
             raise ValueError(f"The run {run_id!r} has not failed: it is {run.status}.")
         await self._rows.journal(run_id).note_resume()
-        order = Order(run_id, number, row.agent, row.principal, {})
+        order = Order(run_id, number, row.agent, row.principal, run.metadata)
         await self._segments.start(order, cast("RunState", run.state))
 
     async def fork(
@@ -281,6 +280,8 @@ class DurableRuns:
     ) -> str:
         """Start another run from a run that has ended, as it was after a turn.
 
+        It has the same principal and metadata.
+
         Args:
             run_id: The run.
             turn: The number of the turn; default: the last one.
@@ -293,7 +294,7 @@ class DurableRuns:
             raise ValueError(f"The run {run_id!r} has not ended: it is {run.status}.")
         state = fork_run(run.state, turn, text=text, new_id=new_id)
         about = {"forked_from": run_id, "forked_at": state.turns}
-        return await self._start(agent or run.agent, state, run.principal, {}, **about)
+        return await self._start(agent or run.agent, state, run.principal, run.metadata, **about)
 
     async def remove(self, run_id: str) -> None:
         """Remove a run. One that has not ended is cancelled first."""
@@ -394,6 +395,4 @@ class DurableRuns:
 
 
 def _list_segments(row: RunRow) -> list[str]:
-    from handrail.runs._durable.port import segment_id
-
     return [segment_id(row.id, number) for number in range(row.segment + 1)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from handrail import Allow, Approvals, Call, Deny, Executor, Hook, Result, Toolset
+from handrail import Allow, Approvals, Call, Deny, Executor, Hook, Json, Result, Toolset
 from handrail.agent import RunState
 from handrail.events import Decided, Event
 from handrail.messages import Reply, ToolResults
@@ -53,8 +53,15 @@ class _CallNotes:
     answer: Answer | None = None
 
 
-async def replay_run(
-    state: RunState, lines: Iterable[LineFields], tools: Toolset, *, policy: Policy | None = None
+async def replay_run(  # noqa: PLR0913  each is an option with a default
+    state: RunState,
+    lines: Iterable[LineFields],
+    tools: Toolset,
+    *,
+    policy: Policy | None = None,
+    principal: str | None = None,
+    metadata: Mapping[str, Json] | None = None,
+    deps: Any = None,
 ) -> Replay:
     """Run the calls of a recorded run again, with recorded results.
 
@@ -63,7 +70,11 @@ async def replay_run(
         lines: What happened in the run: decisions and answers.
         tools: The tools of today. None of them runs.
         policy: The rules of today.
+        principal: The user or service on whose behalf the run was.
+        metadata: More facts that the policy reads, as the run had them.
+        deps: Objects that the policy reads, as the run had them.
     """
+    given: dict[str, Any] = {"principal": principal, "metadata": metadata or {}, "deps": deps}
     turns = list(_list_turns(state))
     then = _read_notes(lines)
     recorded = {
@@ -79,7 +90,7 @@ async def replay_run(
     differences: list[ReplayDifference] = []
     async with executor:
         for number, calls, _ in turns:
-            turn = executor.turn(str(number), run="replay")
+            turn = executor.turn(str(number), run=state.run_id or "replay", **given)
             async with turn.events() as feed:
                 turn.add(*calls)
                 results = await turn.results()

@@ -19,7 +19,7 @@ import anyio
 import psycopg
 import pytest
 from anyio import to_thread
-from dbos import DBOS, DBOSConfig
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
 from handrail import Allow, Approvals, Context, Deny, Executor, HandrailError, Result, Toolset, tool
 from handrail.agent import Agent, Limits
@@ -476,6 +476,7 @@ async def test_a_program_that_uses_dbos_is_joined(sqlite: str, ledger: Ledger) -
         system_database_url=f"sqlite:///{sqlite}",
         application_version="1",
         executor_id="host-1",
+        serializer=DBOSPortableJSONSerializer(),
         log_level="ERROR",
     )
     DBOS(config=config)
@@ -492,6 +493,28 @@ async def test_a_program_that_uses_dbos_is_joined(sqlite: str, ledger: Ledger) -
         DBOS.destroy()
 
     assert (joined.text, still) == ("All done.", "host-1")
+
+
+async def test_a_program_that_pickles_its_rows_is_not_joined(sqlite: str) -> None:
+    config = DBOSConfig(
+        name="handrail",
+        system_database_url=f"sqlite:///{sqlite}",
+        application_version="1",
+        log_level="ERROR",
+    )
+    DBOS(config=config)
+    DBOS.launch()
+    try:
+        with pytest.raises(HandrailError) as raised:
+            async with DurableRuns(sqlite, {}).work():
+                pass
+    finally:
+        DBOS.destroy()
+
+    assert str(raised.value) == (
+        "This process uses DBOS with rows that are not JSON, such as pickles, which run code when "
+        "they are read. Give it `serializer=DBOSPortableJSONSerializer()`."
+    )
 
 
 async def test_two_workers_cannot_have_one_id(sqlite: str, ledger: Ledger) -> None:

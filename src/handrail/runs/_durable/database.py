@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -56,7 +57,7 @@ class Database:
     @property
     def path(self) -> Path:
         """The file of a SQLite database."""
-        return Path(self.url.removeprefix("sqlite:///"))
+        return Path(sqlalchemy.make_url(self.url).database or "")
 
     def _make_engine(self, begin: str | None = None, **options: Any) -> sqlalchemy.Engine:
         if self.is_postgres:
@@ -68,6 +69,7 @@ class Database:
                 url, pool_size=kept, max_overflow=8 - kept, connect_args=alive, **options
             )
         engine = sqlalchemy.create_engine(self.url, **options)
+        event.listen(engine, "do_connect", partial(_create_private, self.path))
         event.listen(engine, "connect", partial(_set_up_sqlite, begin))
         return engine
 
@@ -112,14 +114,18 @@ class Database:
         except (OperationalError, ProgrammingError):  # there is no such table, or no database
             return False
 
-    def create(self, statements: Sequence[str]) -> None:
-        """Create tables. One process at a time: PostgreSQL fails if two create the same one."""
+    def create(self, statements: Sequence[str], column: tuple[str, str, str]) -> None:
+        """Create tables, and a column that an older version of a table does not have.
+
+        One process at a time: PostgreSQL fails if two create the same one.
+        """
         with self._rows.connect() as connection:
             if self.is_postgres:
                 connection.exec_driver_sql(f"SELECT pg_advisory_lock({_CREATING})")
             try:
                 for statement in statements:
                     connection.exec_driver_sql(statement)
+                _add_column(connection, *column)
             finally:
                 if self.is_postgres:
                     connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_CREATING})")
@@ -262,6 +268,21 @@ def as_url(address: str) -> str:
             "PostgreSQL (postgresql://...)."
         )
     return address
+
+
+def _add_column(connection: sqlalchemy.Connection, table: str, name: str, kind: str) -> None:
+    known = {column["name"] for column in sqlalchemy.inspect(connection).get_columns(table)}
+    if name not in known:
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def _create_private(path: Path, *_: object) -> None:
+    """Create a file that only its owner can read, unless it exists.
+
+    SQLite would leave its mode to the umask. Its other files, such as the log, get the same mode.
+    """
+    with suppress(OSError):  # it exists, or SQLite says what is wrong
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _set_up_sqlite(begin: str | None, connection: Any, _record: object) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
 from dbos import _dbos as internals
+from dbos import _serialization as serialization
 
 from handrail import HandrailError
 from handrail._support.loop import running_loop
@@ -23,6 +24,8 @@ SEGMENT = "handrail.segment"
 CALL = "handrail.call"
 """The name of the workflow of a queued call."""
 QUEUE = "handrail"
+_JSON = DBOSPortableJSONSerializer().name()
+_GAVE_UP = "The engine gave the run up."
 _STATUS: dict[str, SegmentStatus] = {
     "ENQUEUED": "queued",
     "DELAYED": "parked",
@@ -95,6 +98,7 @@ class DbosEngine:
         self._is_own = host is None
         if host is not None:
             self._check_host(host)
+        refuse_pickles()
         _register(SEGMENT, body)
         _register(CALL, call_body)
         await self._add_queue(QUEUE, worker_concurrency=slots)
@@ -129,6 +133,11 @@ class DbosEngine:
             raise HandrailError(
                 "This process already uses DBOS, with the name, version and database "
                 f"{joined[:2]}. Durable runs join it only if theirs are the same: {wanted[:2]}."
+            )
+        if host._serializer.name() != _JSON:  # noqa: SLF001  there is no public way to ask
+            raise HandrailError(
+                "This process uses DBOS with rows that are not JSON, such as pickles, which run "
+                "code when they are read. Give it `serializer=DBOSPortableJSONSerializer()`."
             )
 
     def _find_instance(self) -> Any:
@@ -215,6 +224,16 @@ class DbosEngine:
         )
         return _STATUS.get(rows[0][0], "failed") if rows else None
 
+    async def given_up(self) -> list[tuple[str, int, str]]:
+        """Return the runs whose segment was given up: their ids, its number, and why."""
+        rows = await self._database.read(
+            "SELECT r.id, r.segment, w.serialization FROM handrail_run r "  # noqa: S608
+            f"JOIN {self._table} w ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
+            "WHERE r.status IN ('running', 'waiting') "
+            "AND w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
+        )
+        return [(run, number, say_given_up(form)) for run, number, form in rows]
+
     async def owners(self) -> list[str]:
         """Return the ids of the workers that run segments, dead or alive."""
         return await self._read_running("DISTINCT executor_id")
@@ -273,6 +292,30 @@ class DbosEngine:
         found = await to_thread.run_sync(ask) if self._queues else []
         ids = [*segment_ids, *(one.workflow_id for one in found)]
         await to_thread.run_sync(self.client.delete_workflows, ids)
+
+
+def refuse_pickles() -> None:
+    """Let DBOS read no pickle, in this process.
+
+    DBOS chooses by the row how to read it, whatever serializer it has. A pickle runs code, so
+    anyone who can write a row could run code in a worker.
+    """
+    reader: Any = serialization.DefaultSerializer
+    reader.deserialize = _refuse
+
+
+def _refuse(_serializer: object, _text: str) -> Any:
+    raise HandrailError("A pickle in the database of durable runs was not read: it could run code.")
+
+
+def say_given_up(form: str | None) -> str:
+    """Return why the engine gave a segment up, given the form of its row."""
+    if form == _JSON:
+        return _GAVE_UP
+    return (
+        f"Its row in the database was not read: it has the form {form!r}, and handrail writes "
+        f"{_JSON!r}. Someone else has changed it."
+    )
 
 
 def queue_name(name: str) -> str:

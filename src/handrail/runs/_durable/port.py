@@ -78,6 +78,10 @@ class Engine(Protocol):
         """Return the status of a segment, or None if there is none."""
         ...
 
+    async def given_up(self) -> list[tuple[str, int, str]]:
+        """Return the runs whose segment was given up: their ids, its number, and why."""
+        ...
+
     async def owners(self) -> list[str]:
         """Return the ids of the workers that run segments, dead or alive."""
         ...

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from handrail import Json
 from handrail.agent import RunState, load_state
 from handrail.messages import Reply
 from handrail.runs.forking import edit_reply
@@ -33,6 +35,8 @@ class DurableRun:
     stop_reason: str = ""
     """Why it ended: as in ``RunResult``, or ``error``."""
     stop_detail: str = ""
+    metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """More facts for hooks, policies and tools, as given to ``start``."""
     _saved: str | None = field(default=None, repr=False)
     _read: list[RunState] = field(default_factory=list[RunState], repr=False, compare=False)
 
@@ -68,6 +72,7 @@ def read_run(row: RunRow, why: str = "") -> DurableRun:
         changed=row.changed,
         stop_reason=reason,
         stop_detail=detail,
+        metadata=json.loads(row.metadata),
         _saved=saved,
     )
 

@@ -16,7 +16,7 @@ from handrail.runs.journal import RunHead
 Reach: TypeAlias = Callable[[str], None]
 """Names a point at which tests kill the process."""
 
-SCHEMA = "3"
+SCHEMA = "4"
 """The version of our tables."""
 TABLES = tuple(
     statement.strip()
@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS handrail_run (
     id TEXT PRIMARY KEY, agent TEXT NOT NULL, principal TEXT, status TEXT NOT NULL,
     segment INTEGER NOT NULL, began DOUBLE PRECISION NOT NULL,
     changed DOUBLE PRECISION NOT NULL, outcome TEXT,
-    entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '');
+    entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '',
+    metadata TEXT NOT NULL DEFAULT '{}');
 CREATE INDEX IF NOT EXISTS handrail_run_began ON handrail_run (began);
 CREATE INDEX IF NOT EXISTS handrail_run_status ON handrail_run (status, began);
 CREATE TABLE IF NOT EXISTS handrail_state (
@@ -47,6 +48,10 @@ CREATE TABLE IF NOT EXISTS handrail_schema (version TEXT PRIMARY KEY);
 """.split(";")
     if statement.strip()
 )
+
+
+ADDED = ("handrail_run", "metadata", "TEXT NOT NULL DEFAULT '{}'")
+"""A column that tables of an older version do not have."""
 
 
 def list_tables(*, postgres: bool) -> tuple[str, ...]:
@@ -76,18 +81,21 @@ class RunRow(NamedTuple):
     began: float
     changed: float
     outcome: str | None
+    metadata: str = "{}"
 
 
-_RUN = "id, agent, principal, status, segment, began, changed, outcome"
+_RUN = "id, agent, principal, status, segment, began, changed, outcome, metadata"
 
 
-def run_row(run: str, agent: str, principal: str | None) -> Step:
+def run_row(run: str, agent: str, principal: str | None, metadata: str = "{}") -> Step:
     """Return the statement that adds a run, unless there is one with this id."""
     sql = (
         f"INSERT INTO handrail_run ({_RUN}) VALUES "
-        "(:id, :agent, :principal, 'running', 0, :now, :now, NULL) ON CONFLICT DO NOTHING"
+        "(:id, :agent, :principal, 'running', 0, :now, :now, NULL, :metadata) "
+        "ON CONFLICT DO NOTHING"
     )
-    return sql, [{"id": run, "agent": agent, "principal": principal, "now": time.time()}]
+    row = {"id": run, "agent": agent, "principal": principal, "metadata": metadata}
+    return sql, [{**row, "now": time.time()}]
 
 
 def step_row(run: str, segment: int, number: int, body: str) -> Step:

@@ -70,11 +70,13 @@ class Segments:
             return known
         if order.state is not None:
             return load_state(order.state)
-        bodies = await self.rows.states_of(order.run, order.number)
-        entries = [
-            JournalEntry(order.run, number, STATE, body, "") for number, body in enumerate(bodies)
-        ]
-        return list(read_states(entries))[-1]
+        return (await self._read_states(order.run, order.number))[-1]
+
+    async def _read_states(self, run: str, number: int) -> list[RunState]:
+        """Return the states in which segments begin, up to one: those that our rows have."""
+        bodies = await self.rows.states_of(run, number)
+        entries = [JournalEntry(run, at, STATE, body, "") for at, body in enumerate(bodies)]
+        return list(read_states(entries))
 
     async def run(self, text: str) -> str:
         """Run one segment, and return the status of the run after it."""
@@ -180,21 +182,31 @@ class Segments:
 
     async def _end(self, order: Order, journal: RunJournal, done: RunResult[Any]) -> str:
         how = (done.stop_reason, done.stop_detail, done.state)
-        return await self._record_end(order, journal, "done", how)
+        return await self._record_end(order, journal, how, dump_state(done.state))
 
     async def _fail(
         self, order: Order, journal: RunJournal, state: RunState, error: Exception
     ) -> str:
         how = ("error", f"{type(error).__name__}: {error}", state)
-        return await self._record_end(order, journal, "failed", how)
+        return await self._record_end(order, journal, how, dump_state(state))
+
+    async def give_up(self, run: str, number: int, why: str) -> None:
+        """Record that a run failed because its segment cannot run."""
+        log.error("the run %s failed: %s", run, why)
+        known = await self._read_states(run, number)
+        order, journal = Order(run, number, "", None, {}), self.rows.journal(run)
+        state = known[-1] if known else RunState(run_id=run)
+        saved = dump_state(state) if known else None
+        await self._record_end(order, journal, ("error", why, state), saved)
 
     async def _record_end(
-        self, order: Order, journal: RunJournal, status: str, how: tuple[str, str, RunState]
+        self, order: Order, journal: RunJournal, how: tuple[str, str, RunState], saved: str | None
     ) -> str:
+        """Record how a run ended, with a state to continue from if there is one."""
         reason, detail, state = how
-        word = "failed" if reason == "error" else reason
+        status, word = ("failed", "failed") if reason == "error" else ("done", reason)
         head = await self._seal(order, journal, (word, detail, state))
-        outcome = json.dumps([reason, detail, dump_state(state)])
+        outcome = json.dumps([reason, detail, saved])
         await self.rows.end_run(head, status, order.number, outcome)
         self.rows.reach("run.ended")
         return status

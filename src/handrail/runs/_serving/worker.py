@@ -142,6 +142,9 @@ class Worker:
         for run, number in await self._questions.answered():
             await self._segments.wake(run, number)
         await self._active.stop_cancelled()
+        if self._looks % _SWEEP == 0:
+            for run, number, why in await self._engine.given_up():
+                await self._segments.give_up(run, number, why)
         self._seen_at = time.monotonic()
 
     async def _keep_lock(self) -> None:
