@@ -54,8 +54,11 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
 
     def preview(input: str) -> list[FileChange] | str:  # noqa: A002
         try:
-            return [_show_change(step) for step in _plan(workspace, input)]
+            steps = _plan(workspace, input)
+            workspace.shown.note(("patch", input), {step.real: step.before for step in steps})
+            return [_show_change(step) for step in steps]
         except (ToolFailed, Refused) as error:
+            workspace.shown.note(("patch", input), {})
             return f"The call would fail. {error}"
 
     def headline(input: str) -> str:  # noqa: A002
@@ -82,6 +85,8 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         steps = _plan(workspace, input)
+        for step in steps:  # each is compared again before it is written
+            workspace.shown.check(("patch", input), context, step.real, step.before)
         _run_steps(workspace, steps, context)
         edits = [FileEdit(step.real, step.before, step.after) for step in steps]
         workspace.changes.put_edits(context.call_id, edits)

@@ -81,6 +81,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
             _check_exists(workspace, file_path)
         with open_for_change(workspace, file_path, context) as change:
             before = change.before or b""
+            workspace.shown.check((file_path, *wanted), context, change.real, before)
             changed = _changed_since_read(workspace, change.real, before)
             outcome = _apply(change.real, before, wanted, changed=changed)
             change.write(outcome.data, context.call_id)
@@ -93,10 +94,14 @@ def _preview(
     workspace: Workspace, file_path: str, others: dict[str, Any]
 ) -> tuple[FileChange | str, str]:
     """Return the exact change that a call would make, and its location."""
+    wanted = list[TextEdit]()
     try:
+        wanted = _collect_edits(**others)
         real, before = peek(workspace, file_path)
-        outcome = _apply(real, before or b"", _collect_edits(**others))
+        outcome = _apply(real, before or b"", wanted)
+        workspace.shown.note((file_path, *wanted), {real: before or b""})
     except (ToolFailed, Refused) as error:
+        workspace.shown.note((file_path, *wanted), {})
         return f"The call would fail. {error}", ""
     old = decode_text(before or b"")
     change = FileChange(real, old.text, old.decode(outcome.data))
