@@ -77,8 +77,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         wanted = _collect_edits(old_string, new_string, replace_all=replace_all, edits=edits)
-        if wanted[0].old == "":
-            _check_exists(workspace, file_path)
+        _check_exists(workspace, file_path, wanted)
         with open_for_change(workspace, file_path, context) as change:
             before = change.before or b""
             workspace.shown.check((file_path, *wanted), context, change.real, before)
@@ -133,8 +132,10 @@ def _collect_edits(
     return [TextEdit(old_string, new_string, replace_all), *more]
 
 
-def _check_exists(workspace: Workspace, path: str) -> None:
+def _check_exists(workspace: Workspace, path: str, wanted: list[TextEdit]) -> None:
     """Refuse to create a file: models know an empty old_string that does so."""
+    if wanted[0].old:
+        return
     missing = list[str]()
     with suppress(OSError, Refused):  # open_for_change explains these
         _, missing = workspace.resolve(workspace.inside(path))
