@@ -101,9 +101,15 @@ class Setup:
         return find_secrets(self._named, self.written)
 
     def find_protected(
-        self, own: Iterable[str] = (), restricted: Mapping[str, Restriction] = _NONE
+        self,
+        own: Iterable[str] = (),
+        restricted: Mapping[str, Restriction] = _NONE,
+        opened: Iterable[str] = (),
     ) -> ProtectedPaths:
-        """Return what to protect in the workspace, as of now, with its program folders."""
+        """Return what to protect in the workspace, as of now, with its program folders.
+
+        ``opened`` are more names that stay writable.
+        """
         secret = self.find_secrets()
         hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
         code = self.find_own_code()
@@ -114,7 +120,8 @@ class Setup:
             *code.kept,
             *self._find_environments(),
         }
-        found = find_protected(self.root, self.opened, secret, sorted(kept), reserved=code.missing)
+        free = [*self.opened, *opened]
+        found = find_protected(self.root, free, secret, sorted(kept), reserved=code.missing)
         return replace(found, hidden=tuple(hidden)) if hidden else found
 
     def find_own_code(self) -> OwnCode:

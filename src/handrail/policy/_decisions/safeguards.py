@@ -13,7 +13,11 @@ from types import MappingProxyType
 from handrail import READ, WRITE, Access
 from handrail._support.git_settings import find_git_paths
 from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
-from handrail._support.own_files import find_code_folders, find_environment, list_code_folders
+from handrail._support.own_files import (
+    find_code_folders,
+    find_environment,
+    list_code_folders,
+)
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name, without_version
 
@@ -61,9 +65,13 @@ class ProtectedFiles:
         for access in accesses:
             why = find_protection(access, named)
             if not why and self.depends_on_disk(access):
-                why = self._describe_environment(access.resource.removeprefix("file:"))
+                why = self._describe_own(access.resource.removeprefix("file:"))
             if why:
                 yield access, why
+
+    def lacks_repository(self) -> bool:
+        """Return whether the workspace has no `.git`, so that git would obey a new one."""
+        return bool(self._root) and not os.path.lexists(f"{self._root}/.git/HEAD")
 
     def depends_on_disk(self, access: Access) -> bool:
         """Return whether the reason may be another one when files appear in the workspace."""
@@ -79,8 +87,8 @@ class ProtectedFiles:
             self._code = folders, self._in_workspace({name: _CODE.format(name) for name in names})
         return self._code[1]
 
-    def _describe_environment(self, path: str) -> str:
-        """Return why a file in a Python environment is protected; empty if it is in none."""
+    def _describe_own(self, path: str) -> str:
+        """Return why a file of an environment or of runs is protected; empty if it is neither."""
         whole = path if path.startswith("/") else f"{self._root}/{path}"
         found = find_environment(whole, self._root)
         return _ENVIRONMENT.format(found.removeprefix(f"{self._root}/")) if found else ""
@@ -265,6 +273,15 @@ def _only_checks(program: str, words: Sequence[str]) -> bool:
     if program == "ruff" and "check" not in words[:1]:
         return False
     return not any(map(_CHANGING_FLAG.fullmatch, words))
+
+
+def makes_repository(argv: Sequence[str]) -> bool:
+    """Return whether a command makes the folder that it runs in a repository of git."""
+    name, *operands = [word for word in argv[1:] if not word.startswith("-")] or [""]
+    if argv[0] != "git" or name not in ("init", "clone"):
+        return False
+    folder = operands[name == "clone" :][:1] or ["." if name == "init" else ""]
+    return posixpath.normpath(folder[0] or "new") == "."
 
 
 def _git_command(words: Sequence[str]) -> str:
