@@ -16,6 +16,7 @@ from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
 from handrail._support.own_files import (
     find_code_folders,
     find_environment,
+    is_run_database,
     list_code_folders,
 )
 from handrail.policy._rules.shell_command import ShellCommand
@@ -27,6 +28,7 @@ _APPLICATION = "your application protects it"
 _HOOKS = "git runs the hooks in it"
 _SETTINGS = "git runs commands from it"
 _CODE = "this program imports code from {}, outside the sandbox"
+_RUNS = "handrail keeps runs in it"
 _ENVIRONMENT = "Python runs code from the environment {}"
 _TRAILING = re.compile(r"[. ]+(?=/|$)")
 
@@ -90,6 +92,8 @@ class ProtectedFiles:
     def _describe_own(self, path: str) -> str:
         """Return why a file of an environment or of runs is protected; empty if it is neither."""
         whole = path if path.startswith("/") else f"{self._root}/{path}"
+        if is_run_database(whole):
+            return _RUNS
         found = find_environment(whole, self._root)
         return _ENVIRONMENT.format(found.removeprefix(f"{self._root}/")) if found else ""
 

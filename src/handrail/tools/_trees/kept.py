@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handrail._support.obeyed_names import OBEYED_NAMES
+from handrail._support.own_files import is_run_database
 from handrail._support.private_files import make_private_folder, replace_file
 from handrail.tools._files.paths import is_beneath, quote_path
 from handrail.tools._files.undo import ChangedPath, FileState
@@ -226,7 +227,7 @@ class KeptTrees:
 
     def _is_others(self, path: str) -> bool:
         """Return whether the sandbox or saved runs change a path, not the command."""
-        return path in _MOUNT_POINTS
+        return path in _MOUNT_POINTS or is_run_database(f"{self._workspace.root}/{path}")
 
     def _read_unseen(self, path: str, before: FileState) -> FileState | None:
         """Return what is in a folder that was not listed; a path out of reach is unchanged."""
