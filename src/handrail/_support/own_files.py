@@ -90,18 +90,15 @@ def is_run_database(path: str) -> bool:
 def _has_tables(path: str) -> bool:
     try:
         about = os.lstat(path)
+        state = about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size
+        return stat.S_ISREG(about.st_mode) and _search_tables(path, state)
     except OSError:
         return False
-    state = about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size
-    return stat.S_ISREG(about.st_mode) and _search_tables(path, state)
 
 
 @lru_cache(maxsize=1_000)
 def _search_tables(path: str, _state: object) -> bool:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         text = os.read(fd, _MAX_DATABASE_BYTES)
     finally:
