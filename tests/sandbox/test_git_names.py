@@ -240,3 +240,12 @@ async def test_without_approval_or_without_its_words_there_is_none(bare: Path) -
 
     assert not (bare / ".git").exists()
     assert [look.planted for look in looks] == []
+
+
+async def test_a_linked_worktree_is_a_repository(root: Path) -> None:
+    policy = Rulebook(mode="edits", sandboxed=True, workspace=root.parent / "linked")
+    sandbox = Sandbox(root.parent / "linked")
+    async with Executor(Toolset(bash(sandbox)), policy=policy) as executor:
+        decision = executor.explain(Call("bash", {"command": "git init"})).decision
+
+    assert (type(decision), sandbox.has_repository) == (Allow, True)

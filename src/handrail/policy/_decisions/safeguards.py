@@ -73,7 +73,9 @@ class ProtectedFiles:
 
     def lacks_repository(self) -> bool:
         """Return whether the workspace has no `.git`, so that git would obey a new one."""
-        return bool(self._root) and not os.path.lexists(f"{self._root}/.git/HEAD")
+        git = f"{self._root}/.git"
+        has_one = os.path.isfile(git) or os.path.lexists(f"{git}/HEAD")  # noqa: PTH113  often
+        return bool(self._root) and not has_one
 
     def depends_on_disk(self, access: Access) -> bool:
         """Return whether the reason may be another one when files appear in the workspace."""
@@ -83,8 +85,8 @@ class ProtectedFiles:
 
     def _list_code(self) -> Mapping[str, str]:
         """Return the folders of the workspace that this process imports code from, as of now."""
-        folders = list_code_folders()
-        if self._root and self._code[0] != folders:
+        folders = list_code_folders() if self._root else ()
+        if self._code[0] != folders:
             names = [path[len(self._root) + 1 :] for path in find_code_folders(self._root)]
             self._code = folders, self._in_workspace({name: _CODE.format(name) for name in names})
         return self._code[1]

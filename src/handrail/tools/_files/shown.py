@@ -22,7 +22,7 @@ class ShownContents:
     """The contents that questions showed, and those that tools have written since."""
 
     def __init__(self) -> None:
-        self._shown: OrderedDict[object, tuple[int, dict[str, bytes | None]]] = OrderedDict()
+        self._shown: OrderedDict[bytes, tuple[int, dict[str, bytes | None]]] = OrderedDict()
         self._written: OrderedDict[str, tuple[int, bytes | None]] = OrderedDict()
         self._count = itertools.count()
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class ShownContents:
         If the question says that the call would fail, there are none.
         """
         digests = {real: data and digest(data) for real, data in contents.items()}
-        self._keep(self._shown, call, digests)
+        self._keep(self._shown, _key(call), digests)
 
     def note_written(self, real: str, data: bytes | None) -> None:
         """Record what a tool has written; None if it has removed the file."""
@@ -52,7 +52,7 @@ class ShownContents:
         Another call may have changed the file since: it was decided, too. A call that was approved
         in another process has no record here.
         """
-        noted = self._shown.get(call)
+        noted = self._shown.get(_key(call))
         if noted is None or not context.is_approved:
             return
         (shown_at, shown), now = noted, data and digest(data)
@@ -62,3 +62,8 @@ class ShownContents:
             raise ToolFailed(
                 f"Not changed: {real!r} changed after the user was asked. Read it, then call again."
             )
+
+
+def _key(call: object) -> bytes:
+    """Return a short key for arguments, which may be long."""
+    return digest(repr(call).encode())
