@@ -93,14 +93,13 @@ def _preview(
     workspace: Workspace, file_path: str, others: dict[str, Any]
 ) -> tuple[FileChange | str, str]:
     """Return the exact change that a call would make, and its location."""
-    wanted = list[TextEdit]()
     try:
         wanted = _collect_edits(**others)
+        workspace.shown.note((file_path, *wanted), {})  # if there is no such file
         real, before = peek(workspace, file_path)
-        outcome = _apply(real, before or b"", wanted)
         workspace.shown.note((file_path, *wanted), {real: before or b""})
+        outcome = _apply(real, before or b"", wanted)
     except (ToolFailed, Refused) as error:
-        workspace.shown.note((file_path, *wanted), {})
         return f"The call would fail. {error}", ""
     old = decode_text(before or b"")
     change = FileChange(real, old.text, old.decode(outcome.data))

@@ -30,7 +30,7 @@ class ShownContents:
     def note(self, call: object, contents: Mapping[str, bytes | None]) -> None:
         """Record the files that a question shows, for a call that is given by its arguments.
 
-        If the question says that the call would fail, there are none.
+        If the question says that the call would fail, there may be none.
         """
         digests = {real: data and digest(data) for real, data in contents.items()}
         self._keep(self._shown, _key(call), digests)

@@ -64,6 +64,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
 
 def _preview(workspace: Workspace, file_path: str, content: str) -> FileChange | str:
     """Return the exact change that a call would make."""
+    workspace.shown.note((file_path, content), {})  # if there can be no such file
     try:
         real, before = peek(workspace, file_path, create=True)
         workspace.shown.note((file_path, content), {real: before})
@@ -71,7 +72,6 @@ def _preview(workspace: Workspace, file_path: str, content: str) -> FileChange |
             return FileChange(real, None, content)
         new, _ = _plan(workspace, real, before, content)
     except (ToolFailed, Refused) as error:
-        workspace.shown.note((file_path, content), {})
         return f"The call would fail. {error}"
     if media(before) != "text":
         return f"{real!r} is a binary file. All of its {len(before):,} bytes would be replaced."
