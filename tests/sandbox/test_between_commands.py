@@ -71,7 +71,8 @@ async def test_an_answer_of_an_earlier_command_would_be_noticed(
     find, found = Setup.find_protected, list[object]()
 
     def find_once(*args: Any) -> object:
-        found.extend([] if found else [find(*args)])
+        """Return the first answer, for a command that makes a repository."""
+        found.extend([] if found else [find(*args[:3], [".git"])])
         return found[0]
 
     monkeypatch.setattr(Setup, "find_protected", find_once)
@@ -91,7 +92,7 @@ async def test_a_masked_file_that_appears_is_hidden_from_the_next_command(tmp_pa
 
 async def test_what_a_command_makes_is_protected_from_the_next_one(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path, tier="bubblewrap")
-    first = await run(sandbox, f"{GIT} && echo before > .envrc")
+    first = await run(sandbox, f"{GIT} && echo before > .envrc", makes_repository=True)
     second = await run(sandbox, "echo after > .envrc; echo after > .git/hooks/pre-commit")
 
     kept = [tmp_path / ".envrc", tmp_path / ".git/hooks/pre-commit"]
@@ -101,7 +102,8 @@ async def test_what_a_command_makes_is_protected_from_the_next_one(tmp_path: Pat
 
 async def test_a_link_that_a_command_makes_ends_the_next_one(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path, tier="bubblewrap")
-    first = await run(sandbox, "git init -q . && rm -rf .git/hooks && ln -s /tmp .git/hooks")
+    made = "git init -q . && rm -rf .git/hooks && ln -s /tmp .git/hooks"
+    first = await run(sandbox, made, makes_repository=True)
 
     with pytest.raises(
         SandboxUnavailable, match=r"\.git/hooks in the workspace is a symbolic link"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from handrail.sandbox import Sandbox, SandboxUnavailable
 from handrail.sandbox import _own_code as own_code
 from sandbox.commands import run
+from vectors.more_sandbox import without_capabilities
 
 pytestmark = pytest.mark.anyio
 
@@ -247,3 +250,14 @@ async def test_a_workspace_that_is_an_environment_is_writable(tmp_path: Path) ->
 
     made = await run(Sandbox(tmp_path / "ws", tier="bubblewrap"), "touch x && touch pyvenv.cfg")
     assert made.text == "touch: cannot touch 'pyvenv.cfg': Read-only file system\n"
+
+
+def test_a_folder_that_cannot_be_read_is_skipped(root: Path) -> None:
+    (root / "closed").mkdir(mode=0)
+    environment(root / "env")
+    sandbox = Sandbox(root, tier="bubblewrap")
+
+    with ThreadPoolExecutor(1, initializer=without_capabilities) as pool:
+        made = pool.submit(anyio.run, run, sandbox, "touch env/x").result()
+
+    assert made.text == "touch: cannot touch 'env/x': Read-only file system\n"

@@ -926,6 +926,7 @@ sandbox: bubblewrap
   not enforced: named pipes of other programs can be written, if the user may
   not enforced: a command can cause an empty file or folder outside while another command starts
   not enforced: other repositories inside the workspace are not protected
+  not enforced: git obeys a new .git/commondir until the command ends, which is when it is removed
   not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code\
 """)

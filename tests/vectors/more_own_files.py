@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import handrail
-from handrail import Call, Executor, Toolset
+from handrail import Allow, Ask, Call, Executor, Toolset
+from handrail.permissions import Pending
 from handrail.policy import RulePaths, load
-from handrail.tools import Workspace, write
+from handrail.sandbox import Sandbox
+from handrail.tools import Workspace, bash, edit, write
 from vectors.sandbox import TIERS
 from vectors.stage import Check, host
 
@@ -27,7 +31,8 @@ open(packages + '/zz.py', 'w').write("open({1!r}, 'w').close()\\n")
 """
 LATE = """
 import subprocess, sys
-from handrail import Call, Executor, Toolset
+from handrail import Allow, Ask, Call, Executor, Toolset
+from handrail.permissions import Pending
 from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, bash, web_fetch
 
@@ -128,9 +133,123 @@ def _written(_given: Any, root: Path, *, judged: bool) -> bool:
     return not [*root.rglob("y.pth")]
 
 
+EVIL = """
+import os, subprocess
+def git(*words): subprocess.run(['git', *words], check=False)
+git('init', '-q', '--bare', 'evil')
+git('-C', 'evil', 'config', 'core.bare', 'false')
+git('-C', 'evil', 'config', 'core.worktree', os.getcwd())
+git('-C', 'evil', 'config', 'core.fsmonitor', {0!r})
+def put(path, text):
+    try: open(path, 'w').write(text)
+    except OSError as error: print('tried', error)
+"""
+"""Makes settings that run a program, and a function that writes a file if it can."""
+SETTINGS = "[core]\\n\\tfsmonitor = {0}\\n"
+PLANTS = {
+    "worktree": "put('.git/worktrees/wt5/commondir', os.path.abspath('evil'))",
+    "settings": f"put('.git/config.worktree', '{SETTINGS}')",
+    "their settings": f"put('.git/worktrees/wt5/config.worktree', '{SETTINGS}')",
+    "common": "put('.git/commondir', os.path.abspath('evil'))",
+    "new": "git('init', '-q'); git('config', 'core.fsmonitor', {0!r})",
+}
+COMMIT = (
+    "git -c user.name=n -c user.email=e commit -q --allow-empty -m x; git worktree add -q ../wt5"
+)
+
+
+def _obeyed(plants: str, where: str, setup: str, _given: Any, root: Path, *, judged: bool) -> bool:
+    """After a script has written what git would obey, git on the host runs no program of it."""
+    mark, program = root.parent / "ran", root.parent / "program"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n", encoding="utf-8")
+    program.chmod(0o755)
+    host(root, setup)
+    assert "fatal" not in host(root / where, "git status") or setup == NO_REPOSITORY
+    script = "".join([EVIL, *(f"{PLANTS[name]}\n" for name in plants.split(", "))])
+    (root / "mk.py").write_text(
+        script.replace("{0!r}", repr(str(program))).replace("{0}", str(program)), "utf-8"
+    )
+    if judged:
+        policy = load(RulePaths.of(root, config=root.parent / "c"), mode="edits", sandboxed=True)
+        executor = Executor(Toolset(bash(Sandbox(root))), policy=policy)
+        text = executor.run_sync(Call("bash", {"command": "python3 mk.py; echo ran it"})).text
+        assert "ran it" in text, text
+    else:
+        host(root, "python3 mk.py")
+    host(root / where, "git status")
+    return not mark.exists()
+
+
+def _changed_meanwhile(_given: Any, root: Path, *, judged: bool) -> bool:
+    """An approved edit is not applied to a file that changed while the question was open."""
+    path = root / "a.txt"
+    path.write_text("one\ntwo\nthree\n", encoding="utf-8")
+
+    async def approve(_pending: Pending) -> Allow:
+        path.write_text("ONE\ntwo\nthree\n", encoding="utf-8")
+        return Allow()
+
+    call = Call("edit", {"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
+    policy = (lambda _call: Ask("?")) if judged else None
+    executor = Executor(Toolset(edit(Workspace(root))), policy=policy, approvals=approve)
+    executor.run_sync(call)
+    return "TWO" not in path.read_text(encoding="utf-8")
+
+
+USER = "setpriv --bounding-set=-dac_override,-dac_read_search"
+"""Root, but with the rights of any user to enter folders."""
+
+
+def _closed_folder(_given: Any, root: Path, *, judged: bool) -> bool:
+    """A folder of PATH that the user may not enter is skipped; the control looks with pathlib."""
+    closed = root.parent / "closed"
+    closed.mkdir(mode=0)
+    (root / "a.txt").write_text("needle", encoding="utf-8")
+    python = f"{shlex.quote(sys.executable)} -c"
+    user = USER if os.geteuid() == 0 else ""
+    if not judged:
+        code = f"import os; os.stat({str(closed / 'rg')!r})"
+        return "Permission denied" not in host(root, f"{user} {python} {shlex.quote(code)}")
+    start = f"{user} {python} {shlex.quote(HANDRAIL)}"
+    calls = ("tools call grep pattern=needle", "tools call bash 'command=echo needle'")
+    lines = [f"{start} {call} --mode edits --no-input" for call in calls]
+    path = f"{closed}:{os.environ['PATH']}"
+    home = {"HOME": str(root.parent), "PATH": path, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
+    said = [host(root, line, **home) for line in (*lines, f"{start} doctor")]
+    assert all("needle" in text for text in said[:2]), said
+    return not any("Permission denied" in text for text in said) and "ok    ripgrep" in said[2]
+
+
+NO_REPOSITORY = "rm -r .git"
+EXTENDED = f"{COMMIT}; git config extensions.worktreeConfig true"
+
+
+def _both(first: Check, second: Check, given: Any, root: Path, *, judged: bool) -> bool:
+    """Two attacks, each in its own workspace."""
+    other = root.parent / "other/ws"
+    other.mkdir(parents=True)
+    host(other, "git init -q")
+    held = (first(given, root, judged=judged), second(given, other, judged=judged))
+    assert judged or held == (False, False)
+    return all(held)
+
+
 CHECKS: dict[str, Check] = {
     "t4-sandbox-001": partial(_planted, "venv"),
     "t4-sandbox-002": _imported_late,
     "t4-sandbox-003": partial(_planted, "backend/.venv"),
     "t4-sandbox-004": _written,
+    "t4-sandbox-005": partial(
+        _both,
+        partial(_obeyed, "worktree", "../wt5", COMMIT),
+        partial(_obeyed, "common", ".", COMMIT),
+    ),
+    "t4-sandbox-006": partial(
+        _both,
+        partial(_obeyed, "settings", ".", EXTENDED),
+        partial(_obeyed, "their settings", "../wt5", EXTENDED),
+    ),
+    "t4-sandbox-007": partial(_obeyed, "new", ".", NO_REPOSITORY),
+    "t5-edit-001": _changed_meanwhile,
+    "t5-path-001": _closed_folder,
 }

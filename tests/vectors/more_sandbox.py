@@ -271,7 +271,7 @@ def _masked(given: Any, root: Path, *, judged: bool) -> bool:
     return "SECRET" not in said
 
 
-def _without_capabilities() -> None:
+def without_capabilities() -> None:
     """Give up those of this thread, for which modes do not matter if the user is root."""
     header = struct.pack("Ii", 0x20080522, 0)
     if ctypes.CDLL(None).capset(header, bytes(24)):
@@ -292,7 +292,7 @@ def _left_behind(given: Any, root: Path, *, judged: bool) -> bool:
             (private / "box").mkdir()
             host(root, given["command"].replace("/tmp/", f"{private}/box/"))  # noqa: S108
             forget = partial(shutil.rmtree, private / "box", ignore_errors=True)
-        with ThreadPoolExecutor(1, initializer=_without_capabilities) as pool:
+        with ThreadPoolExecutor(1, initializer=without_capabilities) as pool:
             pool.submit(forget).result()
         return not any(private.iterdir())
     finally:

@@ -89,6 +89,11 @@ def is_plain_repository(folder: str) -> bool:
     )
 
 
+def has_worktree_settings(git: str) -> bool:
+    """Return whether git may read the file `config.worktree` of a repository's `.git`."""
+    return "worktreeconfig" in _read_start(f"{git}/config").lower()
+
+
 def list_modules(root: str, top: str) -> dict[str, bool] | None:
     """Return the repositories in a folder, and whether each is a link; None for too many.
 

@@ -7,12 +7,24 @@ change one, and the sandbox holds those in a workspace read-only for commands.
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from functools import lru_cache
 from typing import Final
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 MARK: Final = "pyvenv.cfg"
 """The file that makes a folder a Python environment."""
+DATABASE_ENDS: Final = (".db", ".sqlite", ".sqlite3")
+"""How the name of a database usually ends."""
+BESIDE_DATABASE: Final = ("-wal", "-shm", "-journal")
+"""The ends of the files beside a SQLite database, from which SQLite restores content."""
+_TABLES: Final = (b"handrail_schema", b"dbos_migrations", b"CREATE TABLE entries (\n    run TEXT")
+"""Texts in a database with runs."""
+_MAX_DATABASE_BYTES: Final = 1 << 19
+"""Bytes at the start of a database, and of the file beside it, that are searched for tables."""
+_opened = set[str]()
+"""The databases that this process has opened, by their real paths."""
 
 
 def list_code_folders() -> tuple[str, ...]:
@@ -50,3 +62,45 @@ def find_environment(path: str, root: str) -> str:
             return path
         path = path.rpartition("/")[0]
     return ""
+
+
+def note_database(path: str | os.PathLike[str]) -> None:
+    """Record that this process keeps runs in a database."""
+    _opened.add(os.path.realpath(path))
+
+
+def list_opened_databases(root: str) -> list[str]:
+    """Return the databases in a workspace that this process keeps runs in, by their real paths."""
+    return sorted(path for path in _opened if path.startswith(f"{root}/"))
+
+
+def is_run_database(path: str) -> bool:
+    """Return whether a file, or the one that it is beside, is a database with runs.
+
+    It is one that this process has opened, or that has the name and the tables of one. The file is
+    searched, not opened as a database: a command may have written it.
+    """
+    for end in BESIDE_DATABASE:
+        path = path.removesuffix(end)
+    if path in _opened:
+        return True
+    return path.endswith(DATABASE_ENDS) and (_has_tables(path) or _has_tables(f"{path}-wal"))
+
+
+def _has_tables(path: str) -> bool:
+    try:
+        about = os.lstat(path)
+        state = about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size
+        return stat.S_ISREG(about.st_mode) and _search_tables(path, state)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=1_000)
+def _search_tables(path: str, _state: object) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        text = os.read(fd, _MAX_DATABASE_BYTES)
+    finally:
+        os.close(fd)
+    return any(table in text for table in _TABLES)

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from handrail._support.own_files import note_database
 from handrail._support.private_files import hold_lock, make_private_folder
 from handrail.runs._reading.local import keep_rows, make_rows, remove_rows
 from handrail.runs._reading.tables import QUESTION, reading_tables
@@ -282,6 +283,7 @@ class SqliteJournal:
 
 def _open(path: Path, busy_seconds: float) -> sqlite3.Connection:
     make_private_folder(path.parent)
+    note_database(path)
     os.close(_open_file(path, os.O_RDWR | os.O_CREAT))  # SQLite gives its other files this mode
     connection = sqlite3.connect(
         path, timeout=busy_seconds, isolation_level=None, check_same_thread=False

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from handrail.sandbox._git_names import has_entries
 from handrail.sandbox._git_settings import write_git_settings
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._values import SandboxUnavailable
@@ -54,7 +55,9 @@ def find_homes() -> tuple[str, ...]:
         named.append(pwd.getpwuid(os.geteuid()).pw_dir)
     real = dict.fromkeys(os.path.realpath(home) for home in named if home.startswith("/"))
     return tuple(
-        home for home in real if home != "/" and not _is_in(home, _SYSTEM) and Path(home).is_dir()
+        home
+        for home in real
+        if home != "/" and not _is_in(home, _SYSTEM) and os.path.isdir(home)  # noqa: PTH112  see below
     )
 
 
@@ -153,7 +156,8 @@ class HomeFolder:
             real = os.path.realpath(path)
             known = _is_in(path, (*taken, *self._written))
             # a command could replace what it can write by a link to another place
-            if not known and Path(real).exists() and not _is_in(real, self._written):
+            # unlike pathlib, this skips a folder that the user may not enter
+            if not known and os.path.exists(real) and not _is_in(real, self._written):  # noqa: PTH110
                 taken.append(path)
                 yield path, real
 
@@ -190,7 +194,7 @@ def _program_folder(folder: str, homes: Sequence[str]) -> str:
 def _repository_paths(root: str, homes: Sequence[str]) -> Iterator[str]:
     """Yield the repository that a workspace is in: its top folder, and that of a worktree."""
     above = [str(folder) for folder in (Path(root), *Path(root).parents)]
-    tops = (top for top in above if _is_within(top, homes) and os.path.lexists(f"{top}/.git"))
+    tops = (top for top in above if _is_within(top, homes) and has_entries(f"{top}/.git"))
     for top in islice(tops, 1):
         yield from _worktree_paths(top)
         if top != root:
@@ -213,7 +217,7 @@ def _worktree_paths(top: str) -> Iterator[str]:
 
 def _read_path(file: str, folder: str, prefix: str = "") -> str:
     """Return the real path that the first line of a file names; empty if there is none."""
-    if not Path(file).is_file():
+    if not os.path.isfile(file):  # noqa: PTH113  as above
         return ""
     with Path(file).open("rb") as opened:
         line = os.fsdecode(opened.read(_MAX_LINE_BYTES).partition(b"\n")[0])

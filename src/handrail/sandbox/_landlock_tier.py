@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from handrail._support.own_files import list_opened_databases
 from handrail.net import Proxy
 from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import landlock, seccomp, syscalls
@@ -47,6 +48,7 @@ _AROUND: Final = (
     "commands cannot create, rename or remove entries of {}: this program's code is there "
     "(Landlock)"
 )
+_RUNS: Final = "the database of runs in the workspace can be changed"
 _BY_RULES: Final = "files that rules deny or ask about can be read and changed, unless named"
 _SIGNALS: Final = "signals can be sent to other processes of this user (before Linux 6.12)"
 _SCOPES_VERSION: Final = 6
@@ -84,7 +86,12 @@ class LandlockTier:
         report = make_report(self._version, has_rules=self._setup.has_rules)
         split = self._list_split(self._setup.find_own_code().kept)
         around = (_AROUND.format(", ".join(split)),) if split else ()
-        return replace(report, enforced=(*report.enforced, *around))
+        runs = (_RUNS,) if list_opened_databases(self._setup.root) else ()
+        return replace(
+            report,
+            enforced=(*report.enforced, *around),
+            not_enforced=(*runs, *report.not_enforced),
+        )
 
     def _list_split(self, code: Sequence[str]) -> list[str]:
         """Return the folders of the workspace around this program's own code, by name."""
@@ -110,8 +117,10 @@ class LandlockTier:
         *,
         more: MoreHosts,
         streams: Streams,
+        opened: Sequence[str] = (),
     ) -> Process:
         """Start a command, which waits until it is marked."""
+        del opened  # all names are writable
         if more.own:
             raise SandboxUnavailable(_NO_HOSTS)
         with Pipes() as pipes:

@@ -1,14 +1,23 @@
-"""Code that runs outside the sandbox: what this process imports, and Python environments."""
+"""Files of a workspace that are used outside the sandbox: Python code, and databases of runs."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
-from handrail._support.own_files import MARK, find_code_folders, list_code_folders
+from handrail._support.own_files import (
+    BESIDE_DATABASE,
+    DATABASE_ENDS,
+    MARK,
+    find_code_folders,
+    is_run_database,
+    list_code_folders,
+    list_opened_databases,
+)
 from handrail.sandbox._protected import find_links, is_beneath
 from handrail.sandbox._values import SandboxUnavailable
 
@@ -75,12 +84,15 @@ class _Listing(NamedTuple):
     state: tuple[int, ...]
     is_environment: bool
     folders: tuple[str, ...]
+    databases: tuple[str, ...]
+    """Files with the name of a database."""
 
 
-class EnvironmentSearch:
-    """Finds the Python environments in a workspace. Unchanged folders are listed once.
+class OwnFileSearch:
+    """Finds Python environments and databases of runs in a workspace.
 
-    One that was found is not searched again: a command could hide it behind many other folders.
+    Unchanged folders are listed once. It remembers what it has found: a command could hide that
+    behind many other folders.
     """
 
     def __init__(self, root: str) -> None:
@@ -89,7 +101,12 @@ class EnvironmentSearch:
         self._found: dict[str, None] = {}
 
     def find(self) -> list[str]:
-        """Return the environments, as of now, by their real paths."""
+        """Return the environments and databases, as of now, by their real paths."""
+        self._walk()
+        self._found |= dict.fromkeys(list_opened_databases(self._root))
+        return [path for path in self._found if is_run_database(path) or _is_environment(path)]
+
+    def _walk(self) -> None:
         listings = dict[str, _Listing]()
         waiting = [(self._root, 0)]
         for folder, depth in islice(waiting, _MAX_FOLDERS):  # grows while it is read
@@ -97,12 +114,12 @@ class EnvironmentSearch:
             if listing is None:
                 continue
             listings[folder] = listing
+            self._found |= dict.fromkeys(filter(is_run_database, listing.databases))
             if listing.is_environment and depth:
                 self._found[folder] = None
             elif depth < _MAX_DEPTH:
                 waiting += [(path, depth + 1) for path in listing.folders]
         self._known = listings
-        return [path for path in self._found if os.path.lexists(f"{path}/{MARK}")]
 
     def _list(self, folder: str) -> _Listing | None:
         """Return what is in a folder; None if it is gone or cannot be read."""
@@ -120,6 +137,28 @@ class EnvironmentSearch:
         except OSError:
             return None
         inner = (name for name, is_folder in entries if is_folder and name not in _SKIPPED)
+        files = (name for name, is_folder in entries if not is_folder)
         return _Listing(
-            state, (MARK, False) in entries, tuple(f"{folder}/{name}" for name in inner)
+            state,
+            (MARK, False) in entries,
+            tuple(f"{folder}/{name}" for name in inner),
+            tuple(f"{folder}/{name}" for name in files if name.endswith(DATABASE_ENDS)),
         )
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.lexists(f"{folder}/{MARK}")
+
+
+def hold_database(path: str) -> list[str]:
+    """Return a database with the files beside it, and create those that are missing.
+
+    They stay: SQLite may have opened one, and would lose what it writes if it were removed. Empty
+    ones change nothing.
+    """
+    held = [path]
+    for name in (f"{path}{end}" for end in BESIDE_DATABASE):
+        with suppress(OSError):  # it exists, or another user's folder has the database
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        held += [name] if os.path.lexists(name) else []
+    return held

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from handrail._support.git_settings import find_git_paths, is_plain_repository, list_modules
+from handrail._support.git_settings import find_git_paths, is_plain_repository
 from handrail._support.obeyed_names import OBEYED_NAMES
+from handrail.sandbox._git_names import GitName, Reserved, file_type, list_git_names
 from handrail.sandbox._values import Restriction, SandboxUnavailable
 
-_HELD: Final = [row for row in OBEYED_NAMES if row.held != "never"]
-RESERVED: Final = frozenset(row.name for row in _HELD if row.held == "always")
-"""Protected even if they are missing: an editor or an agent obeys them as soon as they exist. The
-others are read-only if they exist: a mount point for each would appear in every `ls` and `*`."""
+_NAMES: Final = [row for row in OBEYED_NAMES if row.held != "never"]
+"""Some are protected even if they are missing: an editor or an agent obeys them as soon as they
+exist. The others are not: a mount point for each would appear in every `ls` and `*`."""
+_HELD: Final = [row for row in _NAMES if row.parts[0] != ".git"]
 MAX_RESTRICTED: Final = 1_000
 """Files that rules restrict, as mounts. More make each command slow to start."""
 SECRETS: Final = """
@@ -45,6 +46,10 @@ class ProtectedPaths:
     """Real paths that commands cannot read."""
     hidden: tuple[str, ...] = ()
     """Real paths in writable folders that a rule hides from this command."""
+    files: tuple[str, ...] = ()
+    """Missing names that are empty files until the command ends: git rejects a folder."""
+    removed: tuple[str, ...] = ()
+    """Missing names that are removed after the command, if it creates them."""
 
 
 def is_beneath(path: str, folder: str) -> bool:
@@ -59,7 +64,7 @@ def folders_above(path: str) -> list[str]:
 
 def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
     """Return the names that are protected in any workspace, except those that stay writable."""
-    names = (row.name for row in _HELD)
+    names = (row.name for row in _NAMES)
     return tuple(name for name in names if not any(is_beneath(name, other) for other in opened))
 
 
@@ -79,21 +84,24 @@ def find_protected(
     if root in besides:
         return ProtectedPaths((root,), (), tuple(secret))
     kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
-    missing = list(reserved)
+    missing: dict[Reserved, list[str]] = {"folder": list(reserved), "file": [], "removed": []}
     real = {root: True}
-    for name, held in _protectable_names(root):
+    for name, reserving, refuses_link in _protectable_names(root):
         if opened and any(is_beneath(name, other) for other in opened):
             continue
         path = f"{root}/{name}"
-        kind = _file_type(path)
+        kind = file_type(path)
         if kind == stat.S_IFLNK or (kind and not _is_real(path, real)):
-            kept += _link_target(root, name, held=held)
+            kept += _link_target(root, name, refused=refuses_link)
         elif kind:
             kept.append(path)
-        elif held:
-            missing.append(name)
+        elif reserving and os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120
+            missing[reserving].append(name)
     kept = outermost([*_paths_of_git(root, opened, kept), *kept])
-    return ProtectedPaths(tuple(kept), tuple(missing), tuple(secret))
+    files, removed = missing["file"], missing["removed"]
+    return ProtectedPaths(
+        tuple(kept), tuple(missing["folder"]), tuple(secret), (), tuple(files), tuple(removed)
+    )
 
 
 def _is_real(path: str, known: dict[str, bool]) -> bool:
@@ -104,31 +112,11 @@ def _is_real(path: str, known: dict[str, bool]) -> bool:
     return known[folder]
 
 
-def _protectable_names(root: str) -> Iterator[tuple[str, bool]]:
-    """Yield each name, and whether it is protected even if it is missing."""
-    git = _file_type(f"{root}/.git")
-    if git == stat.S_IFDIR:
-        yield from _submodule_names(root)
-    elif git:
-        yield ".git", True
+def _protectable_names(root: str) -> Iterator[GitName]:
+    yield from list_git_names(root)
     for row in _HELD:
-        if row.parts[0] != ".git" or git == stat.S_IFDIR:
-            yield row.name, row.name in RESERVED
-
-
-def _submodule_names(root: str) -> Iterator[tuple[str, bool]]:
-    """Yield the settings and hooks of submodules. A link is protected itself."""
-    top = ".git/modules"
-    if _file_type(f"{root}/{top}") == stat.S_IFLNK:
-        yield top, True
-        return
-    modules = list_modules(root, top)
-    if modules is None:
-        yield top, True
-        return
-    for name, linked in sorted(modules.items()):
-        parts = [""] if linked else ["/config", "/config.worktree", "/hooks"]
-        yield from ((f"{name}{part}", linked) for part in parts)
+        always = row.held == "always"
+        yield GitName(row.name, "folder" if always else "", refuses_link=always)
 
 
 def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> list[str]:
@@ -138,7 +126,7 @@ def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> 
         path = os.path.realpath(f"{root}/{name}")
         free = any(is_beneath(name, other) for other in opened)
         known = any(is_beneath(path, other) for other in (*kept, *found))
-        if not free and not known and is_beneath(path, root) and path != root and _file_type(path):
+        if not free and not known and is_beneath(path, root) and path != root and file_type(path):
             found.append(path)
     return found
 
@@ -148,35 +136,28 @@ def has_index_hook(root: str, folder: str) -> bool:
 
     The index of a repository around the workspace cannot be written.
     """
-    while folder != root and not _file_type(f"{folder}/.git"):
+    while folder != root and not file_type(f"{folder}/.git"):
         folder = os.path.dirname(folder)  # noqa: PTH120  before every command
-    kind = _file_type(f"{folder}/.git")
+    kind = file_type(f"{folder}/.git")
     if not kind:
         return False
     hooks = (".git/hooks", *find_git_paths(folder).hooks)
     return (
         kind != stat.S_IFDIR
         or not is_plain_repository(folder)
-        or any(_file_type(f"{folder}/{path}/post-index-change") for path in hooks)
+        or any(file_type(f"{folder}/{path}/post-index-change") for path in hooks)
     )
 
 
-def _file_type(path: str) -> int:
-    try:
-        return stat.S_IFMT(os.lstat(path).st_mode)
-    except OSError:
-        return 0
-
-
-def _link_target(root: str, name: str, *, held: bool) -> list[str]:
+def _link_target(root: str, name: str, *, refused: bool) -> list[str]:
     """Return where a link leads, if that is in the workspace; a link cannot be protected."""
-    if held:
+    if refused:
         raise SandboxUnavailable(
             f"{name} in the workspace is a symbolic link, which a command could replace. "
             f"Replace it by a file or folder, or pass writable=({name!r},) to leave it unprotected."
         )
     target = os.path.realpath(f"{root}/{name}")
-    return [target] if target != root and is_beneath(target, root) and _file_type(target) else []
+    return [target] if target != root and is_beneath(target, root) and file_type(target) else []
 
 
 def find_restricted(
@@ -196,7 +177,7 @@ def find_restricted(
         path = os.path.realpath(f"{root}/{name}")
         inside = any(is_beneath(path, folder) for folder in written)
         free = not is_beneath(root, path) and not any(is_beneath(path, top) for top in masked)
-        if inside and free and _file_type(path):
+        if inside and free and file_type(path):
             found[restriction].append(path)
     hidden = outermost(found["hidden"])
     if len(hidden) > MAX_RESTRICTED or len(found["read-only"]) > MAX_RESTRICTED:
@@ -231,7 +212,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
                     "which a command could replace."
                 )
     inside = sorted({path for path in real if is_beneath(path, root)})
-    gone = next((path for path in inside if not _file_type(path)), None)
+    gone = next((path for path in inside if not file_type(path)), None)
     if gone is not None:
         raise SandboxUnavailable(
             f"{gone} cannot be protected: it does not exist, and a command could create it."
@@ -248,7 +229,7 @@ def find_links(path: str) -> set[str]:
         for step in (last, *last.parents):
             folder = os.path.realpath(step.parent)
             link = os.path.join(folder, step.name)  # noqa: PTH118  there are many
-            if link not in links and _file_type(link) == stat.S_IFLNK:
+            if link not in links and file_type(link) == stat.S_IFLNK:
                 links.add(link)
                 todo.append(Path(folder, Path(link).readlink()))
     return links
@@ -262,11 +243,11 @@ def list_secret_names(root: str, masked: Iterable[str]) -> list[str]:
 
 def find_secrets(named: Iterable[str], written: Collection[str]) -> list[str]:
     """Return the real paths that no command can read: existing ones without writable folders."""
-    real = sorted({os.path.realpath(path) for path in named if _file_type(path)})
+    real = sorted({os.path.realpath(path) for path in named if file_type(path)})
     return [
         path
         for path in real
-        if _file_type(path)
+        if file_type(path)
         and not any(is_beneath(folder, path) for folder in written)
         and not any(path != other and is_beneath(path, other) for other in real)
     ]

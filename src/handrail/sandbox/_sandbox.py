@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from handrail import Refused, ToolFailed
 from handrail.sandbox._bubblewrap.tier import BubblewrapTier
 from handrail.sandbox._environment import safe_variables
+from handrail.sandbox._git_names import has_entries
 from handrail.sandbox._protected import is_beneath
 from handrail.sandbox._setup import Setup
 from handrail.sandbox._values import (
@@ -138,6 +139,11 @@ class Sandbox:
         return report
 
     @property
+    def has_repository(self) -> bool:
+        """Whether the workspace has a `.git`. If not, commands cannot create one by themselves."""
+        return has_entries(f"{self.root}/.git")
+
+    @property
     def opens_hosts(self) -> bool:
         """Whether models can ask for hosts of one command."""
         return self._find_hosts is not None and self._tier.opens_hosts
@@ -180,6 +186,7 @@ class Sandbox:
         variables: Mapping[str, str] = _NONE,
         restricted: Mapping[str, Restriction] | None = None,
         hosts: Sequence[str] = (),
+        makes_repository: bool = False,
         notes: bool = False,
         source: bool = False,
     ) -> Process:
@@ -195,6 +202,8 @@ class Sandbox:
             variables: Variables of an earlier command. Those that steer programs are dropped.
             hosts: More hosts that this command can reach. It then has its own localhost, so that no
                 other command reaches them; requires bubblewrap.
+            makes_repository: Whether it can create `.git` in a workspace without one. Your git
+                would then obey its settings and hooks.
             notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
             source: Whether it gets a standard input that `Process.send` writes; else it has none.
         """
@@ -206,7 +215,13 @@ class Sandbox:
         try:
             with self._lock:
                 return self._tier.start(
-                    command, folder, safe, limits, more=more, streams=Streams(notes, source)
+                    command,
+                    folder,
+                    safe,
+                    limits,
+                    more=more,
+                    streams=Streams(notes, source),
+                    opened=(".git",) if makes_repository and not self.has_repository else (),
                 )
         except FileNotFoundError:
             message = "The workspace or a temporary folder of the sandbox no longer exists."

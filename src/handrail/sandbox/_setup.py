@@ -17,7 +17,7 @@ from typing import Final
 from handrail.sandbox import _environment as environment
 from handrail.sandbox._environment import REFRESHES_INDEX
 from handrail.sandbox._home import HomeFolder, require_no_home
-from handrail.sandbox._own_code import EnvironmentSearch, OwnCode, find_own_code
+from handrail.sandbox._own_code import OwnCode, OwnFileSearch, find_own_code, hold_database
 from handrail.sandbox._protected import (
     ProtectedPaths,
     find_kept,
@@ -76,7 +76,7 @@ class Setup:
         """Whether rules may restrict files of the workspace."""
         self._named = [*list_secret_names(self.root, masked), *_own_folders()]
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
-        self._environments = EnvironmentSearch(self.root)
+        self._own_files = OwnFileSearch(self.root)
         self.paths_to_keep()  # raises before anything runs
         self.find_own_code()  # as above
         self.temporary = tempfile.mkdtemp(prefix="handrail-room-")
@@ -101,9 +101,15 @@ class Setup:
         return find_secrets(self._named, self.written)
 
     def find_protected(
-        self, own: Iterable[str] = (), restricted: Mapping[str, Restriction] = _NONE
+        self,
+        own: Iterable[str] = (),
+        restricted: Mapping[str, Restriction] = _NONE,
+        opened: Iterable[str] = (),
     ) -> ProtectedPaths:
-        """Return what to protect in the workspace, as of now, with its program folders."""
+        """Return what to protect in the workspace, as of now, with its program folders.
+
+        ``opened`` are more names that stay writable.
+        """
         secret = self.find_secrets()
         hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
         code = self.find_own_code()
@@ -112,22 +118,24 @@ class Setup:
             *held,
             *(folder.removesuffix("/bin") for folder in own),
             *code.kept,
-            *self._find_environments(),
+            *self._find_own_files(),
         }
-        found = find_protected(self.root, self.opened, secret, sorted(kept), reserved=code.missing)
+        free = [*self.opened, *opened]
+        found = find_protected(self.root, free, secret, sorted(kept), reserved=code.missing)
         return replace(found, hidden=tuple(hidden)) if hidden else found
 
     def find_own_code(self) -> OwnCode:
         """Return the code of this process in the workspace, as of now."""
         return find_own_code(self.root, self.opened)
 
-    def _find_environments(self) -> list[str]:
-        """Return the Python environments in the workspace, except those that stay writable."""
+    def _find_own_files(self) -> list[str]:
+        """Return environments and databases of runs, except those that stay writable."""
         opened = [f"{self.root}/{path}" for path in self.opened]
         return [
             path
-            for path in self._environments.find()
-            if not any(is_beneath(path, other) for other in opened)
+            for found in self._own_files.find()
+            if not any(is_beneath(found, other) for other in opened)
+            for path in ([found] if os.path.isdir(found) else hold_database(found))  # noqa: PTH112
         ]
 
     def find_own_folders(self) -> list[str]:

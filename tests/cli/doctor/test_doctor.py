@@ -85,7 +85,7 @@ ok    own-code            outside the workspace
 ok    ripgrep             ripgrep N
 ok    bubblewrap          works
 ok    landlock            Landlock N
-ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 8 not enforced
 ok    state               will be created
 ok    rules-system        none
 ok    rules-user          none
@@ -144,7 +144,7 @@ ok    bubblewrap          works
                           expected: bubblewrap N or later, allowed to start
 ok    landlock            Landlock N
                           expected: Landlock 3 or later
-ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
+ok    sandbox             bubblewrap: 8 protections enforced, 8 not enforced
                           expected: a sandbox, for the bash tool
                           enforced: commands can write only the workspace and private temporary folders (mounts)
                           enforced: files that other programs execute or trust (.git/hooks, .vscode, ...) are read-only (mounts)
@@ -159,6 +159,7 @@ ok    sandbox             bubblewrap: 8 protections enforced, 7 not enforced
                           not enforced: named pipes of other programs can be written, if the user may
                           not enforced: a command can cause an empty file or folder outside while another command starts
                           not enforced: other repositories inside the workspace are not protected
+                          not enforced: git obeys a new .git/commondir until the command ends, which is when it is removed
                           not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
                           not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code
 ok    state               will be created

@@ -19,6 +19,7 @@ from handrail.policy._decisions.safeguards import (
     describe_catastrophe,
     find_overwritten_disk,
     find_written_words,
+    makes_repository,
 )
 from handrail.policy._decisions.wording import describe_access, name_resource, quote_command
 from handrail.policy._decisions.workspace_files import WorkspaceFiles
@@ -324,6 +325,17 @@ def command_accesses(
         words |= dict.fromkeys(strings)
         written |= strings if _WRITES.search(command.text) else set()
     return [*accesses, *_accesses_by_word(words, written, folders_of(command))]
+
+
+def new_repository(
+    command: ShellCommand, parts: Sequence[MatchedCommand], protected: ProtectedFiles
+) -> list[Access]:
+    """Return the `.git` that a command makes at the top of a workspace without one."""
+    made = (
+        part.folder in ("", ".") and makes_repository(part.argv)
+        for part in locate_commands(command, parts)
+    )
+    return [Access(WRITE, "file:.git")] if any(made) and protected.lacks_repository() else []
 
 
 def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access]:

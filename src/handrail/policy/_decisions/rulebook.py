@@ -41,6 +41,7 @@ from handrail.policy._decisions.opinions import (
     is_answerable,
     is_read_only,
     mode_effect,
+    new_repository,
     objections,
     opinion_of,
     path_safeguards,
@@ -376,7 +377,8 @@ class Rulebook:
         opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
         for one in dict.fromkeys((read.spelled, command)):
             opinions += command_objections(index, one, usable)
-        opinions += path_safeguards([*named, *touched], self._protected)
+        made = new_repository(command, read.matched, self._protected)
+        opinions += path_safeguards([*named, *touched, *made], self._protected)
         folders = self._folders if read.spelled is not command else ()
         kinds = {"deny": touched, "ask": shown} if names else {"denyask": touched}
         for says, named_files in kinds.items():

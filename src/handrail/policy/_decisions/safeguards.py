@@ -14,7 +14,12 @@ from types import MappingProxyType
 from handrail import READ, WRITE, Access
 from handrail._support.git_settings import find_git_paths
 from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
-from handrail._support.own_files import find_code_folders, find_environment, list_code_folders
+from handrail._support.own_files import (
+    find_code_folders,
+    find_environment,
+    is_run_database,
+    list_code_folders,
+)
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name, without_version
 
@@ -24,6 +29,7 @@ _APPLICATION = "your application protects it"
 _HOOKS = "git runs the hooks in it"
 _SETTINGS = "git runs commands from it"
 _CODE = "this program imports code from {}, outside the sandbox"
+_RUNS = "handrail keeps runs in it"
 _ENVIRONMENT = "Python runs code from the environment {}"
 _TRAILING = re.compile(r"[. ]+(?=/|$)")
 
@@ -62,9 +68,15 @@ class ProtectedFiles:
         for access in accesses:
             why = find_protection(access, named)
             if not why and self.depends_on_disk(access):
-                why = self._describe_environment(access.resource.removeprefix("file:"))
+                why = self._describe_own(access.resource.removeprefix("file:"))
             if why:
                 yield access, why
+
+    def lacks_repository(self) -> bool:
+        """Return whether the workspace has no `.git`, so that git would obey a new one."""
+        git = f"{self._root}/.git"
+        has_one = os.path.isfile(git) or os.path.lexists(f"{git}/HEAD")  # noqa: PTH113  often
+        return bool(self._root) and not has_one
 
     def depends_on_disk(self, access: Access) -> bool:
         """Return whether the reason may be another one when files appear in the workspace."""
@@ -74,15 +86,17 @@ class ProtectedFiles:
 
     def _list_code(self) -> Mapping[str, str]:
         """Return the folders of the workspace that this process imports code from, as of now."""
-        folders = list_code_folders()
-        if self._root and self._code[0] != folders:
+        folders = list_code_folders() if self._root else ()
+        if self._code[0] != folders:
             names = [path[len(self._root) + 1 :] for path in find_code_folders(self._root)]
             self._code = folders, self._in_workspace({name: _CODE.format(name) for name in names})
         return self._code[1]
 
-    def _describe_environment(self, path: str) -> str:
-        """Return why a file in a Python environment is protected; empty if it is in none."""
+    def _describe_own(self, path: str) -> str:
+        """Return why a file of an environment or of runs is protected; empty if it is neither."""
         whole = path if path.startswith("/") else f"{self._root}/{path}"
+        if is_run_database(whole):
+            return _RUNS
         found = find_environment(whole, self._root)
         return _ENVIRONMENT.format(found.removeprefix(f"{self._root}/")) if found else ""
 
@@ -272,6 +286,15 @@ def _only_checks(program: str, words: Sequence[str]) -> bool:
     if program == "ruff" and "check" not in words[:1]:
         return False
     return not any(map(_CHANGING_FLAG.fullmatch, words))
+
+
+def makes_repository(argv: Sequence[str]) -> bool:
+    """Return whether a command makes the folder that it runs in a repository of git."""
+    name, *operands = [word for word in argv[1:] if not word.startswith("-")] or [""]
+    if argv[0] != "git" or name not in ("init", "clone"):
+        return False
+    folder = operands[name == "clone" :][:1] or ["." if name == "init" else ""]
+    return posixpath.normpath(folder[0] or "new") == "."
 
 
 def _git_command(words: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
+from handrail._support.own_files import note_database
 from handrail.runs._durable.threads import Threads
 from handrail.runs._reading.tally import Step
 
@@ -42,6 +43,8 @@ class Database:
         self.url = as_url(address)
         self._read_only = read_only
         self.is_postgres = self.url.startswith("postgresql")
+        if not self.is_postgres:
+            note_database(self.path)
         self.engine = self._make_engine(begin="IMMEDIATE")
         """For the engine of the runs, which has its own transactions."""
         self._rows = self._make_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)

@@ -1,9 +1,9 @@
-"""The empty folders that protected names need in the workspace while commands run.
+"""The empty folders and files that protected names need in the workspace while commands run.
 
 A mount needs a mount point. The folders that bubblewrap creates for that are removed again when no
 command of any process runs in the workspace. Removing one earlier would remove the mount of a
 running command. Each command holds a shared lock. A command that gets the lock exclusively removes
-the folders listed in it, so the next command cleans up after a crash.
+what is listed in it, so the next command cleans up after a crash.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from handrail._support.loop import in_event_loop
 from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
+_FILE = "\tfile"
+"""Ends the name of an empty file in the list."""
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -45,14 +47,24 @@ class MountPoints:
                 return lock
             os.close(lock)
 
-    def note(self, names: Sequence[str]) -> None:
-        """Record the folders that bubblewrap is going to create."""
-        if names:
+    def note(self, folders: Sequence[str], files: Sequence[str] = ()) -> None:
+        """Record the folders that bubblewrap is going to create, and create the files."""
+        if folders or files:
             os.lseek(self._lock, 0, os.SEEK_END)
-            os.write(self._lock, "".join(f"{name}\n" for name in names).encode())
+            lines = [*(f"{name}\n" for name in folders), *(f"{name}{_FILE}\n" for name in files)]
+            os.write(self._lock, "".join(lines).encode())
+        for name in files:
+            with contextlib.suppress(FileExistsError):  # of a command that started just now
+                os.close(os.open(f"{self._root}/{name}", _OPEN | os.O_EXCL, 0o600))
 
-    def release(self) -> None:
-        """Release the lock; if no other command holds it, remove the folders."""
+    def release(self, removed: Sequence[str] = ()) -> None:
+        """Release the lock; if no other command holds it, remove the folders and files.
+
+        ``removed`` are names that are removed in any case.
+        """
+        for name in removed:
+            with contextlib.suppress(OSError):  # it is not there, as usual
+                os.unlink(f"{self._root}/{name}")  # noqa: PTH108  after every command
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,8 +79,12 @@ class MountPoints:
         if not os.fstat(self._lock).st_nlink:
             return  # another command has removed them
         for name in self._read_names():
+            path = f"{self._root}/{name.removesuffix(_FILE)}"
             with contextlib.suppress(OSError):  # not empty, not a folder, or removed: not ours
-                os.rmdir(f"{self._root}/{name}")  # noqa: PTH106  after every command
+                if not name.endswith(_FILE):
+                    os.rmdir(path)  # noqa: PTH106  after every command
+                elif not os.lstat(path).st_size:
+                    os.unlink(path)  # noqa: PTH108
         Path(self._path).unlink()
 
     def _read_names(self) -> Iterator[str]:

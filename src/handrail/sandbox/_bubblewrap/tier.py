@@ -70,6 +70,7 @@ _OPEN: Final = (
     "named pipes of other programs can be written, if the user may",
     "a command can cause an empty file or folder outside while another command starts",
     "other repositories inside the workspace are not protected",
+    "git obeys a new .git/commondir until the command ends, which is when it is removed",
     "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "kernel bugs and processor side channels: use a virtual machine for hostile code",
 )
@@ -171,7 +172,7 @@ class BubblewrapTier:
         self._loopback.start_words()
         self._setup.home.view()
 
-    def start(
+    def start(  # noqa: PLR0913  each is a part of the surroundings
         self,
         command: str,
         cwd: str,
@@ -180,6 +181,7 @@ class BubblewrapTier:
         *,
         more: MoreHosts,
         streams: Streams,
+        opened: Sequence[str] = (),
     ) -> Process:
         """Start a command with file descriptors for its streams only."""
         # imported here: many sandboxes are only made to check that one is available
@@ -187,15 +189,16 @@ class BubblewrapTier:
         from handrail.sandbox._bubblewrap.mount_points import MountPoints
 
         mount_points = MountPoints(self._setup.root)
-        route = None
+        removed, route = list[str](), None
         try:
             route = self._open_route((*more.by_rule, *more.own))
 
             def find_options() -> tuple[bytes, Callable[[], MountCheck]]:
                 own = self.own_folders
-                protected = self._setup.find_protected(own, restricted)
+                protected = self._setup.find_protected(own, restricted, opened)
                 home = self._view_home(protected)
-                mount_points.note(protected.missing)
+                mount_points.note(protected.missing, protected.files)
+                removed.extend(protected.removed)
                 offline = route is None or not route.proxy.allowed
                 options = self._arguments((protected, home, own, offline), cwd, variables, route)
                 key = (protected, home, route is not None)
@@ -204,10 +207,10 @@ class BubblewrapTier:
             # on a shared loopback, another command could use the way to the own hosts
             words = [self._program, *ALONE] if more.own else self._loopback.start_words()
             spec = LaunchSpec(self._setup, words, self._filter, find_options, route)
-            release = functools.partial(self._release, mount_points, route)
+            release = functools.partial(self._release, mount_points, route, removed)
             return start_command(command, spec, release, streams=streams)
         except BaseException:
-            self._release(mount_points, route)
+            self._release(mount_points, route, removed)
             raise
 
     def _open_route(self, hosts: Sequence[str]) -> Route | None:
@@ -226,9 +229,11 @@ class BubblewrapTier:
 
         return list(dict.fromkeys(Guard().check(host, 443) for host in hosts))
 
-    def _release(self, mount_points: MountPoints, route: Route | None) -> None:
+    def _release(
+        self, mount_points: MountPoints, route: Route | None, removed: Sequence[str]
+    ) -> None:
         """Release the lock. The reference keeps the sandbox and its private folders alive."""
-        mount_points.release()
+        mount_points.release(removed)
         if route is not None:
             route.proxy.close()
 
@@ -267,7 +272,7 @@ class BubblewrapTier:
         secret = self._visible_secrets(protected, home)
         return MountPlan(
             written=setup.written,
-            kept=protected.kept,
+            kept=(*protected.kept, *self._placeholders(protected)),
             covers=(
                 *_TEMPORARY,
                 *missing,
@@ -279,6 +284,10 @@ class BubblewrapTier:
             stand_ins=(*self._private, self._empty, self._unreadable, *bridge_mounts.values()),
             shown=home.shown,
         )
+
+    def _placeholders(self, protected: ProtectedPaths) -> list[str]:
+        """Return the empty files of missing names, which exist by then."""
+        return [f"{self._setup.root}/{name}" for name in protected.files]
 
     def _visible_secrets(self, protected: ProtectedPaths, home: HomeView) -> list[str]:
         """Return the secrets that other mounts do not hide already."""
@@ -308,12 +317,11 @@ class BubblewrapTier:
         for private, path in zip(self._private, _TEMPORARY, strict=True):
             words += ("--bind", private, path)
         words += _home_options(home)
-        between = _folders_between(
-            (*protected.kept, *missing, *secret, *protected.hidden), setup.written
-        )
+        kept = (*protected.kept, *self._placeholders(protected))
+        between = _folders_between((*kept, *missing, *secret, *protected.hidden), setup.written)
         for path in (*setup.written, *between):
             words += ("--bind", path, path)
-        for path in protected.kept:
+        for path in kept:
             words += ("--ro-bind", path, path)
         for path in (*missing, *(path for path in secret if Path(path).is_dir())):
             words += ("--perms", "0555", "--tmpfs", path, "--remount-ro", path)

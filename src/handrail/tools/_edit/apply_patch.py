@@ -53,10 +53,7 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
         return tuple(access for one in operations for access in _accesses(workspace, one))
 
     def preview(input: str) -> list[FileChange] | str:  # noqa: A002
-        try:
-            return [_show_change(step) for step in _plan(workspace, input)]
-        except (ToolFailed, Refused) as error:
-            return f"The call would fail. {error}"
+        return _preview(workspace, input)
 
     def headline(input: str) -> str:  # noqa: A002
         with suppress(ToolFailed):
@@ -82,12 +79,25 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         steps = _plan(workspace, input)
+        for step in steps:  # each is compared again before it is written
+            workspace.shown.check(input, context, step.real, step.before)
         _run_steps(workspace, steps, context)
         edits = [FileEdit(step.real, step.before, step.after) for step in steps]
         workspace.changes.put_edits(context.call_id, edits)
         return "\n".join(["Patched:", *map(_describe_step, steps)])
 
     return apply_patch
+
+
+def _preview(workspace: Workspace, text: str) -> list[FileChange] | str:
+    """Return the exact changes that a call would make."""
+    try:
+        steps = _plan(workspace, text)
+    except (ToolFailed, Refused) as error:
+        workspace.shown.note(text, {})
+        return f"The call would fail. {error}"
+    workspace.shown.note(text, {step.real: step.before for step in steps})
+    return [_show_change(step) for step in steps]
 
 
 def _accesses(

@@ -77,10 +77,10 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         wanted = _collect_edits(old_string, new_string, replace_all=replace_all, edits=edits)
-        if wanted[0].old == "":
-            _check_exists(workspace, file_path)
+        _check_exists(workspace, file_path, wanted)
         with open_for_change(workspace, file_path, context) as change:
             before = change.before or b""
+            workspace.shown.check((file_path, *wanted), context, change.real, before)
             changed = _changed_since_read(workspace, change.real, before)
             outcome = _apply(change.real, before, wanted, changed=changed)
             change.write(outcome.data, context.call_id)
@@ -94,8 +94,11 @@ def _preview(
 ) -> tuple[FileChange | str, str]:
     """Return the exact change that a call would make, and its location."""
     try:
+        wanted = _collect_edits(**others)
+        workspace.shown.note((file_path, *wanted), {})  # if there is no such file
         real, before = peek(workspace, file_path)
-        outcome = _apply(real, before or b"", _collect_edits(**others))
+        workspace.shown.note((file_path, *wanted), {real: before or b""})
+        outcome = _apply(real, before or b"", wanted)
     except (ToolFailed, Refused) as error:
         return f"The call would fail. {error}", ""
     old = decode_text(before or b"")
@@ -128,8 +131,10 @@ def _collect_edits(
     return [TextEdit(old_string, new_string, replace_all), *more]
 
 
-def _check_exists(workspace: Workspace, path: str) -> None:
+def _check_exists(workspace: Workspace, path: str, wanted: list[TextEdit]) -> None:
     """Refuse to create a file: models know an empty old_string that does so."""
+    if wanted[0].old:
+        return
     missing = list[str]()
     with suppress(OSError, Refused):  # open_for_change explains these
         _, missing = workspace.resolve(workspace.inside(path))

@@ -47,6 +47,7 @@ class LockedFile:
         """
         self._replace(data, sync=True)
         self._workspace.seen.note(self.real, data)
+        self._workspace.shown.note_written(self.real, data)
         if call_id:
             edit = FileEdit(self.real, self.before, data)
             self._workspace.changes.put_edits(call_id, [edit])
@@ -73,6 +74,7 @@ class LockedFile:
     def remove(self) -> None:
         """Delete the file."""
         os.unlink(self._name, dir_fd=self._folder)
+        self._workspace.shown.note_written(self.real, None)
 
     def _put(self, scratch: str) -> None:
         """Move the new content into place without losing a concurrent change.

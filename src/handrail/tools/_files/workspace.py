@@ -18,6 +18,7 @@ from handrail.tools._descriptions import join_words
 from handrail.tools._files.openat import NAMES, Opener, best_opener, descriptor_path
 from handrail.tools._files.paths import is_beneath, make_relative
 from handrail.tools._files.seen import SeenContents
+from handrail.tools._files.shown import ShownContents
 from handrail.tools._files.similar_paths import FolderEntry, find_similar
 from handrail.tools._files.undo import UndoLog
 
@@ -92,6 +93,7 @@ class Workspace:
         self._fd = os.open(self.root, NAMES | os.O_DIRECTORY)
         weakref.finalize(self, os.close, self._fd)
         self.seen = SeenContents()
+        self.shown = ShownContents()
         self.changes = UndoLog(undo_folder)
 
     def __repr__(self) -> str:

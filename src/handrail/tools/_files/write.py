@@ -53,6 +53,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         with open_for_change(workspace, file_path, context, create=True) as change:
+            workspace.shown.check((file_path, content), context, change.real, change.before)
             if change.before is None:
                 change.write(content.encode(), context.call_id)
                 return f"Created {change.real!r} with {_size(content)}."
@@ -63,8 +64,10 @@ def write(workspace: Workspace) -> Tool[..., Any]:
 
 def _preview(workspace: Workspace, file_path: str, content: str) -> FileChange | str:
     """Return the exact change that a call would make."""
+    workspace.shown.note((file_path, content), {})  # if there can be no such file
     try:
         real, before = peek(workspace, file_path, create=True)
+        workspace.shown.note((file_path, content), {real: before})
         if before is None:
             return FileChange(real, None, content)
         new, _ = _plan(workspace, real, before, content)

@@ -63,7 +63,8 @@ class Ripgrep:
         for folder in _folders():
             real = os.path.realpath(f"{folder}/rg")
             inside = any(is_beneath(path, outside) for path in (os.path.realpath(folder), real))
-            if not inside and Path(real).is_file() and os.access(real, os.X_OK):
+            # unlike pathlib, this skips a folder that the user may not enter
+            if not inside and os.path.isfile(real) and os.access(real, os.X_OK):  # noqa: PTH113
                 return cls(real)
         return None
 

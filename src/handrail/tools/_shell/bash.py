@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +42,12 @@ Report: TypeAlias = Callable[[ScanReport], None]
 def _ignore(_report: ScanReport) -> None: ...
 
 
+def _names_new_repository(command: str) -> bool:
+    """Return whether a command that a person approved says that it makes a repository."""
+    words = set(re.findall(r"\w+", command))
+    return "git" in words and not words.isdisjoint(("init", "clone"))
+
+
 @dataclass(frozen=True, slots=True)
 class _CommandRunner:
     """Runs commands and formats their results."""
@@ -66,7 +73,7 @@ class _CommandRunner:
         await to_thread.run_sync(self.scan.begin)
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
-            begin = self._starter(self.shell.variables, restricted, context)
+            begin = self._starter(command, self.shell.variables, restricted, context)
             ended = await run_in_foreground(
                 begin, command, seconds=timeout_ms / 1000, progress=context.progress
             )
@@ -106,7 +113,9 @@ class _CommandRunner:
         variables = dict(self.shell.variables)
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
-            start = partial(self._starter(variables, restricted, context), quote_command(command))
+            start = partial(
+                self._starter(command, variables, restricted, context), quote_command(command)
+            )
             job = await jobs.start(command, start, ended=finish, on_close=context.on_close)
         except BaseException as error:
             self.scan.end()
@@ -120,13 +129,19 @@ class _CommandRunner:
 
     def _starter(
         self,
+        command: str,
         variables: Mapping[str, str],
         restricted: Mapping[str, Restriction],
         context: Context,
     ) -> Callable[..., Process]:
         """Return a function that starts the command of a call."""
-        hosts = list_granted(context)
-        return partial(self.sandbox.start, variables=variables, restricted=restricted, hosts=hosts)
+        return partial(
+            self.sandbox.start,
+            variables=variables,
+            restricted=restricted,
+            hosts=list_granted(context),
+            makes_repository=context.is_approved and _names_new_repository(command),
+        )
 
     def _prepare(self, command: str) -> Mapping[str, Restriction]:
         """Return the files that a command cannot use. The first time, other programs run."""

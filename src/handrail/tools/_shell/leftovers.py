@@ -203,6 +203,8 @@ class _FolderWalk:
             entries = self._list_entries(fd)
             if _BARE.issubset(entry.name for entry in entries):
                 kind = "repository"
+            elif kind == "repository" and not entries:
+                kind = "plain"  # a sandbox reserves the name
             about = os.fstat(fd)
             place = above.inode, name, about.st_ino
             here = self._remember_folder(place, about.st_ctime_ns, kind, above)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handrail._support.obeyed_names import OBEYED_NAMES
+from handrail._support.own_files import is_run_database
 from handrail._support.private_files import make_private_folder, replace_file
 from handrail.tools._files.paths import is_beneath, quote_path
 from handrail.tools._files.undo import ChangedPath, FileState
@@ -44,8 +45,11 @@ _CLOCK_OF_FILES = 5
 """CLOCK_REALTIME_COARSE: the clock of file timestamps, some milliseconds behind others."""
 _AFTER = Bounds(files=MAX_FILES * 5, total_bytes=math.inf, file_bytes=math.inf)
 """A command may create more than is kept. These files are only listed."""
-_MOUNT_POINTS = frozenset(row.name for row in OBEYED_NAMES if row.held == "always")
-"""Folders that a sandbox creates and removes. To remove one, while a job runs, would open it."""
+_MOUNT_POINTS = frozenset(row.name for row in OBEYED_NAMES if row.held == "always") | {
+    ".git",
+    ".git/config.worktree",
+}
+"""Names that a sandbox creates and removes. To remove one, while a job runs, would open it."""
 _MAX_NAMED = 3
 """Entries of one folder that are named. If there are more, only their number is."""
 _INTERRUPTED = "the command was interrupted: later changes by others are included"
@@ -212,14 +216,18 @@ class KeptTrees:
                     content = folder.read_or_identify(path, about, unread)
                     unread -= len(content.data or b"")
                     before = known.state if known is not None else None
-                    if content.state != before and path not in _MOUNT_POINTS:
+                    if content.state != before and not self._is_others(path):
                         yield ChangedPath(path, before, content.state)
         for path in tree.known.keys() - survey.found.keys():
             unseen = any(is_beneath(path, folder) for folder in survey.left_out)
             before = tree.known[path].state
             state = self._read_unseen(path, before) if unseen else None
-            if state != before and path not in _MOUNT_POINTS:
+            if state != before and not self._is_others(path):
                 yield ChangedPath(path, before, state)
+
+    def _is_others(self, path: str) -> bool:
+        """Return whether the sandbox or saved runs change a path, not the command."""
+        return path in _MOUNT_POINTS or is_run_database(f"{self._workspace.root}/{path}")
 
     def _read_unseen(self, path: str, before: FileState) -> FileState | None:
         """Return what is in a folder that was not listed; a path out of reach is unchanged."""
