@@ -77,8 +77,9 @@ _RUNS_PROGRAMS = re.compile(
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _DECODES = re.compile(
-    r"\bbase64\s+(?:-\S+\s+)*(?:-\w*[dD]|--d)|\bxxd\s+(?:-\S+\s+)*-\w*r|\buudecode\b"
-    r"|\bopenssl\s+(?:enc|base64)\b[^|;&\n]*\s-d\b"
+    r"\bbase64\s++(?:-(?!\S*\bbase64\s)\S++\s++)*(?:-\w*[dD]|--d)|\buudecode\b"
+    r"|\bxxd\s++(?:-(?!\S*\bxxd\s)\S++\s++)*-\w*r"
+    r"|\bopenssl\s+(?:enc|base64)\b(?:(?!\bopenssl\s+(?:enc|base64)\b)[^|;&\n])*\s-d\b"
 )
 _SOURCES = re.compile(
     r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?"

@@ -21,7 +21,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _APPLICATION = "your application protects it"
 _HOOKS = "git runs the hooks in it"
 _SETTINGS = "git runs commands from it"
-_TRAILING = re.compile(r"[. ]+(?=/|$)")
+_TRAILING = re.compile(r"(?<![. ])[. ]++(?=/|$)")
 
 
 def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[str, str]:
@@ -88,7 +88,7 @@ _CHECKERS = frozenset(
     """.split()
 )
 """Programs that change files only with some flags, or only without others."""
-_CHANGING_FLAG = re.compile(r"-\w*[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
+_CHANGING_FLAG = re.compile(r"-(?:(?![iow])\w)*+[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
 _FORMATTERS = frozenset(["prettier", "black", "isort"])
 _CHECKING_FLAGS = frozenset("--check --check-only -c --list-different --diff".split())
 _NAME_READERS = frozenset(
