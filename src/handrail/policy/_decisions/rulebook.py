@@ -99,24 +99,21 @@ class Rulebook:
         self._mode = Mode.of(mode)
         self._sandboxed = sandboxed
         self._hides_files = hides_files
-        self._refusal = refusal
-        """Why every call is denied, if rules could not be read; else empty."""
+        self._refusal = refusal  # why every call is denied, if rules could not be read
         unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
         self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = {**find_named_by_git(workspace), **normalize_paths(protected)}
         self._workspace = workspace or "."
-        self._folders = spell_folder(workspace)
-        """The absolute paths of the workspace."""
+        self._folders = spell_folder(workspace)  # the absolute paths of the workspace
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._clock = clock
         self._root = os.geteuid() == 0 if root is None else root
         self.ceiling = Mode.of(ceiling)
         """The most permissive mode that ``set_mode`` accepts."""
         self._check_mode(self._mode)
-        self._lock = threading.Lock()
-        """Approvals are remembered from other threads."""
+        self._lock = threading.Lock()  # approvals are remembered from other threads
         self._tools: dict[str, ToolRules] = {}
         self._known_files: RuleFiles | None = None
         self._known_foresight: Foresight | None = None
@@ -196,15 +193,18 @@ class Rulebook:
         spec, accesses = call.spec, call.accesses
         tool = self._tool_rules(spec)
         if (known := tool.remembered) is not None and len(accesses) == 1:
-            access = accesses[0]
-            remembered = known[access.verb]
-            decision = remembered.get(access.resource)
+            (access,) = accesses
+            decision = (remembered := known[access.verb]).get(access.resource)
             if decision is None:
                 decision = self._decide(call.call, tool, accesses)
                 if len(remembered) < _MAX_REMEMBERED:
                     remembered[access.resource] = decision
             return decision
         return self._decide(call.call, tool, accesses)
+
+    def is_quick(self, call: CheckedCall) -> bool:
+        """Return whether a call can be decided in the event loop: no command, and little text."""
+        return self._tool_rules(call.spec).is_quick(call)
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
         """Return every rule that matches a call, the deciding one first."""
