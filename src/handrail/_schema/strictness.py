@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias, cast
 
+from handrail._schema.hashed_items import guard_set
 from handrail._values.content import is_list, is_object
 
 Core: TypeAlias = dict[str, Any]
@@ -69,7 +70,7 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
             "schema": made,
             **named,
         }
-    return made
+    return guard_set(made) if kind in _SETS else made
 
 
 def stop_early(core: Core) -> Core:
