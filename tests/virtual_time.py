@@ -6,16 +6,30 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import trio.testing
+
+from handrail import CheckedCall, Decision
 
 T = TypeVar("T")
 
 BACKENDS = ("asyncio", "trio")
 _PATIENCE = 500
 """So often may a loop go round with no time passing; then somebody spins, and time goes on."""
+
+
+class Quick(NamedTuple):
+    """A policy that decides in the event loop: no time would pass while a thread does."""
+
+    policy: Callable[[CheckedCall], Decision]
+
+    def __call__(self, call: CheckedCall) -> Decision:
+        return self.policy(call)
+
+    def is_quick(self, _call: CheckedCall) -> bool:
+        return True
 
 
 class _Selector(selectors.DefaultSelector):

@@ -76,6 +76,7 @@ from scenarios import (
     run,
     some,
 )
+from virtual_time import Quick
 
 BACKENDS = ("asyncio", "trio")
 CALLERS = ("alice", "bob", "carol")
@@ -457,14 +458,14 @@ class World:
         self.closed = False
         self.closed_early = False
         self.executor = self._make_executor()
-        self.view = self.executor.restrict(*TOOLS, policy=lambda _: Allow())
+        self.view = self.executor.restrict(*TOOLS, policy=Quick(lambda _: Allow()))
         self.turns = {one.key: self._make_turn(one) for one in scenario.turns}
 
     def _make_executor(self) -> Executor:
         hooks = {"before": self.before, "after": self.after, "around": self.around}
         return Executor(
             Toolset.from_object(Tools(self)),
-            policy=self.policy,
+            policy=Quick(self.policy),
             approvals=Approvals(approver=self.approver, timeout=3.0),
             hooks=[Hook(**{place: hooks[place]}) for place in sorted(self.scenario.has)],
             limits=self.scenario.limits,
@@ -1097,13 +1098,13 @@ def count_hooks_of_all_callers(patch: pytest.MonkeyPatch) -> None:
 
 
 def enter_as_hooks_end(patch: pytest.MonkeyPatch) -> None:
-    real = Tasks._run_hooked
+    real = Tasks._enter_later
 
-    async def run_hooked(self: Tasks, running: RunningCall, *more: Any) -> Result:
+    async def enter_later(self: Tasks, running: RunningCall, *more: Any) -> Result:
         running.previous = None
         return await real(self, running, *more)
 
-    patch.setattr(Tasks, "_run_hooked", run_hooked)
+    patch.setattr(Tasks, "_enter_later", enter_later)
 
 
 def put_off_on_arrival(patch: pytest.MonkeyPatch) -> None:

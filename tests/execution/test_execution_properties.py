@@ -43,7 +43,7 @@ from handrail import (
     tool,
 )
 from handrail.permissions import Pending
-from virtual_time import BACKENDS, run
+from virtual_time import BACKENDS, Quick, run
 
 FIRST_BUG = settings(report_multiple_bugs=False)
 QUICKLY = settings(database=None, phases=[Phase.generate])
@@ -281,7 +281,7 @@ def _executor(world: World, story: Story) -> Executor:
 
     return Executor(
         Toolset.from_object(world),
-        policy=policy if any(plan.answer for plan in world.plans) else None,
+        policy=Quick(policy) if any(plan.answer for plan in world.plans) else None,
         approvals=approver,
         limits=CallLimits(
             timeout=story.timeout,

@@ -52,8 +52,9 @@ from handrail import (
     tool,
 )
 from handrail._execution import executor as executor_module
-from handrail._execution import invoke, pipeline
+from handrail._execution import invoke
 from handrail._execution.running import RunningCall
+from handrail._permissions import deciding
 from handrail._permissions.decide import decide
 from handrail._turn.event_feed import EventFeed, Listeners
 from handrail.events import (
@@ -787,7 +788,7 @@ def hand_out_changed_arguments(patch: pytest.MonkeyPatch) -> None:
 
 
 def ask_the_policy_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pipeline, "decide", lambda *asked: decide(*asked) and decide(*asked))
+    patch.setattr(deciding, "decide", lambda *asked: decide(*asked) and decide(*asked))
 
 
 def tell_the_rewritten_call_as_requested(patch: pytest.MonkeyPatch) -> None:

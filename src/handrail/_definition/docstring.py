@@ -22,7 +22,7 @@ _GOOGLE = re.compile(
 )
 _WARNINGS = re.compile(r"(?<=[ \n])Warnings:(?=[ \t]*\n)")
 _NUMPY = re.compile(r"^[ \t]*\w[\w ]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE)
-_SPHINX = re.compile(r"^[ \t]*:\w+[^:\n]*:", re.MULTILINE)
+_SPHINX = re.compile(r"^[ \t]*+:\w[^:\n]*+:", re.MULTILINE)
 _Style: TypeAlias = Literal["google", "numpy", "sphinx"]
 _STYLES: tuple[tuple[re.Pattern[str], _Style], ...] = (
     (_GOOGLE, "google"),

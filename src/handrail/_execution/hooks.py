@@ -21,11 +21,12 @@ from handrail._execution.running import (
     not_begun,
 )
 from handrail._execution.settings import After, Around, Before, Hook
-from handrail._permissions.checked_call import CheckedCall
-from handrail._permissions.decide import decide
+from handrail._permissions.checked_call import CheckedCall, with_decision
+from handrail._permissions.decide import is_quick
+from handrail._permissions.deciding import Deciding
 from handrail._support.loop import Expired, Stop, complete, finish, must_pass
 from handrail._values.call import Call
-from handrail._values.decision import Allow
+from handrail._values.decision import Allow, Decision
 from handrail._values.errors import StopRun, describe_error
 from handrail._values.result import FailureKind, Result
 
@@ -46,6 +47,26 @@ class Hooks:
         self.around: list[Around] = [hook.around for hook in hooks if hook.around is not None]
         self._seconds = seconds
         self._check = check
+        self._deciding = Deciding(seconds)
+
+    async def guard(self, running: RunningCall) -> Result | None:
+        """Run the hooks before a call, and ask a policy that may take long. Returns a result."""
+        result = await self.run_before(running) if self.before else None
+        return result or await self.decide_apart(running)
+
+    async def decide_apart(self, running: RunningCall) -> Result | None:
+        """Decide a call if that may take long. Returns its result if it was stopped."""
+        if not may_be_long(running):
+            return None
+        decision = await self.decide(running)
+        if decision is None:
+            return not_begun(running)
+        running.checked = with_decision(running.checked, decision)
+        return None
+
+    async def decide(self, running: RunningCall) -> Decision | None:
+        """Return the decision about a call, or None if it was stopped before."""
+        return await self._deciding.decide(running.view.policy, running.checked, running)
 
     async def run_before(self, running: RunningCall) -> Result | None:
         """Pass a checked call through each hook. Returns a result if one answers or refuses it."""
@@ -61,7 +82,7 @@ class Hooks:
             except BaseException as error:  # noqa: BLE001  raised again if it must pass
                 answer = self._refuse(running, error)
             if answer is not running.checked:
-                result = self._take(answer, running)
+                result = await self._take(answer, running)
                 if result is not None:
                     return result
         return None
@@ -79,11 +100,13 @@ class Hooks:
         log.error("a hook before a call of %r failed", running.call.name, exc_info=error)
         return _deny(running, f"failed ({type(error).__name__})", describe_error(error))
 
-    def _take(self, answer: object, running: RunningCall) -> Result | None:
+    async def _take(self, answer: object, running: RunningCall) -> Result | None:
         """Use a hook's answer. A call is checked again; a result needs a call that is allowed."""
         if _is_result_of(answer, running):
-            is_too_permissive = answer.failure is None and not _is_allowed(running)
-            return None if is_too_permissive else answer
+            if answer.failure is not None:
+                return answer
+            decision = await self.decide(running)
+            return answer if isinstance(decision, Allow) else None
         if isinstance(answer, Call) and answer.id == running.call.id:
             checked = self._check(answer, running)
             if type(checked) is CheckedCall:
@@ -200,6 +223,12 @@ class _SingleRun:
                 await self._ended.wait()
 
 
+def may_be_long(running: RunningCall) -> bool:
+    """Return whether the policy of a checked call must not run in the event loop."""
+    policy = running.view.policy
+    return policy is not None and not is_quick(policy, running.checked)
+
+
 def _is_result_of(answer: object, running: RunningCall) -> TypeGuard[Result]:
     """Return whether this is a result of a call, and not a pending one."""
     if not isinstance(answer, Result):
@@ -232,10 +261,6 @@ def _ignore(_stop: Stop) -> None: ...
 
 def _is_too_deep(running: RunningCall) -> bool:
     return running.parent is not None and len(running.enclosing()) >= MAX_DEPTH
-
-
-def _is_allowed(running: RunningCall) -> bool:
-    return isinstance(decide(running.view.policy, running.checked), Allow)
 
 
 def stop_run(running: RunningCall, error: StopRun) -> Result:

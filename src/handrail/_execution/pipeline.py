@@ -81,7 +81,7 @@ class Pipeline:
             approvals,
             self.listeners,
             self.check,
-            self.hooks.run_before,
+            hooks=self.hooks,
             preview_timeout=limits.hook_timeout,
         )
         self.ordering = Ordering(limits, self.listeners, self.home.call, self.notice)
@@ -118,8 +118,8 @@ class Pipeline:
             if self.listeners.feeds:
                 self.listeners.tell(running, Requested, running.call)
             result = self.look_up(running)
-            if result is None and self.hooks.before:
-                result = await self.hooks.run_before(running)
+            if result is None and running.view.is_guarded:
+                result = await self.hooks.guard(running)
             result = result or self.enter(running)
             if result is None:
                 return await self.conduct(running)
@@ -170,7 +170,8 @@ class Pipeline:
             return self._refuse(running)
         checked, policy = running.checked, running.view.policy
         if policy is not None or checked.spec.needs_approval:
-            running.checked = with_decision(checked, decide(policy, checked))
+            if checked.decision is None:  # else it was decided in a thread
+                running.checked = with_decision(checked, decide(policy, checked))
         elif self.is_hooked:
             running.checked = with_decision(checked, ALLOW)
         if self.listeners.feeds:

@@ -7,17 +7,18 @@ call that has changed since then needs approval again; it never runs with an old
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
 import anyio
 
+from handrail._execution.hooks import Hooks
 from handrail._execution.running import RunningCall, fail, not_begun
 from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall
-from handrail._permissions.decide import decide, denial_text, version
+from handrail._permissions.decide import denial_text, version
 from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
 from handrail._support.loop import Expired, complete, in_context, must_pass
@@ -42,15 +43,15 @@ class Questions:
         approvals: Approvals,
         listeners: Listeners,
         check: Callable[[Call, RunningCall], CheckedCall | Result],
-        run_before: Callable[[RunningCall], Awaitable[Result | None]],
         *,
+        hooks: Hooks,
         preview_timeout: float,
     ) -> None:
         self._approvals = approvals
         self._tell = listeners.tell
         self._clock = listeners.clock
         self._check = check
-        self._run_before = run_before
+        self._hooks = hooks
         self._preview_timeout = preview_timeout
 
     @property
@@ -227,7 +228,9 @@ class Questions:
         result = await self._check_again(running, pending, answer)
         if result is not None:
             return result
-        now = decide(running.view.policy, running.checked)
+        now = await self._hooks.decide(running)
+        if now is None:
+            return not_begun(running)
         if isinstance(now, Deny):
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.question:
@@ -277,7 +280,7 @@ class Questions:
         edited = isinstance(answer, Edit)
         if not edited and not pending.fingerprint.startswith(_UNSEEN):
             return None
-        result = await self._run_before(running)
+        result = await self._hooks.run_before(running)
         if result is None and edited and running.checked.name != checked.name:
             return fail(running, FailureKind.DENIED, _ANOTHER)
         return result

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from handrail._execution.hooks import may_be_long
 from handrail._execution.invoke import result_of_stop
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import pending_result
@@ -98,7 +99,7 @@ class Tasks:
         group = Group()
         if contexts:
             is_kept = in_callers and not self.pipeline.is_hooked
-            self._begin_in(contexts, records, group, self._keep if is_kept else self._spawn)
+            self._begin_in(contexts, records, group, is_kept=is_kept)
             return
         todo = [(running, self._plan_work(running, group)) for running in records]
         self._decide_one_less(group)
@@ -110,7 +111,8 @@ class Tasks:
         contexts: Sequence[Context],
         records: Sequence[RunningCall],
         group: Group,
-        begin: Callable[[RunningCall, Work], None],
+        *,
+        is_kept: bool,
     ) -> None:
         todo = [
             (context, running, context.run(self._plan_work, running, group))
@@ -118,7 +120,9 @@ class Tasks:
         ]
         self._decide_one_less(group)
         for context, running, work in todo:
-            context.run(begin, running, work)
+            # one that others wait for must not wait for its caller
+            keeps = is_kept and running.entered is None
+            context.run(self._keep if keeps else self._spawn, running, work)
 
     def _keep(self, running: RunningCall, work: Work) -> None:
         """Keep the work of a call for the task that awaits it."""
@@ -165,22 +169,30 @@ class Tasks:
         if pipeline.listeners.feeds:
             pipeline.listeners.tell(running, Requested, running.call)
         group.undecided += 1
-        if pipeline.hooks.before:
+        is_behind = pipeline.hooks.before or _waits_for_others(running)
+        result = None if is_behind else pipeline.look_up(running)
+        if is_behind or (result is None and may_be_long(running)):
             running.entered = anyio.Event()
-            return partial(self._run_hooked, running, group, running.entered)
+            return partial(self._enter_later, running, group, running.entered)
         running.previous = None
-        result = pipeline.look_up(running) or pipeline.enter(running, group)
+        result = result or pipeline.enter(running, group)
         self._decide_one_less(group)
         if result is None:
             return partial(pipeline.conduct, running)
         return partial(pipeline.settle, running, result)
 
-    async def _run_hooked(self, running: RunningCall, group: Group, entered: anyio.Event) -> Result:
-        """Run a call's ``before`` hooks in parallel with others, then schedule it in order."""
+    async def _enter_later(
+        self, running: RunningCall, group: Group, entered: anyio.Event
+    ) -> Result:
+        """Run a call's ``before`` hooks in parallel with others, then decide it in order."""
         pipeline = self.pipeline
         try:
-            result = pipeline.look_up(running) or await pipeline.hooks.run_before(running)
+            result = None if running.is_checked else pipeline.look_up(running)
+            if result is None and pipeline.hooks.before:
+                result = await pipeline.hooks.run_before(running)
             await _wait_for_those_before(running)
+            if result is None:
+                result = await pipeline.hooks.decide_apart(running)
             if result is None:
                 result = pipeline.enter(running, group)
         finally:
@@ -240,6 +252,16 @@ class Tasks:
         result = pending_result(asked[0]) if asked else result_of_stop(running)
         running.finish(result)
         self.pipeline.listeners.tell(running, Finished, result)
+
+
+def _waits_for_others(running: RunningCall) -> bool:
+    """Return whether an earlier call of its turn is not scheduled yet."""
+    previous = running.previous
+    while previous is not None:
+        if previous.entered is not None and not previous.entered.is_set():
+            return True
+        previous = previous.previous
+    return False
 
 
 async def _wait_for_those_before(running: RunningCall) -> None:

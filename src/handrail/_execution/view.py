@@ -50,6 +50,8 @@ class View:
     _reader: AnyTool | None = None
     _has_stored = False
 
+    is_guarded = False
+    """Whether it has a policy, or its executor hooks that run before a call."""
     parent: View | None = None
     _names: tuple[str, ...] | None = None
     """The names of a registry's tools that the view is restricted to."""
@@ -195,6 +197,7 @@ class View:
             whole=self._whole or self._offered,
         )
         view.parent, view._names = self, names
+        view.is_guarded = self.is_guarded or both is not None
         view.registry, view.generation = self.registry, self.generation
         view._stored_texts = StoredTexts(self._settings, is_narrowed=True)
         return view

@@ -69,6 +69,16 @@ def _decide(policy: Policy, checked: CheckedCall) -> Decision:
     return Deny(reason, detail=f"it returned {decision!r}")
 
 
+def is_quick(policy: Policy, checked: CheckedCall) -> bool:
+    """Return whether a policy says that it decides a call at once, with nothing to wait for."""
+    says = getattr(policy, "is_quick", None)
+    try:
+        return says is not None and says(checked) is True
+    except Exception:
+        log.exception("is_quick of the policy failed on a call of %r", checked.name)
+        return False
+
+
 def denial_text(denial: Deny) -> str:
     """Return what the model reads about a denial by a policy."""
     if denial.origin is None:
@@ -101,6 +111,10 @@ class Stricter:
     def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
         """Return whether one of the policies asks about every call of a tool."""
         return any(asks_always(policy, spec, accesses) for policy in self._policies)
+
+    def is_quick(self, checked: CheckedCall) -> bool:
+        """Return whether both policies decide a call at once."""
+        return all(is_quick(policy, checked) for policy in self._policies)
 
     def __call__(self, checked: CheckedCall) -> Decision:
         """Return the stricter decision about a call."""

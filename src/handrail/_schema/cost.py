@@ -303,11 +303,17 @@ class _FieldStates(dict[str, _SchemaSet]):
         ]
         self.names = frozenset(name for known, _, _ in self._asked for name in known)
         self.others = self._visits.schema_set(self._asking(""))
-        self._required = [(_mandatory_names(core), count) for core, count in asked]
+        self._required = Counter[str]()
+        """How many schemas need a field."""
+        for core, count in asked:
+            self._required.update(dict.fromkeys(_mandatory_names(core), count))
+        self._all_required = self._required.total()
 
     def count_missing(self, node: dict[str, Any]) -> int:
         """Return the number of missing fields. Each error has a copy of the object."""
-        return sum(len(names - node.keys()) * count for names, count in self._required)
+        if not self._all_required:
+            return 0
+        return self._all_required - sum(map(self._required.__getitem__, node))
 
     def __missing__(self, name: str) -> _SchemaSet:
         if name not in self.names:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+from handrail._schema.hashed_items import guard_set
 from handrail._values.content import is_list, is_object
 
 Core: TypeAlias = dict[str, Any]
@@ -73,7 +74,7 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
             "schema": made,
             **named,
         }
-    return made
+    return guard_set(made) if kind in _SETS else made
 
 
 def _has_fields(default: object) -> bool:

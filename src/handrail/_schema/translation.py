@@ -180,7 +180,7 @@ class Translation:
 
 def _pattern_cost(pattern: str) -> int:
     """Return about how many steps the automaton of a pattern has, rather too many than too few."""
-    braces = re.findall(r"\{[0-9, ]*[0-9][0-9, ]*\}", pattern)
+    braces = re.findall(r"\{[, ]*+[0-9][0-9, ]*+\}", pattern)
     counts = [max(1, *map(int, re.findall("[0-9]+", numbers))) for numbers in braces]
     times = math.prod(counts) if "){" in pattern else sum(counts)
     is_wide = any(sign in pattern for sign in ("\\", ".", "[^", "(?"))

@@ -42,7 +42,7 @@ _SPACES = re.compile(r" {9,}")
 _TABS = re.compile(r"\t{9,}")
 _EMPTY_LINES = re.compile(r"\n{10,}")
 _LAST_SPACE = re.compile(r" (?=\n|\Z)")
-_JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+_JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]+')
 """A string of JSON, or whitespace outside of strings."""
 _JSON_ESCAPE = re.compile(r"\\(?:u.{4}|.)")
 

@@ -20,7 +20,7 @@ _MAX_COUNTED_NAMES = 1_000
 _MAX_WILD_SEGMENTS = 3
 """Segments with wildcards: each multiplies the work."""
 _BREAKS = frozenset(" \t\n;|&()<>")
-_WILD = re.compile(r"[*?]|\[.*\]")
+_WILD = re.compile(r"[*?]|\A[^\[]*+\[[^\]]*+\]")
 _UNCERTAIN = frozenset("$`{~")
 _OTHER_SET = re.compile(r"\[(?:\^|\[?:)")
 """Sets that a shell and Python's glob read differently."""

@@ -49,7 +49,8 @@ _MESSAGES: Mapping[ModelErrorKind, re.Pattern[str]] = {
     "too_long": re.compile(
         r"prompt is too long|input is too long|input length and `max_tokens` exceed"
         r"|maximum context length|exceeds? (?:the )?(?:available )?context (?:size|window|length)"
-        r"|token count.*exceeds the maximum|ContextWindowExceeded|longer than the model's context",
+        r"|token count.{0,99}exceeds the maximum|ContextWindowExceeded"
+        r"|longer than the model's context",
         re.IGNORECASE | re.DOTALL,
     ),
     "refused": re.compile(

@@ -14,7 +14,7 @@ from handrail.net._url import parse_url
 MAX_HEAD_BYTES = 65_536
 _END = b"\r\n\r\n"
 _FIRST = re.compile(r"([A-Z]{1,16}) ([\x21-\x7e]+) HTTP/1\.[01]")
-_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\t\x80-\xff]*?)[ \t]*")
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++):[ \t]*+([\x20-\x7e\t\x80-\xff]*+)")
 _TUNNEL = re.compile(r"(\[[^\]]*\]|[^:\[\]]+):([0-9]{1,5})")
 _HOP = frozenset(
     """
@@ -77,7 +77,7 @@ def _parse_field(line: str) -> tuple[str, str]:
     field = _FIELD.fullmatch(line)
     if field is None:
         raise BadRequest("400 Bad Request", "a header is malformed")
-    return field[1], field[2]
+    return field[1], field[2].rstrip(" \t")
 
 
 def _parse_tunnel(target: str) -> ProxyRequest:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
@@ -16,6 +17,8 @@ Node: TypeAlias = Mapping[str, Any]
 _VERSION = re.compile(r"3\.[01](\.|$)")
 _MAX_REFERENCES = 32
 """References that lead to one another."""
+_MAX_OBJECTS = 5_000_000
+"""Objects that are read to make the tools, each as often as it is used."""
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -52,6 +55,7 @@ class Document:
 
     def __init__(self, given: Node | str | bytes) -> None:
         self.root = _parse(given)
+        self._objects_left: int | None = None
         self.version = get_text(self.root, "openapi")
         if not _VERSION.match(self.version):
             raise DefinitionError(
@@ -70,6 +74,7 @@ class Document:
         Only references within the document are followed.
         """
         for _ in range(_MAX_REFERENCES):
+            self._count()
             if not is_node(value):
                 return {}
             reference = value.get("$ref")
@@ -77,6 +82,25 @@ class Document:
                 return value
             value = self.find(reference)
         return {}
+
+    @contextmanager
+    def limited(self) -> Generator[None]:
+        """Read no more than a number of objects. Raises DefinitionError beyond that."""
+        self._objects_left = _MAX_OBJECTS
+        try:
+            yield
+        finally:
+            self._objects_left = None
+
+    def _count(self) -> None:
+        if self._objects_left is None:
+            return
+        self._objects_left -= 1
+        if self._objects_left < 0:
+            raise DefinitionError(
+                "The document takes too long to read: its schemas refer to one another too often. "
+                "Pass a document with fewer operations."
+            )
 
     def find(self, reference: str) -> object:
         """Return the value that a reference within the document names; None if there is none."""

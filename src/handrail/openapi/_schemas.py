@@ -18,8 +18,8 @@ _KEPT = tuple(
 )
 _UNIONS = ("anyOf", "oneOf")
 _MAX_FIELDS_SHOWN = 12
-_MAX_MERGED = 40
-"""Parts of one ``allOf``."""
+_MAX_MERGED = 200
+"""Parts of one ``allOf``, and of those in it."""
 
 
 class TooLarge(Exception):
@@ -134,26 +134,37 @@ def _summarize(made: dict[str, Any], node: Node) -> dict[str, Any]:
     return made
 
 
-def merge(document: Document, value: object, within: frozenset[int] = frozenset()) -> Node:
+def merge(document: Document, value: object) -> Node:
     """Return a schema with the parts of ``allOf`` merged into it.
 
     If two parts say different things about one keyword, neither is kept, so that nothing is refused
     that the server accepts.
     """
     node = document.resolve(value)
-    parts = get_list(node, "allOf")
-    if not parts or id(node) in within:
+    if not get_list(node, "allOf"):
         return node
-    inside = within | {id(node)}
-    own = {key: item for key, item in node.items() if key != "allOf"}
     merged: dict[str, Any] = {}
-    for part in (own, *(merge(document, each, inside) for each in parts[:_MAX_MERGED])):
+    for part in _find_parts(document, node):
         _add(merged, part)
     return {key: item for key, item in merged.items() if item is not _CONFLICT}
 
 
+def _find_parts(document: Document, node: Node) -> list[Node]:
+    """Return a schema and all parts of its ``allOf``, each once, in their order."""
+    found: dict[int, Node] = {}
+    waiting: list[object] = [node]
+    while waiting and len(found) < _MAX_MERGED:
+        part = document.resolve(waiting.pop())
+        if id(part) not in found:
+            found[id(part)] = part
+            waiting += reversed(get_list(part, "allOf")[:_MAX_MERGED])
+    return list(found.values())
+
+
 def _add(merged: dict[str, Any], part: Node) -> None:
     for key, value in part.items():
+        if key == "allOf":
+            continue
         if key not in merged:
             merged[key] = value
         elif key == "required":

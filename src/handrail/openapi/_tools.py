@@ -94,7 +94,8 @@ def tools(  # noqa: PLR0913  each option has a default
         max_bytes,
     )
     choices = _Choices(effects or {}, tuple(idempotent), retry)
-    made = service.make_all(choices)
+    with read.limited():
+        made = service.make_all(choices)
     choices.check(made)
     return Toolset(*made.values()).deferred(over=defer_over)
 

@@ -8,7 +8,9 @@ from typing import Any
 _LOGIN = re.compile(r"(?<=//)[^/?#]*@")
 _BARE_LOGIN = re.compile(r"^[^/?#]*@")
 """A login in an address without a scheme."""
-_SECRET = re.compile(r"(?i)([?&#;][^=&#]*(?:key|token|secret|pass|sig|auth)[^=&#]*=)[^&#]*")
+_WORD = "(?:key|token|secret|pass|sig|auth)"
+_NAMED = rf"(?:(?!{_WORD})[^?&#;=])*+{_WORD}"
+_SECRET = re.compile(rf"(?i)([?&#;]{_NAMED}(?:(?![?;]{_NAMED})[^=&#])*+=)[^&#]*+")
 
 
 def redact_setting(name: str, value: Any) -> Any:

@@ -36,7 +36,7 @@ _MARKS = {
     "in_progress": Span("▸", "accent"),
     "pending": Span("▫", "muted"),
 }
-_JOB = re.compile(r"\[job (\d+), ([^\]]*)\]\s*\Z")
+_JOB = re.compile(r"\[job (\d+), ([^\[\]]*+)\]\s*+\Z")
 """The last line of what the tools say about a job."""
 
 

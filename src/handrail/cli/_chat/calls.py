@@ -51,7 +51,7 @@ _VERBS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """What the coding tools do, and the argument that says with what."""
 _READS = frozenset({"glob", "grep", "read", "todo", "web_fetch"})
 """Tools whose result is shown as a count."""
-_EXIT = re.compile(r"\[(?:exit code (\d+)[^,\]]*|(killed by \w+)), ([\d.]+) s[^\]]*\]")
+_EXIT = re.compile(r"\[(?:exit code (\d++)[^,\]]*+|(killed by \w++)), ([\d.]++) s[^\]]*+\]")
 """The last line of a command's result."""
 _JOB = re.compile(r"\[job (\d+), running[^\]]*\]")
 """The last line of a command that continues in the background."""

@@ -16,7 +16,7 @@ from handrail.cli._project.own_commands import OwnCommand, find_own_commands
 from handrail.cli._screen.rows import Span, fold
 from handrail.cli._screen.rows import safe_line as safe
 
-_COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:\s+(.*?))?\s*", re.DOTALL)
+_COMMAND = re.compile(r"/([a-z][a-z0-9_-]*+)(?:\s++(.*))?", re.DOTALL)
 
 
 class SlashCommand(NamedTuple):

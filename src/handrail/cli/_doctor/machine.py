@@ -92,7 +92,7 @@ class _Requirement(NamedTuple):
 
 
 _REQUIRED = re.compile(
-    r"(?P<name>[\w.-]+)(?P<limits>[^;]*);\s*extra\s*==\s*['\"](?P<extra>\w+)['\"]"
+    r"(?P<name>[\w.-]++)(?P<limits>[^;]*);\s*extra\s*==\s*['\"](?P<extra>\w+)['\"]"
 )
 
 

@@ -320,6 +320,10 @@ class _LazyRules:
     def __call__(self, call: CheckedCall) -> Decision:
         return self.kit.rules(call)
 
+    def is_quick(self, call: CheckedCall) -> bool:
+        """Return whether a call can be decided in the event loop."""
+        return self.kit.rules.is_quick(call)
+
     def find_hosts(self) -> Sequence[str]:
         """Return the hosts that rules open to commands."""
         return self.kit.rules.find_hosts()

@@ -18,7 +18,7 @@ from handrail.cli._base.settings import files, is_trusted
 FOLDER = ".handrail/commands"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _HEAD = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_DESCRIPTION = re.compile(r"^description[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_DESCRIPTION = re.compile(r"^description[ \t]*+:[ \t]*+(.*)$", re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9])")
 _MAX_FILES = 100
 _MAX_BYTES = 100_000
@@ -94,5 +94,5 @@ def _parse(name: str, content: bytes) -> OwnCommand:
     text = content.decode(errors="replace").replace("\r\n", "\n")
     head = _HEAD.match(text)
     said = _DESCRIPTION.search(head[1]) if head is not None else None
-    description = said[1].strip("\"'") if said is not None else ""
+    description = said[1].rstrip(" \t").strip("\"'") if said is not None else ""
     return OwnCommand(name, text[head.end() if head else 0 :].strip(), description)

@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple
 
 _QUOTE = re.compile(r" {0,3}> ?")
-_FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([^`]*)")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_FENCE = re.compile(r"( *+)(`{3,}+|~{3,}+) *+([^`]*+)")
+_HEADING = re.compile(r" {0,3}(#{1,6}+)(?:[ \t]++(.*))?")
 _RULE = re.compile(r" {0,3}(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,})")
-_ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])(?: +(.*)|)")
+_ITEM = re.compile(r"( *+)([-*+]|\d{1,9}[.)])(?: ++(.*)|)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+) *")
 _UNSETTLED = re.compile(r"[-=*_ ]*")
 """The beginning of a line that may become a rule."""
@@ -64,7 +64,11 @@ def read_fence(line: str) -> Fence | None:
 def read_heading(line: str) -> str | None:
     """Return the text of a heading, if the line is one."""
     found = _HEADING.fullmatch(line)
-    return None if found is None else found[2] or ""
+    if found is None:
+        return None
+    text = (found[2] or "").rstrip(" \t")
+    stem = text.rstrip("#")  # what closes a heading is no part of it
+    return stem.rstrip(" \t") if stem.endswith((" ", "\t")) else text
 
 
 def read_item(line: str) -> Item | None:

@@ -15,7 +15,7 @@ _MIN_COLUMNS = 8
 """The fewest columns that a cell is wrapped to."""
 _GAP = 2
 _CELL_END = re.compile(r"(?<!\\)\|")
-_DELIMITER = re.compile(r" {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
+_DELIMITER = re.compile(r" {0,3}+\|?+\s*+:?+-++:?+\s*+(?:\|\s*+:?+-++:?+\s*+)*\|?+\s*+")
 _Cell: TypeAlias = tuple[Word, ...]
 
 

@@ -15,7 +15,7 @@ from handrail._support.visible import list_unseen, spell_out
 
 _FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _ORDERS = re.compile(
-    r"<\s*/?\s*(?:important|system|instructions?|secret)\b"
+    r"<\s*+(?:/\s*+)?(?:important|system|instructions?|secret)\b"
     r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|other)\b"
     r"|\bdo not (?:tell|mention|show|inform|reveal)\b"
     r"|\b(?:before|instead of) (?:using|calling) (?:this|any|other)\b"

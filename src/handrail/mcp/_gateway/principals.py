@@ -39,6 +39,10 @@ class RulesByPrincipal:
         """Decide a call by the rules of its principal."""
         return self.find(call.turn.principal)(call)
 
+    def is_quick(self, call: CheckedCall) -> bool:
+        """Return whether a call can be decided in the event loop."""
+        return self.find(call.turn.principal).is_quick(call)
+
     @property
     def version(self) -> str:
         """Changes whenever one of the policies changes."""

@@ -58,7 +58,7 @@ _EVERY_NAME = re.compile(r"[*?./]*")
 _RENAMERS = frozenset(["mv", "ln"])
 _OTHER_FILES = frozenset("! -not -newer -mtime".split())
 """Words of a search that make it find files with other names."""
-_IS_OPTION = re.compile(r"[+<>/%]?\d+\w*$|(?!of=)\w+=")
+_IS_OPTION = re.compile(r"[+<>/%]?\d\w*+$|(?!of=)\w++=")
 """Sizes, and the options of ``dd`` except for the file that it writes."""
 _RM = re.compile(r"(?<!-)\brm\b")
 """The program, and not the end of a flag such as ``--rm``."""

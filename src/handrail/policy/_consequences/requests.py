@@ -35,7 +35,7 @@ _READING = re.compile(
 _CHANGING = re.compile(
     r"(?:create|delete|remove|rm|update|put|set|unset|deploy|apply|destroy|start|stop|restart|run"
     r"|push|publish|promote|scale|terminate|reboot|attach|detach|cp|mv|sync|rb|mb|up|down|ssh|exec"
-    r"|invoke|rollback|release|add|enable|disable|import|login|configure)(?:[-:].*)?|.*:\w.*"
+    r"|invoke|rollback|release|add|enable|disable|import|login|configure)(?:[-:].*)?|(?:[^:\n]|:(?!\w))*+:\w.*"
 )
 """Words of a service's command that only read, and words that change something."""
 _SENDING = frozenset(
@@ -61,7 +61,8 @@ _IN_FILES = frozenset(["sqlite3", "duckdb"])
 _BY_VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
 _URL = re.compile(r"https?://[^\s'\"`]+")
 _CODE_SENDS = re.compile(
-    r"\.(?:post|put|patch|delete)\(|urlopen\([^)]*(?:data\s*=|,)|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
+    r"\.(?:post|put|patch|delete)\(|urlopen\((?:(?!urlopen\()[^)])*(?:data\s*=|,)"
+    r"|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
 )
 _CODE_FETCHES = re.compile(r"urlopen|urlretrieve|\bfetch\(|(?:requests|httpx|axios|https?)\.\w+\(")
 _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")

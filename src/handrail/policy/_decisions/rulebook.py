@@ -96,16 +96,14 @@ class Rulebook:
         self._mode = Mode.of(mode)
         self._sandboxed = sandboxed
         self._hides_files = hides_files
-        self._refusal = refusal
-        """Why every call is denied, if rules could not be read; else empty."""
+        self._refusal = refusal  # why every call is denied, if rules could not be read
         unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
         self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = ProtectedFiles(workspace, protected)
         self._workspace = workspace or "."
-        self._folders = spell_folder(workspace)
-        """The absolute paths of the workspace."""
+        self._folders = spell_folder(workspace)  # the absolute paths of the workspace
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._read = partial(ReadCommand.of, folders=self._folders, files=self._files)
         self._clock = clock
@@ -113,8 +111,7 @@ class Rulebook:
         self.ceiling = Mode.of(ceiling)
         """The most permissive mode that ``set_mode`` accepts."""
         self._check_mode(self._mode)
-        self._lock = threading.Lock()
-        """Approvals are remembered from other threads."""
+        self._lock = threading.Lock()  # approvals are remembered from other threads
         self._tools: dict[str, ToolRules] = {}
         self._known_files: RuleFiles | None = None
         self._known_foresight: Foresight | None = None
@@ -195,15 +192,18 @@ class Rulebook:
         tool = self._tool_rules(spec)
         lasting = len(accesses) == 1 and not self._protected.depends_on_disk(accesses[0])
         if lasting and (known := tool.remembered) is not None:
-            access = accesses[0]
-            remembered = known[access.verb]
-            decision = remembered.get(access.resource)
+            (access,) = accesses
+            decision = (remembered := known[access.verb]).get(access.resource)
             if decision is None:
                 decision = self._decide(call.call, tool, accesses)
                 if len(remembered) < _MAX_REMEMBERED:
                     remembered[access.resource] = decision
             return decision
         return self._decide(call.call, tool, accesses)
+
+    def is_quick(self, call: CheckedCall) -> bool:
+        """Return whether a call can be decided in the event loop: no command, and little text."""
+        return self._tool_rules(call.spec).is_quick(call)
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
         """Return every rule that matches a call, the deciding one first."""

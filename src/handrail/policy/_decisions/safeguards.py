@@ -31,7 +31,7 @@ _SETTINGS = "git runs commands from it"
 _CODE = "this program imports code from {}, outside the sandbox"
 _RUNS = "handrail keeps runs in it"
 _ENVIRONMENT = "Python runs code from the environment {}"
-_TRAILING = re.compile(r"[. ]+(?=/|$)")
+_TRAILING = re.compile(r"(?<![. ])[. ]++(?=/|$)")
 
 
 def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[str, str]:
@@ -154,7 +154,7 @@ _CHECKERS = frozenset(
     """.split()
 )
 """Programs that change files only with some flags, or only without others."""
-_CHANGING_FLAG = re.compile(r"-\w*[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
+_CHANGING_FLAG = re.compile(r"-(?:(?![iow])\w)*+[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
 _FORMATTERS = frozenset(["prettier", "black", "isort"])
 _CHECKING_FLAGS = frozenset("--check --check-only -c --list-different --diff".split())
 _NAME_READERS = frozenset(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handrail import Call, Decision, Effect, Spec
+from handrail import Call, CheckedCall, Decision, Effect, Spec
 from handrail._support import is_table
 from handrail.policy._decisions.recursion import GuardedFiles
 from handrail.policy._rules.index import AccessIndex, CommandIndex
@@ -18,7 +18,7 @@ FILTERED_TAG = "filtered"
 """A tool with this tag silently skips files that the policy denies reading."""
 FETCH_TAG = "fetch"
 """A tool with this tag only reads the web: plan mode allows it where a rule does."""
-
+_MAX_QUICK_CHARS, _MAX_QUICK_ACCESSES = 10_000, 100
 
 NO_ARGS: Mapping[str, Any] = {}
 
@@ -74,6 +74,11 @@ class ToolRules:
         """Decisions by verb and resource, if they depend on nothing else."""
         if by_access:
             self.remembered = ({}, {}, {}, {})
+
+    def is_quick(self, call: CheckedCall) -> bool:
+        """Return whether a call has no command to read, and little text."""
+        is_short = len(call.parsed.text) <= _MAX_QUICK_CHARS
+        return is_short and not self.shell and len(call.accesses) <= _MAX_QUICK_ACCESSES
 
     def read_args(self, call: Call) -> Mapping[str, Any]:
         """Return the arguments of a call with their defaults, if a rule needs them."""

@@ -40,11 +40,12 @@ _INSTALLED = re.compile(
 _KNOWN = re.compile(
     r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?(?=/[\w.]))"
     r"|(?P<here>\$\{?PWD\b\}?|\$\(\s*(?:pwd|git rev-parse --show-toplevel)\s*\)|`pwd`)"
-    r"|(?P<made>\$\(\s*mktemp(?:\s+(?:-[dqut]+|--directory|[\w./-]*X{3}[\w.]*))*\s*\))"
+    r"|(?P<made>\$\(\s*mktemp(?:\s++(?:-[dqut]++|--directory|(?>[\w./-]*X{3}[\w.]*)))*\s*+\))"
 )
 _VALUES = {"temporary": "/tmp", "home": "~", "here": ".", "made": "/tmp/made"}  # noqa: S108
 """In the sandbox, where commands have their own temporary folder."""
 _HOLDS_MADE = re.compile(r"\b([A-Za-z_]\w*)=[\"']?/tmp/made\b", re.ASCII)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*+)|\{([A-Za-z_]\w*+)\})")
 _SETS_KNOWN = re.compile(r"\b(?:TMPDIR|HOME|PWD)=|\bmktemp\s*\(\)")
 _QUOTED = re.compile(r"""(['"])([^'"\s]+)\1""")
 Usable: TypeAlias = Callable[[Rule], bool]
@@ -156,8 +157,11 @@ def read_known_values(text: str) -> ShellCommand:
     if _SETS_KNOWN.search(text):
         return read_shell_command(text)
     known = _KNOWN.sub(lambda found: _VALUES[found.lastgroup or ""], text)
-    for name in dict.fromkeys(_HOLDS_MADE.findall(known)):
-        known = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", _VALUES["made"], known)
+    made = set(_HOLDS_MADE.findall(known))
+    if made:
+        known = _VARIABLE.sub(
+            lambda used: _VALUES["made"] if (used[1] or used[2]) in made else used[0], known
+        )
     return read_shell_command(known)
 
 

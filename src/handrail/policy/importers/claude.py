@@ -52,7 +52,7 @@ _FIELD = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.*)", re.DOTALL)
 _HOST = re.compile(r"[\w.*-]+")
 _NUMBER = re.compile(r"-?\d.*")
 _NO_SUCH_PROGRAM = re.compile(r"[^\s*]+:\*.")
-_ESCAPES = re.compile(r"\\(.)|\[[^\]]*\]")
+_ESCAPES = re.compile(r"\\(.)|\[[^\]]*+(?:\]|\Z)")
 
 
 def translate(text: str, *, file: str = ".claude/settings.json") -> Imported:
@@ -243,7 +243,7 @@ def _restrict_command(verdict: Verdict, head: str, rest: str) -> RuleTranslation
 def _translate_path(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
     if verdict == "allow":
         return _allow_path(tool, spec, file)
-    plain = _ESCAPES.sub(lambda match: match[1] or "?", spec)
+    plain = _ESCAPES.sub(_widen, spec)
     verbs = {"Edit": "write|destroy", "Read": "*" if verdict == "deny" else "read"}[tool]
     table = {"decide": verdict, "access": [f"{verbs} file:{path}" for path in _anywhere(plain)]}
     if plain != spec:
@@ -255,6 +255,13 @@ def _translate_path(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTr
             "widened", "the start of the path is unknown, so it matches at any depth", (table,)
         )
     return RuleTranslation("imported", tables=(table,))
+
+
+def _widen(found: re.Match[str]) -> str:
+    """Return what an escape means, or any letter for a set. A set without an end is no set."""
+    if found[1] or found[0].endswith("]"):
+        return found[1] or "?"
+    return re.sub(r"\\(.)", r"\1", found[0])
 
 
 def _anywhere(pattern: str) -> list[str]:

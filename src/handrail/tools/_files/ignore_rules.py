@@ -16,7 +16,7 @@ ReadText: TypeAlias = Callable[[str], str]
 _MAX_RULES = 1_000
 """Rules of one file that are read."""
 _FILES = (".gitignore", ".ignore")
-_TRAILING_SPACES = re.compile(r"(?<!\\)[ \t\r]+$")
+_TRAILING_SPACES = re.compile(r"(?:(?<![\\ \t\r])|(?<=\\[ \t\r]))[ \t\r]++$")
 
 
 class _IgnoreRule(NamedTuple):

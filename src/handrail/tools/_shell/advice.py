@@ -19,8 +19,8 @@ _OPERATORS = "();<>|&\n"
 _BEFORE_A_COMMAND = frozenset("env time command exec nohup then do else ! {".split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _READ_ONLY = re.compile(
-    r"[\u2018']([^\u2019'\n]+)[\u2019']: Read-only|Read-only file system: '([^'\n]+)'"
-    r"|EROFS[^'\n]*'([^'\n]+)'|([^\s:'\u2018]+): Read-only"
+    r"[\u2018']([^\u2018\u2019'\n]+)[\u2019']: Read-only|Read-only file system: '([^'\n]+)'"
+    r"|EROFS(?:(?!EROFS)[^'\n])*+'([^'\n]+)'|(?<![^\s:'\u2018])([^\s:'\u2018]++): Read-only"
 )
 """The path in an error message about a read-only file system."""
 _OWN_CODE = "this program imports code from there"

@@ -41,7 +41,7 @@ _PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
 """The hosts of package managers by default, with the commands that reach them; empty for all."""
 _FETCHERS = frozenset("curl wget http https xh aria2c".split())
 _GIT_REMOTES = frozenset("fetch pull clone ls-remote remote submodule lfs".split())
-_REMOTE = re.compile(r"^\s*url\s*=\s*(https?://\S+)\s*$", re.MULTILINE)
+_REMOTE = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(https?://\S++)[ \t\r]*+$", re.MULTILINE)
 _MAX_CONFIG_CHARS = 100_000
 _MAX_HOSTS = 10
 _PYTHON = re.compile(r"python[\d.]*")

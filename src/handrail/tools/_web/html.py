@@ -10,8 +10,8 @@ import re
 import resource
 import sys
 
-_CODE = re.compile(r"<pre\b.*?</pre\s*>", re.DOTALL | re.IGNORECASE)
-_ANCHOR = re.compile(r"</?a\b[^>]*>", re.IGNORECASE)
+_CODE = re.compile(r"<pre\b[^<]*+(?:<(?!pre\b|/pre\s*+>)[^<]*+)*+</pre\s*+>", re.IGNORECASE)
+_ANCHOR = re.compile(r"</?a\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 
 
 def limit(seconds: int, size: int) -> None:
