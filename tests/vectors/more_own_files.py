@@ -205,7 +205,7 @@ def _closed_folder(_given: Any, root: Path, *, judged: bool) -> bool:
     closed = root.parent / "closed"
     closed.mkdir(mode=0)
     (root / "a.txt").write_text("needle", encoding="utf-8")
-    python = f"{shlex.quote(sys.executable)} -c"
+    python = f"{_install(root.parent / 'env')} -c"  # without rg beside it
     user = USER if os.geteuid() == 0 else ""
     if not judged:
         code = f"import os; os.stat({str(closed / 'rg')!r})"
@@ -213,7 +213,7 @@ def _closed_folder(_given: Any, root: Path, *, judged: bool) -> bool:
     start = f"{user} {python} {shlex.quote(HANDRAIL)}"
     calls = ("tools call grep pattern=needle", "tools call bash 'command=echo needle'")
     lines = [f"{start} {call} --mode edits --no-input" for call in calls]
-    path = f"{closed}:{os.environ['PATH']}"
+    path = f"{closed}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     home = {"HOME": str(root.parent), "PATH": path, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
     said = [host(root, line, **home) for line in (*lines, f"{start} doctor")]
     assert all("needle" in text for text in said[:2]), said
