@@ -54,7 +54,7 @@ def find_own_code(root: str, opened: Collection[str]) -> OwnCode:
 
 def _require_no_link(path: str, root: str, free: Collection[str]) -> None:
     real = os.path.realpath(path)
-    if is_beneath(root, real):
+    if real == path or is_beneath(root, real):
         return
     for link in find_links(path):
         if is_beneath(link, root) and not _is_in(link, [*free, *find_code_folders(root)]):
