@@ -206,6 +206,13 @@ git clean -n --no-dry-run
 git checkout --ours .
 git checkout --theirs src/a.py
 git checkout --ours src lib
+sed -e'1e git reset --hard' f
+sed --expression='s/a/git reset --hard/e' f
+sed '/x/I,$ e git reset --hard' f
+sed 'b end;e git reset --hard' f
+sed -i d notes.txt
+mv src . && rm -rf src
+/bin/r[m] -rf src
 """
 OTHERS = """
 git push
@@ -555,6 +562,15 @@ rclone -v ls remote:x
 git config --global --get user.email
 git config --show-origin --list
 bash -n deploy.sh && cat deploy.sh
+docker compose config > /dev/null
+docker compose config -q
+docker exec -u root web ls
+docker network inspect app
+sed 'r x' a.txt
+sed 's/a/b' a.txt
+sed -es/a/e/ a.txt
+c=$(which python); $c -m pytest
+$((1 + 1))
 """
 
 
@@ -592,7 +608,15 @@ def test_a_consequence_needs_approval_in_mode_edits(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["git reset --hard", "rm src/old.py", "npm login", "psql -c 'DROP TABLE a'"]
+    "command",
+    [
+        "git reset --hard",
+        "rm src/old.py",
+        "npm login",
+        "psql -c 'DROP TABLE a'",
+        "cd /tmp/x && find . -delete",
+        "pass ls",
+    ],
 )
 def test_mode_open_asks_for_nothing_else(command: str) -> None:
     assert decided("open", command) == "allow"

@@ -118,6 +118,14 @@ def test_a_command_that_does_not_ask_sees_no_such_file(tmp_path: Path, command: 
     assert judge(policy, command) is Allow
 
 
+def test_patterns_in_too_many_folders_to_look_at_need_approval(tmp_path: Path) -> None:
+    policy = book(made(tmp_path, ".env"), shipped=True)
+    folders = [f"d{number}/*" for number in range(21)]
+
+    assert judge(policy, f"cat {' '.join(folders)}") is Ask
+    assert judge(policy, f"cat {' '.join(folders[:20])}") is Allow
+
+
 def test_a_pattern_shows_only_the_files_that_it_can_be(tmp_path: Path) -> None:
     policy = book(made(tmp_path, ".env", "src/.env", "a.key"), shipped=True)
 

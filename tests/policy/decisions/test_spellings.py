@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
@@ -159,11 +160,11 @@ def spelled(line: str, wrapper: str, place: str, quote: str) -> str:
 
 
 def sample(lines: list[str], count: int) -> Iterator[str]:
-    """Each line in each wrapper, place and quoting, by turns; then some of all combinations."""
+    """Each line in each third wrapper, place and quoting, by turns; then some combinations."""
     places, quotes = list(LINES), list(QUOTES)
     for at, line in enumerate(lines):
-        for more, wrapper in enumerate(WRAPPERS):
-            turn = at + more
+        for turn in range(at, at + len(WRAPPERS), 3):
+            wrapper = WRAPPERS[turn % len(WRAPPERS)]
             yield spelled(line, wrapper, places[turn % len(places)], quotes[turn % len(quotes)])
     chosen = random.Random(7)  # noqa: S311
     for _ in range(count):
@@ -207,6 +208,19 @@ def test_the_spellings_are_hard_to_read() -> None:
     naive = [line for line in lines if line.startswith(tuple(LOSES))]
 
     assert len(naive) < len(lines) / 20
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "a[", "rm a; ls b; ", "eval $(printf ", "base64 ", "${a[", "Buffer.from("]
+)
+def test_the_time_for_a_line_grows_no_faster_than_the_line(piece: str) -> None:
+    def seconds(size: int) -> float:
+        line = (piece * size)[:size]
+        start = time.process_time()
+        decided("edits", line)
+        return time.process_time() - start
+
+    assert seconds(9_990) < 3 * seconds(4_995) + 1
 
 
 @pytest.mark.soak

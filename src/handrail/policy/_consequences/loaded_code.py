@@ -25,7 +25,7 @@ _SETTINGS = re.compile(
 )
 _RUNNERS = frozenset(
     """
-    pytest py.test tox nox jest vitest mocha karma ava playwright cypress make gmake rake just task
+    pytest py.test tox nox jest vitest mocha karma ava playwright cypress make gmake rake task
     cargo npm yarn pnpm bun npx bunx webpack vite rollup gulp grunt pre-commit eslint unittest
     """.split()
 )

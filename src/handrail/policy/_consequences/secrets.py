@@ -41,6 +41,7 @@ _QUIET = (
     "--hash",
     "--no-interpolate",
 )
+_DISCARDED = re.compile(r">\s{0,9}/dev/null")
 _PASS_COMMANDS = frozenset("init ls list find insert add generate edit rm mv cp git help".split())
 _SETTING = re.compile(r"auth|token|passw|secret|credential|_key", re.IGNORECASE)
 
@@ -51,7 +52,7 @@ def find_container_secrets(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     if "inspect" in words[:2] and _shows_variables(argv, command):
         yield "secrets"
     elif "config" in words[:2] and _is_compose(argv) and not has_flag(argv, _QUIET):
-        if "/dev/null" not in command.files:
+        if not _DISCARDED.search(command.text):
             yield "secrets"
     elif not _LAUNCHES.isdisjoint(words[:2]) and _prints_variables(argv, command):
         yield "secrets"

@@ -125,8 +125,6 @@ def _find_copied(name: str, words: Sequence[str]) -> Reach | None:
     flags = [word for word in words if word.startswith("-")]
     letters = "".join(word[1:] for word in flags if _is_cluster(word))
     operands = [word for word in words if not word.startswith("-")]
-    if any("--exclude" in word for word in flags) and any(".env" in word for word in words):
-        return None
     if name in _PACKERS:
         whole = "c" in letters or "--create" in flags or "c" in "".join(words[:1])
     else:

@@ -117,7 +117,7 @@ class Command:
     getopt: bool = False
     """Whether its one-letter flags can be combined and have values attached, as in ``-rn5``."""
     wide: bool = False
-    """Whether ``*`` stands for what follows: then its consequences still need approval."""
+    """Whether ``*`` is its last word: then its consequences still need approval."""
     recursive: tuple[str, ...] = ()
     """The flags that make it read everything below its paths; ``*`` if it always does."""
 
