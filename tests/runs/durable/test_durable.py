@@ -440,8 +440,14 @@ async def test_a_run_that_the_engine_gave_up_has_failed(sqlite: str, ledger: Led
         await add_row(runs, "q")
         with pytest.raises(TimeoutError):
             await runs.wait("q", seconds=0.1)
+        with anyio.fail_after(60):
+            while not (failed := await runs.list("failed")):  # noqa: ASYNC110  a worker notes it
+                await anyio.sleep(0.02)
+        noted = await runs.get("r")
 
     assert (given_up.status, given_up.stop_detail) == ("failed", "The engine gave the run up.")
+    assert (noted.status, noted.stop_detail) == ("failed", "The engine gave the run up.")
+    assert [run.id for run in failed] == ["r"]
 
 
 async def test_a_worker_without_the_agent_fails_its_runs(sqlite: str, ledger: Ledger) -> None:

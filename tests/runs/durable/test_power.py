@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import anyio
@@ -13,6 +15,7 @@ from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
 from handrail.runs._durable.database import Database
+from handrail.runs._durable.threads import Threads
 from handrail.runs.crash_points import DURABLE_POINTS
 from runs.durable.statements import counting
 from runs.durable.workers import Forks, Verdict, judge
@@ -143,3 +146,39 @@ async def test_what_could_not_be_committed_has_failed(sqlite: str) -> None:
 
     assert found == names - set(writer.failed)
     assert after == found | {"name 50"}
+
+
+async def test_a_transaction_that_fails_changes_nothing(database: str) -> None:
+    opened = Database(database)
+    add = ("INSERT INTO handrail_schema VALUES (:name)", [{"name": "name 1"}])
+    with pytest.raises(DBAPIError):
+        await opened.transact([add, ("INSERT INTO nowhere VALUES (1)", [{}])], 0)
+    with pytest.raises(DBAPIError):
+        await opened.transact([add, add], 0)
+    changed = await opened.transact([add], 0)
+    rows = await opened.read("SELECT version FROM handrail_schema WHERE version LIKE 'name%'")
+    opened.close()
+
+    assert (changed, rows) == ([1], [("name 1",)])
+
+
+async def test_threads_end_after_what_waits() -> None:
+    threads = Threads(1, nullcontext)
+    began, go, done = threading.Event(), threading.Event(), list[int]()
+
+    def wait() -> None:
+        began.set()
+        go.wait(60)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(threads.run, wait)
+        await to_thread.run_sync(began.wait, 60)
+        group.start_soon(threads.run, done.append, 1)
+        group.start_soon(threads.run, done.append, 2)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(to_thread.run_sync, threads.close)
+        while threads._work[-1] is not None:  # noqa: SLF001, ASYNC110  another thread closes them
+            await anyio.sleep(0.01)
+        go.set()
+
+    assert done == [1, 2]
