@@ -91,8 +91,7 @@ def find_stop(messages: Sequence[Any]) -> str | None:
 
 def read_messages(state: Any) -> Sequence[Any]:
     """Return the messages in the state of a graph, if they are in their usual place."""
-    if isinstance(state, list):
-        return cast("list[Any]", state)
+    found: Any = getattr(state, "messages", ())
     if isinstance(state, Mapping):
-        return cast("Sequence[Any]", state.get("messages", ()))
-    return cast("Sequence[Any]", getattr(state, "messages", ()))
+        found = cast("Mapping[str, Any]", state).get("messages", ())
+    return state if isinstance(state, list) else found  # pyright: ignore[reportUnknownVariableType]
