@@ -85,7 +85,7 @@ def find_stop(messages: Sequence[Any]) -> str | None:
             return None
         artifact = getattr(message, "artifact", None)
         if isinstance(artifact, Mapping) and STOP in artifact:
-            return str(artifact[STOP])
+            return str(cast("Mapping[str, Any]", artifact)[STOP])
     return None
 
 
