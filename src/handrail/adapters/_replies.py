@@ -5,10 +5,9 @@ For messages in the form of LangChain. Nothing here imports it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-
-from pydantic_core import from_json
 
 from handrail import Call, Executor
 from handrail.adapters._turns import own_name
@@ -54,7 +53,7 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
         return TruncatedCall(name, call_id) if cut and is_last else Call(name, args, call_id)
     has_ended = not cut and reply.chunk_position == "last"
     whole = [text for text in sent if _is_json(text) or (not text.strip() and has_ended)]
-    same = [text for text in whole if text.strip() and from_json(text) == listed["args"]]
+    same = [text for text in whole if text.strip() and json.loads(text) == listed["args"]]
     if same:
         return Call(name, same[0], call_id)
     # if all of them are whole, other code has changed the arguments
@@ -63,8 +62,8 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
 
 def _is_json(text: str) -> bool:
     try:
-        from_json(text)
-    except ValueError:
+        json.loads(text)
+    except (ValueError, RecursionError):
         return False
     return True
 
