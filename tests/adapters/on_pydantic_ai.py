@@ -284,3 +284,30 @@ def test_toolsets_of_pydantic_ai_run_under_the_rules_of_an_executor() -> None:
     assert "secret" not in results[3].text
     assert results[4].parts == (Image(b"1", "image/png"),)
     assert [type(one) for one in results[5].parts] == [Text, Image, File]
+
+
+SAVE = '{"path": "report.md", "text": "The first half, and the second."}'
+
+
+@pytest.mark.parametrize("finish", ["length", None])
+def test_a_call_that_was_cut_off_does_not_run(finish: Any) -> None:
+    """For each prefix of the arguments: all of them arrive, or the tool does not run."""
+    files: list[tuple[str, str]] = []
+
+    @tool
+    async def save(path: str = "unnamed", text: str = "") -> str:
+        """Save a file."""
+        files.append((path, text))
+        return "saved"
+
+    tools, first = toolset(Executor(Toolset(save))), 0 if finish else 1
+    for end in range(first, len(SAVE) + 1):
+
+        def model(messages: list[ModelMessage], _: AgentInfo, end: int = end) -> ModelResponse:
+            if len(messages) > 1:
+                return DONE
+            return ModelResponse([ToolCallPart("save", SAVE[:end], "c1")], finish_reason=finish)
+
+        Agent(FunctionModel(model), toolsets=[tools]).run_sync("go")
+
+    assert files == [("report.md", "The first half, and the second.")]

@@ -5,10 +5,9 @@ For messages in the form of LangChain. Nothing here imports it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-
-from pydantic_core import from_json
 
 from handrail import Call, Executor
 from handrail.adapters._turns import own_name
@@ -54,7 +53,7 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
         return TruncatedCall(name, call_id) if cut and is_last else Call(name, args, call_id)
     has_ended = not cut and reply.chunk_position == "last"
     whole = [text for text in sent if _is_json(text) or (not text.strip() and has_ended)]
-    same = [text for text in whole if text.strip() and from_json(text) == listed["args"]]
+    same = [text for text in whole if text.strip() and json.loads(text) == listed["args"]]
     if same:
         return Call(name, same[0], call_id)
     # if all of them are whole, other code has changed the arguments
@@ -63,8 +62,8 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
 
 def _is_json(text: str) -> bool:
     try:
-        from_json(text)
-    except ValueError:
+        json.loads(text)
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -85,14 +84,13 @@ def find_stop(messages: Sequence[Any]) -> str | None:
             return None
         artifact = getattr(message, "artifact", None)
         if isinstance(artifact, Mapping) and STOP in artifact:
-            return str(artifact[STOP])
+            return str(cast("Mapping[str, Any]", artifact)[STOP])
     return None
 
 
 def read_messages(state: Any) -> Sequence[Any]:
     """Return the messages in the state of a graph, if they are in their usual place."""
-    if isinstance(state, list):
-        return cast("list[Any]", state)
+    found: Any = getattr(state, "messages", ())
     if isinstance(state, Mapping):
-        return cast("Sequence[Any]", state.get("messages", ()))
-    return cast("Sequence[Any]", getattr(state, "messages", ()))
+        found = cast("Mapping[str, Any]", state).get("messages", ())
+    return state if isinstance(state, list) else found  # pyright: ignore[reportUnknownVariableType]

@@ -95,8 +95,9 @@ class Ended:
             self._known.popitem(last=False)
 
 
-def _key(name: object) -> object:
-    return name if isinstance(name, str | tuple) else id(name)
+def _key(name: Any) -> object:
+    named: object = name
+    return named if isinstance(name, str | tuple) else id(named)
 
 
 class OpenTurn:

@@ -70,7 +70,7 @@ class ExecutorTool(BaseTool):
         call: Any = Call(self.own_name, args, *([input["id"]] if is_call else []))
         messages = [] if runtime is None else read_messages(runtime.state)
         if found := find_reply(messages, call):
-            call = read_call(*found, self.own_name, call.id)
+            call = read_call(found[0], found[1], self.own_name, call.id)
         if isinstance(call, TruncatedCall):
             return to_message(call.refuse(), self.name)
         message = await self._run_call(call, ensure_config(config), find_stop(messages))

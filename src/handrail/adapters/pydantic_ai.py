@@ -103,7 +103,8 @@ class ExecutorToolset(AbstractToolset[Any]):
 def _find_sent(ctx: RunContext[Any], sent: dict[str, Any], call_id: str) -> Any:
     """Return the arguments of a call as the model sent them, and note those of all calls."""
     last = next(m for m in reversed(ctx.messages) if isinstance(m, ModelResponse))
-    sent |= {part.tool_call_id: part.args or "{}" for part in last.tool_calls}
+    empty = "{" if last.finish_reason == "length" else "{}"  # only a name may have arrived
+    sent |= {part.tool_call_id: part.args or empty for part in last.tool_calls}
     return sent[call_id]
 
 
