@@ -98,7 +98,7 @@ class HookAnswer(NamedTuple):
 
 
 class _Running(Protocol):
-    """A started program: what it is told, and what it says."""
+    """A started program."""
 
     async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
         """Send the request, collect output up to the end, and return the exit code."""
