@@ -113,11 +113,23 @@ async def test_a_link_to_a_link_is_seen_and_one_from_outside_is_followed(
 def test_what_is_not_there_or_holds_the_workspace_cannot_be_kept(root: Path) -> None:
     for kept, words in {
         "conf/none": "cannot be protected: it does not exist, and a command could create it",
-        ".": "The workspace is inside .*, which read_only protects",
         "..": "The workspace is inside .*, which read_only protects",
     }.items():
         with pytest.raises(SandboxUnavailable, match=words):
             Sandbox(root, read_only=[kept]).start("true")
+
+
+async def test_a_workspace_can_be_read_only_as_a_whole(root: Path) -> None:
+    (root / ".env").write_text("SECRET", encoding="utf-8")
+    before = inodes(root)
+    ended = await run(
+        Sandbox(root, read_only=["."], restricted=lambda _: {".env": "hidden"}),
+        f"{'; '.join(CHANGES)}; touch new; mkdir .vscode; cat tools.py .env; echo x > /tmp/x && cat /tmp/x",
+    )
+
+    assert inodes(root) == before
+    assert ended.text.count("Read-only file system") >= len(CHANGES)
+    assert ("SECRET" in ended.text, ended.text.endswith("x\n")) == (False, True)
 
 
 async def test_landlock_cannot_keep_anything_and_is_refused(root: Path) -> None:

@@ -412,3 +412,14 @@ def test_a_server_of_an_untrusted_file_protects_nothing(handrail: Handrail) -> N
     handrail("trust", "--yes", ".mcp.json")
 
     assert (before, handrail(*write).json["decision"]["verdict"]) == ("allow", "ask")
+
+
+def test_a_server_at_an_address_has_no_program_to_trust(handrail: Handrail) -> None:
+    server = {"url": "http://127.0.0.1:9/mcp"}
+    handrail.write(".mcp.json", json.dumps({"mcpServers": {"far": server}}))
+    handrail("trust", "--yes", ".mcp.json")
+
+    ran = handrail("mcp", "review", "far", "--yes")
+
+    assert ran.err.splitlines()[0] == "far (http): http://127.0.0.1:9/mcp"
+    assert handrail("trust", "--list").out == "trusted  servers  .mcp.json\n"

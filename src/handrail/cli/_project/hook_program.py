@@ -98,7 +98,7 @@ class HookAnswer(NamedTuple):
 
 
 class _Running(Protocol):
-    """A started program: what it is told, and what it says."""
+    """A started program."""
 
     async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
         """Send the request, collect output up to the end, and return the exit code."""
@@ -158,6 +158,7 @@ class _Inside:
         self._process = process
 
     async def exchange(self, request: bytes, output: bytearray, errors: bytearray) -> int:
+        code = 0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send, request)
             while piece := await self._process.read():

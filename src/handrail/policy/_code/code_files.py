@@ -168,7 +168,7 @@ class _Search:
         return folder.parent if inside else None
 
     def _add_named(self, folder: Path, word: str, level: int) -> None:
-        """Add the files that a word names. One in a package stands for the package."""
+        """Add the files that a word names, and the whole package of one in node_modules."""
         matches = self._match(folder, word)
         if len(matches) > _MAX_MATCHES:
             self._note(_TOO_MANY)

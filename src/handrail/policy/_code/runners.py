@@ -25,7 +25,6 @@ _FILES = _table("""
     make gmake bmake: GNUmakefile BSDmakefile makefile Makefile
     npm npx pnpm pnpx: package.json .npmrc .pnpmfile.cjs
     yarn yarnpkg bun bunx: package.json .npmrc .yarnrc .yarnrc.yml bunfig.toml
-    just: justfile Justfile .justfile
     task go-task: Taskfile.y*ml taskfile.y*ml Taskfile.dist.y*ml taskfile.dist.y*ml
     rake: Rakefile rakefile Rakefile.rb rakefile.rb
     uv uvx poetry pdm rye: pyproject.toml uv.toml poetry.toml pdm.toml
@@ -37,6 +36,7 @@ _FILES = _table("""
     mise: mise.toml .mise.toml mise.local.toml .tool-versions
 """)
 """Files that a program reads its tasks or its start-up code from, by its name."""
+_FILES["just"] = ("justfile", "Justfile", ".justfile")
 _PACKAGES = ("node_modules/.bin", "node_modules")
 _ENVIRONMENTS = (".venv/bin", "venv/bin")
 _FOLDERS = {
