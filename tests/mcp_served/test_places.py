@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,6 +12,7 @@ from mcp import Client
 from mcp_types import ElicitResult
 
 from handrail import READ, Access, Allow, Ask, CallLimits, Context, Executor, Toolset, tool
+from handrail.mcp._server.places import Places
 from handrail.mcp.server import make_server
 from mcp_served.served import MODERN, answering, call_as, text_of
 
@@ -199,3 +202,46 @@ def test_a_share_is_a_part() -> None:
     for share in (0, 1.5):
         with pytest.raises(ValueError, match="principal_share must be above 0 and at most 1"):
             make_server(Hall().executor, principal_share=share)
+
+
+async def test_answers_are_counted_too() -> None:
+    """An answer is sent again and again while its call runs."""
+    go, ran = anyio.Event(), list[str]()
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        ran.append("paid")
+        await go.wait()
+        return "paid"
+
+    made = Executor(Toolset(pay), policy=lambda _: Ask("Pay?"))
+    ask: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
+    async with made, anyio.create_task_group() as group:
+        async with Client(make_server(made, max_calls=1), **ask) as client:
+            call: Any = {"name": "pay", "arguments": {}, "allow_input_required": True}
+            asked: Any = await client.session.call_tool(**call)
+            call["request_state"] = asked.request_state
+            call["input_responses"] = {"approval": ElicitResult(action="accept")}
+            group.start_soon(partial(client.session.call_tool, **call))
+            await anyio.wait_all_tasks_blocked()
+            again: Any = await client.session.call_tool(**call)
+            go.set()
+            await anyio.wait_all_tasks_blocked()
+
+    assert (text_of(again), ran) == (YOURS.format(1), ["paid"])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # elsewhere, a place comes before or after
+async def test_a_place_that_came_with_a_cancellation_is_free_again(anyio_backend: str) -> None:
+    places = Places(calls=3, running=1, share=1.0)
+    first = await places.enter("alice")
+    waiting = asyncio.create_task(places.enter("alice"))
+    await anyio.wait_all_tasks_blocked()
+    places.leave("alice")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    with anyio.fail_after(30):
+        assert (first, await places.enter("bob")) == ("", "")

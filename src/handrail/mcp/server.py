@@ -30,7 +30,8 @@ __all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_CALLS = 256
-_PRINCIPAL_SHARE = 0.25
+PRINCIPAL_SHARE = 0.25
+"""The part of all places that one principal can take, by default."""
 _ANSWER_SECONDS = 600.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
@@ -44,7 +45,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     name: str = "handrail",
     keys: Sequence[bytes] = (),
     max_calls: int = _MAX_CALLS,
-    principal_share: float = _PRINCIPAL_SHARE,
+    principal_share: float = PRINCIPAL_SHARE,
     answer_seconds: float = _ANSWER_SECONDS,
     rules_of: RulesOf | None = None,
     metrics: CallMetrics | None = None,
@@ -57,8 +58,8 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``answer_seconds`` have passed.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
-    open questions, and executors that share a ledger: without one, each process would accept the
-    same approval once. Raises ValueError for ``keys`` and a ledger in memory.
+    open questions. Their executors need one ledger, or each process would accept the same approval
+    once. Raises ValueError for ``keys`` and a ledger in memory.
 
     More than ``max_calls`` calls at a time are refused. One principal can have ``principal_share``
     of these, and of the calls that the executor runs at a time. Calls that wait start in turn

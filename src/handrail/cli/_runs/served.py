@@ -133,7 +133,7 @@ class Served:
     def make_app(self, hosts: Sequence[str], origins: Sequence[str]) -> Any:
         """Return the application for HTTP, with its health and its metrics."""
         from handrail.mcp.gateway import with_health, with_metrics
-        from handrail.mcp.server import http_app, make_server
+        from handrail.mcp.server import PRINCIPAL_SHARE, http_app, make_server
 
         rules_of = None if self._rules is None else self._rules.find
         server = make_server(
@@ -141,8 +141,7 @@ class Served:
             keys=self.keys,
             rules_of=rules_of,
             metrics=self.metrics,
-            # one user holds up nobody
-            **({"principal_share": 1.0} if len(self.principals) == 1 else {}),
+            principal_share=1.0 if len(self.principals) == 1 else PRINCIPAL_SHARE,
         )
         tokens = {one.token: one.name for one in self.principals}
         app = http_app(server, tokens=tokens, hosts=hosts, origins=origins)

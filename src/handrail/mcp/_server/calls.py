@@ -130,7 +130,7 @@ class Calls:
     async def _call_again(
         self, session: Session, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Take the answer about a call that was asked about before."""
+        """Take the answer to an earlier question, and run its call."""
         with self._places.answer(session.turn.principal) as refused:
             if refused:
                 return refuse(refused)
@@ -231,7 +231,7 @@ class Calls:
         )
 
     async def _approve(self, principal: str | None, pending: Pending) -> Answer | Pending:
-        """Ask the client. Meanwhile, the call leaves its place to others."""
+        """Ask the client. Until it answers, the call leaves its place to others."""
         self._asking += 1
         try:
             with self._places.ask(principal):
