@@ -175,13 +175,15 @@ async def test_large_deep_and_malformed_requests_are_refused_and_the_server_live
             await post(http, b"[" * 99_999),
             await post(http, level),
             await post(http, flat),
+            await post(http, ('{"a\\"": ' + "[" * 65 + "]" * 65 + "}").encode("utf-16-le")),
             await post(http),
         ]
 
     statuses = [response.status_code for response in got]
-    assert statuses == [413, 400, 400, 400, 200, 400, 400, 413, 400, 413, 200]
+    assert statuses == [413, 400, 400, 400, 200, 400, 400, 413, 400, 413, 400, 200]
     said = [response.text for response in got]
     assert said[1] == "The JSON is nested too deeply."
+    assert said[10] == "The JSON is not UTF-8."
     assert said[7] == said[9] == "The JSON has more than 50,000 values."
 
 

@@ -141,6 +141,8 @@ def _check_body(body: bytes | HTTPStatus) -> PlainTextResponse | None:
     """Return a refusal of a body that is too large, too deep, too full or too slow."""
     if isinstance(body, HTTPStatus):
         return PlainTextResponse(_REFUSALS[body], body)
+    if b"\0" in body:  # UTF-16 or UTF-32, which a parser reads, and the checks below do not
+        return PlainTextResponse("The JSON is not UTF-8.", 400)
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # no quote left is part of a text
     structure, texts = _TEXT.subn(b"", plain, count=MAX_JSON_VALUES)
     values = texts + sum(map(structure.count, (b",", b"[", b"{")))
