@@ -117,6 +117,8 @@ class LongResults:
 
     max_result_chars: int = 20_000
     """Characters that a model receives, unless the tool sets ``max_chars``."""
+    max_media_bytes: int = 10 * 1024 * 1024
+    """Bytes of images and files in one result. Those that do not fit are named, and left out."""
     max_stored_chars: int = 8 * 1024 * 1024
     """Characters of all stored results. The oldest results are dropped first."""
     reader: Reader = "when_needed"
@@ -125,6 +127,7 @@ class LongResults:
 
     def __post_init__(self) -> None:
         _check_count(self, "max_result_chars")
+        _check_count(self, "max_media_bytes")
         _check_count(self, "max_stored_chars")
         if self.reader not in ("always", "when_needed", "never"):
             raise ValueError(
