@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -99,8 +98,7 @@ class Pipeline:
         self.ordering.drop_lost(lost)
         for running in lost:
             result = result_of_stop(running)
-            with suppress(RuntimeError):  # those who waited for it are lost, too
-                running.finish(result)
+            running.finish(result)
             self.listeners.tell(running, Finished, result)
 
     # -- in -------------------------------------------------------------------------------------

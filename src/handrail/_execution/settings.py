@@ -150,6 +150,18 @@ def check_function(where: str, value: object, wanted: str) -> None:
         raise TypeError(f"{where}={clip(repr(value))}): must be {wanted}.")
 
 
+def check_policy(where: str, policy: object) -> None:
+    """Refuse a policy that cannot be called, or that would have to be awaited."""
+    check_function(where, policy, A_POLICY)
+    called: object = getattr(policy, "__call__", None)  # noqa: B004  of an object of its own class
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(called):
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise TypeError(
+            f"{where}={clip(name)}): this is async, but a policy decides at once. Use `def`, and "
+            "do what must wait in a `before` hook."
+        )
+
+
 def check_approver(where: str, approver: object, wanted: str) -> None:
     """Refuse an approver that cannot be called with a request."""
     check_function(where, approver, wanted)
