@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 Stop: TypeAlias = Literal[
-    "end", "calls", "length", "refused", "paused", "overflow", "malformed", "other"
+    "end", "calls", "length", "refused", "paused", "overflow", "malformed", "unsupported", "other"
 ]
 """Why a model stopped: finished, tool calls, output limit, refusal, a pause to be continued, a full
-context window, an invalid tool call, or another reason."""
+context window, an invalid tool call, a request that handrail cannot answer, or another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Reply:
     usage: Usage = NO_USAGE
     model: str = ""
     stop_detail: str = ""
-    """What the provider says about a refusal or an invalid tool call."""
+    """What the provider says about a refusal or an invalid tool call; or what is not supported."""
 
     @property
     def text(self) -> str:

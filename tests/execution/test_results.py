@@ -736,3 +736,62 @@ async def test_a_truncated_result_can_be_searched() -> None:
     )
     assert after.text.split("\n")[1] == snapshot("384: 0048 ok")
     assert len(many.text) <= 700
+
+
+# ---------------------------------------------------------------- images and files
+
+
+def _shows(*parts: Text | Image | File) -> Any:
+    @tool(effect=READ)
+    async def show() -> list[Text | Image | File]:
+        """Show."""
+        return list(parts)
+
+    return show
+
+
+BIG, SMALL = Image(b"b" * 800, "image/jpeg"), Image(b"s" * 200)
+PAPER = File(b"p" * 700, "application/pdf", "report.pdf")
+
+
+async def test_invariant_12_images_and_files_have_a_limit_and_the_rest_is_named() -> None:
+    parts = (Text("Here:"), BIG, PAPER, SMALL, File(b"1", "text/plain", "a\nb"))
+    limits = LongResults(max_media_bytes=1_000)
+    async with Executor(Toolset(_shows(*parts)), long_results=limits) as executor:
+        result = await executor.run(Call("show", {}, "c"))
+
+    note = (
+        "[2 of 4 images and files omitted: a result has room for 1,000 bytes of them. Omitted: "
+        "'report.pdf' (700 bytes), 'a\\nb' (1 bytes). Ask for fewer or smaller ones.]"
+    )
+    shown = (Text("Here:"), BIG, SMALL, Text(note))
+    assert (result.text, result.parts) == (f"Here:\n{note}", shown)
+
+
+async def test_invariant_12_many_images_keep_the_first_and_the_note_stays_short() -> None:
+    limits = LongResults(max_media_bytes=300)
+    async with Executor(Toolset(_shows(*[SMALL] * 50)), long_results=limits) as executor:
+        result = await executor.run(Call("show", {}, "c"))
+
+    assert result.parts == (SMALL, Text(result.text))
+    assert result.text == snapshot(
+        "[49 of 50 images and files omitted: a result has room for 300 bytes of them. Omitted: image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), image/png (200 bytes), and 39 more. Ask for fewer or smaller ones.]"
+    )
+
+
+async def test_invariant_12_by_default_ten_megabytes_of_images_are_shown() -> None:
+    megabyte = Image(b"0" * 1024 * 1024)
+    async with Executor(Toolset(_shows(*[megabyte] * 50))) as executor:
+        result = await executor.run(Call("show", {}, "c"))
+        known = executor.turn("t", run="r", known={"c": result._replace(parts=(megabyte,) * 50)})
+        again = await known.run(Call("show", {}, "c"))
+
+    assert result.parts[:-1] == again.parts[:-1] == (megabyte,) * 10
+
+
+async def test_images_that_fit_are_shown_as_they_are() -> None:
+    """The control: nothing is left out, and nothing is said."""
+    async with Executor(Toolset(_shows(BIG, PAPER, SMALL))) as executor:
+        result = await executor.run(Call("show", {}, "c"))
+
+    assert result == Result("c", "", (BIG, PAPER, SMALL))

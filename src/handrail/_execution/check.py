@@ -83,7 +83,9 @@ def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
 def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall | Result:
     try:
         args = tool.parse(call.args)
-    except Exception as error:  # noqa: BLE001  a validator of the tool's author
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  a validator of the tool's author
         return _report_broken_tool(call, tool, error, _UNREADABLE)
     if type(args) is Failure:
         args = _with_signature(args, tool, turn)
@@ -107,7 +109,9 @@ def _read_target(call: Call, proxy: AnyTool, args: Args, turn: Turn[Any]) -> Che
     """Return the call that a proxy means, checked as if the model had made it."""
     try:
         wanted, tool = _take_apart(call, proxy, args, turn)
-    except Exception as error:  # noqa: BLE001  the author's own code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  the author's own code
         return _report_broken_tool(call, proxy, error, _UNREADABLE)
     if tool is not None:
         tool = None if tool._target is not None else _find_offered(tool, turn, turn.owner.view)
@@ -138,7 +142,9 @@ def find_meant(call: Call, turn: Turn[Any], view: View) -> Call:
     try:
         args = proxy.parse(call.args)
         return call if isinstance(args, Failure) else _take_apart(call, proxy, args, turn)[0]
-    except Exception:  # noqa: BLE001  the check has reported it
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  the check has reported it
         return call
 
 
@@ -147,7 +153,9 @@ def _collect_accesses(call: Call, tool: AnyTool, args: Args) -> tuple[Access, ..
         accesses = tool.accesses(args)
         for access in accesses:
             _check_access(access, tool)
-    except Exception as error:  # noqa: BLE001  a tool's own code, which must not end the turn
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  a tool's own code, which must not end the turn
         return _report_broken_tool(call, tool, error, _UNDECLARED)
     return accesses
 
@@ -158,7 +166,7 @@ def _check_access(access: object, tool: AnyTool) -> None:
         raise TypeError(f"{tool.origin} is a {effect.name} tool, but declares {access!s}.")
 
 
-def _report_broken_tool(call: Call, tool: AnyTool, error: Exception, message: str) -> Result:
+def _report_broken_tool(call: Call, tool: AnyTool, error: BaseException, message: str) -> Result:
     log.error("the tool %r (%s) is broken", tool.spec.name, tool.origin, exc_info=error)
     return Result.fail(call.id, FailureKind.BUG, message.format(call.name), describe_error(error))
 

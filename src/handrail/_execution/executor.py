@@ -30,7 +30,6 @@ from handrail._execution.explain import explain
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import RunningCall
 from handrail._execution.settings import (
-    A_POLICY,
     AN_APPROVER,
     Approvals,
     CallFoundBy,
@@ -38,7 +37,7 @@ from handrail._execution.settings import (
     Hook,
     LongResults,
     check_approver,
-    check_function,
+    check_policy,
 )
 from handrail._execution.tasks import Tasks
 from handrail._execution.threads import SharedPortal, wait_for
@@ -97,7 +96,7 @@ class Executor:
             raise ValueError(
                 f"Executor(call_found_by={call_found_by!r}): must be 'name' or 'call_tool'."
             )
-        check_function("Executor(policy", policy, A_POLICY)
+        check_policy("Executor(policy", policy)
         if not isinstance(approvals, Approvals):
             check_approver("Executor(approvals", approvals, f"{AN_APPROVER}, or an Approvals")
             approvals = Approvals(approver=approvals)
@@ -295,7 +294,7 @@ class Executor:
         It shares everything else: schedule, limits, hooks, listeners, approvals, cleanup. Leaving
         it closes nothing. Raises UnknownName for a tool that this executor does not have.
         """
-        check_function("restrict(policy", policy, A_POLICY)
+        check_policy("restrict(policy", policy)
         made = object.__new__(Executor)
         made._pipeline, made._portal, made._users = self._pipeline, self._portal, 0
         made._view = self._view.restrict(names, policy)

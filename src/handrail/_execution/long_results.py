@@ -1,4 +1,4 @@
-"""Truncate long results, and add notes on their calls."""
+"""Truncate long results, leave out media that does not fit, and add notes on their calls."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from dataclasses import replace
 from handrail._definition.repairs import OMITTED
 from handrail._execution.output import truncate
 from handrail._execution.running import RunningCall
+from handrail._execution.settings import LongResults
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
 from handrail._turn.event_feed import Listeners
-from handrail._values.content import Text
+from handrail._values.content import Content, File, Image, Text
 from handrail._values.result import Result
+from handrail._values.strict_json import clip
 from handrail.events import Stored
 
 log = logging.getLogger("handrail")
 
 
 def fit_result(
-    running: RunningCall, result: Result, max_chars: int, listeners: Listeners
+    running: RunningCall, result: Result, limits: LongResults, listeners: Listeners
 ) -> Result:
     """Return a result that is truncated if it is too long, with notes on its call."""
     checked = running.checked
     spec = checked.spec
-    most = spec.max_chars or max_chars
+    most = spec.max_chars or limits.max_result_chars
     if len(result.text) > most:
         stored = _store(running, result) if running.view.reader_name else 0
         listeners.tell(running, Stored, result.call_id, stored)
         result = _cut(result, most, running.view, stored)
+    if result.parts:
+        result = _fit_media(result, limits.max_media_bytes)
     if checked.parsed.repairs or checked.call.name != spec.name:
         return _with_notes(result, checked)
     return result
@@ -60,6 +64,43 @@ def _cut(result: Result, most: int, view: View, stored: int) -> Result:
     shown = [part for part in result.parts if not isinstance(part, Text)]
     parts = (Text(text), *shown) if result.parts else ()
     return result._replace(text=text, parts=parts, data=None, failure=failure)
+
+
+def _fit_media(result: Result, max_bytes: int) -> Result:
+    """Return a result with the first images and files that fit together, and a note on the rest."""
+    kept: list[Content] = []
+    omitted: list[Image | File] = []
+    left = max_bytes
+    for part in result.parts:
+        if isinstance(part, Text):
+            kept.append(part)
+        elif len(part.data) <= left:
+            left -= len(part.data)
+            kept.append(part)
+        else:
+            omitted.append(part)
+    if not omitted:
+        return result
+    media = sum(not isinstance(part, Text) for part in result.parts)
+    names = [_name_media(part) for part in omitted[:_MAX_NAMED]]
+    if len(omitted) > _MAX_NAMED:
+        names.append(f"and {len(omitted) - _MAX_NAMED} more")
+    note = _OMITTED_MEDIA.format(len(omitted), media, max_bytes, ", ".join(names))
+    text = f"{result.text}\n{note}".lstrip("\n")
+    return result._replace(text=text, parts=(*kept, Text(note)))
+
+
+def _name_media(part: Image | File) -> str:
+    name = f"{clip(part.name)!r}" if isinstance(part, File) else clip(part.media_type)
+    return f"{name} ({len(part.data):,} bytes)"
+
+
+_MAX_NAMED = 10
+"""Omitted images and files that a note names."""
+_OMITTED_MEDIA = (
+    "[{} of {} images and files omitted: a result has room for {:,} bytes of them. Omitted: {}. "
+    "Ask for fewer or smaller ones.]"
+)
 
 
 def _with_notes(result: Result, checked: CheckedCall) -> Result:

@@ -150,15 +150,23 @@ class Ordering:
 
     def leave(self, running: RunningCall) -> None:
         """Note that a call has ended. Its accesses are free once its thread has ended, too."""
-        if running.root is not None or running in self._within:
+        if self._within and (running.root is not None or running in self._within):
             if self._find(running.key) is not running:
                 return
             if running.root is None:
                 self._survived.add(running)
-        elif self._calls.pop(running.key, None) is None:
-            return  # its event loop was closed
-        if running.thread is None or not self._outlives(running.thread, running):
+        else:
+            try:
+                del self._calls[running.key]
+            except KeyError:  # its event loop was closed
+                return
+        thread = running.thread
+        if thread is not None and self._outlives(thread, running):
+            pass
+        elif self._within:
             self._free(running)
+        else:
+            self._schedule.end(running.key)
         if self._schedule.open and (
             running.may_start or not any(map(_leaves_now, self._calls.values()))
         ):

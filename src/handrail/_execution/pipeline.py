@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -64,7 +63,6 @@ class Pipeline:
         self._changed: anyio.Event | None = None
         self.limits = limits
         self.long_results = long_results
-        self._max_chars = long_results.max_result_chars
         seen = [hook.observe for hook in hooks if hook.observe is not None]
         self.live: dict[RunningCall, Callable[[], Awaitable[Result]] | None] = {}
         """The calls without a result, in order of arrival; with work that its caller is to do."""
@@ -103,8 +101,7 @@ class Pipeline:
         self.ordering.drop_lost(lost)
         for running in lost:
             result = result_of_stop(running)
-            with suppress(RuntimeError):  # those who waited for it are lost, too
-                running.finish(result)
+            running.finish(result)
             self.listeners.tell(running, Finished, result)
 
     async def run(self, running: RunningCall) -> Result:
@@ -130,7 +127,8 @@ class Pipeline:
             raise
         finally:
             self.live.pop(running, None)  # it may have been dropped
-            self.notice()
+            if self._changed is not None:
+                self._changed.set()
 
     async def _prepare(self, *, is_due: bool) -> None:
         """Use the event loop that runs now, and let other tasks run if that is due."""
@@ -144,7 +142,7 @@ class Pipeline:
             self.listeners.tell(running, Requested, running.call)
         self.look_up(running)
         if running.is_checked:
-            known = fit_result(running, known, self._max_chars, self.listeners)
+            known = fit_result(running, known, self.long_results, self.listeners)
         await self.questions.end(running, known)
         return await self.settle(running, known)
 
@@ -224,7 +222,7 @@ class Pipeline:
             if running.given is not None and result is not None:
                 await self.questions.end(running, result)
         assert result is not None  # noqa: S101  an error would have been raised
-        shown = fit_result(running, result, self._max_chars, self.listeners)
+        shown = fit_result(running, result, self.long_results, self.listeners)
         if self.hooks.after or shown.found:
             shown = await self.hooks.run_after(running, shown)
         if self.listeners.feeds:

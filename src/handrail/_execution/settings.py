@@ -117,6 +117,8 @@ class LongResults:
 
     max_result_chars: int = 20_000
     """Characters that a model receives, unless the tool sets ``max_chars``."""
+    max_media_bytes: int = 10 * 1024 * 1024
+    """Bytes of images and files in one result. Those that do not fit are named, and left out."""
     max_stored_chars: int = 8 * 1024 * 1024
     """Characters of all stored results. The oldest results are dropped first."""
     reader: Reader = "when_needed"
@@ -125,6 +127,7 @@ class LongResults:
 
     def __post_init__(self) -> None:
         _check_count(self, "max_result_chars")
+        _check_count(self, "max_media_bytes")
         _check_count(self, "max_stored_chars")
         if self.reader not in ("always", "when_needed", "never"):
             raise ValueError(
@@ -145,6 +148,18 @@ def check_function(where: str, value: object, wanted: str) -> None:
         )
     if value is not None and not callable(value):
         raise TypeError(f"{where}={clip(repr(value))}): must be {wanted}.")
+
+
+def check_policy(where: str, policy: object) -> None:
+    """Refuse a policy that cannot be called, or that would have to be awaited."""
+    check_function(where, policy, A_POLICY)
+    called: object = getattr(policy, "__call__", None)  # noqa: B004  of an object of its own class
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(called):
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise TypeError(
+            f"{where}={clip(name)}): this is async, but a policy decides at once. Use `def`, and "
+            "do what must wait in a `before` hook."
+        )
 
 
 def check_approver(where: str, approver: object, wanted: str) -> None:

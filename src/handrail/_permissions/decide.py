@@ -58,7 +58,9 @@ def decide(policy: Policy | None, checked: CheckedCall) -> Decision:
 def _decide(policy: Policy, checked: CheckedCall) -> Decision:
     try:
         decision = policy(checked)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         log.exception("the policy failed on a call of %r", checked.name)
         reason = f"Not run: the permission check failed ({type(error).__name__}). {_NO_USE}"
         return Deny(reason, detail=describe_error(error))

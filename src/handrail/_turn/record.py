@@ -85,7 +85,8 @@ class Record:
         """Set the result of the call."""
         self.result = result
         if self.done is not None:
-            self.done.set()
+            with suppress(RuntimeError):  # the event loop was closed, with those who wait
+                self.done.set()
 
 
 class Given(NamedTuple):

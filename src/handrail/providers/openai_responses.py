@@ -41,7 +41,7 @@ from handrail.providers._schema.compile import Fitted, compile_arguments, compil
 from handrail.providers._schema.dialects import OPENAI
 from handrail.providers._schema.references import UnsupportedSchema
 from handrail.providers._streams.openai_responses import API as _API
-from handrail.providers._streams.openai_responses import Stream, decode
+from handrail.providers._streams.openai_responses import Stream, decode, unanswered
 from handrail.providers._tools import (
     CompiledTool,
     ToolFormat,
@@ -200,7 +200,10 @@ def _write_messages(
                 message = {"type": "message", "role": "user", "content": content}
                 written += [message] if content else []
             case Reply() as reply:
-                written += _write_reply(reply, turn, finds, lost)
+                items = _write_reply(reply, turn, finds, lost)
+                if asked := unanswered(items):
+                    lost.add(f"no answer to {asked}")
+                written += items
             case results:
                 written += _write_results(results, turn, finds, lost)
     return written

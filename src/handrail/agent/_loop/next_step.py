@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from handrail.messages import Message, Prompt, Reply
+from handrail.messages import Message, Prompt, Reply, Stop
 
 NoAnswer: TypeAlias = Literal["truncated", "refused", "empty", "invalid"]
 """Why a reply is not an answer."""
@@ -23,6 +23,12 @@ class NextStep(NamedTuple):
 
 
 ANSWERED = NextStep()
+_FINAL: Mapping[Stop, tuple[NoAnswer, str]] = {
+    "refused": ("refused", "the model refused to answer"),
+    "overflow": ("truncated", "the context window is full"),
+    "unsupported": ("empty", "the model sent a request that is not supported"),
+}
+"""Replies after which the model is not asked again: the problem, and its usual description."""
 _INVALID = NextStep("invalid", detail="the model gave no valid final answer")
 _TRUNCATED = NextStep("truncated", detail="every reply reached the output limit")
 
@@ -31,10 +37,9 @@ def find_next_step(reply: Reply) -> NextStep:
     """Return what follows a reply without calls that is not paused."""
     detail = reply.stop_detail
     match reply.stop:
-        case "refused":
-            return NextStep("refused", detail=detail or "the model refused to answer")
-        case "overflow":
-            return NextStep("truncated", detail=detail or "the context window is full")
+        case "refused" | "overflow" | "unsupported":
+            problem, usual = _FINAL[reply.stop]
+            return NextStep(problem, detail=detail or usual)
         case "length":
             prompt = CONTINUE if reply.text else _THOUGHT_TOO_LONG
             return NextStep("truncated", prompt, "the reply reached the output limit")

@@ -41,6 +41,15 @@ _FINDER = "search_tools"
 """The name of the tool that searches, unless ``names`` has another one."""
 _CALLS = frozenset(("function_call", _SEARCH))
 _SEARCH_FIELDS = _CALL | {"execution", "created_by"}
+_FOR_CLIENTS = {
+    "apply_patch_call": "",
+    "computer_call": "",
+    "custom_tool_call": "name",
+    "local_shell_call": "",
+    "mcp_approval_request": "name",
+    "shell_call": "",
+}
+"""Items that a program must answer and handrail cannot, with the field that names what they ask."""
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model made itself, which is the default."""
 
@@ -248,7 +257,11 @@ class Stream:
             self._draft.insert_after(item.parts if item else ())
         self._draft.insert_after(None)
         self._stop = _stop(response)
-        return [*out, *self._draft.finish("refused" if self._refused else self._stop)]
+        out += self._draft.finish("refused" if self._refused else self._stop)
+        asked = unanswered([item.opaque.value for item in self._items if item.opaque])
+        if asked and self._stop == "end":
+            self._stop, self._draft.stop_detail = "unsupported", _UNSUPPORTED.format(asked)
+        return out
 
     def _match_items(self, output: list[Data]) -> list[tuple[Data, _Item | None]]:
         """Pair each item of the final output with the streamed item, each only once.
@@ -277,6 +290,26 @@ def _kind(data: Data) -> str:
     """Return the type of an item. A search that the provider ran is not a call."""
     kind = text_at(data, "type")
     return "hosted_search" if kind == _SEARCH and data.get("execution") != "client" else kind
+
+
+def unanswered(items: Iterable[Data]) -> str:
+    """Return the items that a program must answer, as text. A hosted one comes with its output."""
+    given = list(items)
+    outputs = {text_at(item, "call_id") for item in given if _kind(item).endswith("_output")}
+    names: list[str] = []
+    for item in given:
+        field = _FOR_CLIENTS.get(_kind(item))
+        if field is not None and text_at(item, "call_id") not in outputs - {""}:
+            name = text_at(item, field)[:_MAX_NAME_CHARS] if field else ""
+            names.append(f"{_kind(item)} {name!r}" if name else _kind(item))
+    return ", ".join(dict.fromkeys(names))
+
+
+_MAX_NAME_CHARS = 100
+_UNSUPPORTED = (
+    "the reply has requests that your program must answer, and handrail cannot: {}. Offer function "
+    "tools for these"
+)
 
 
 def _call_fields(data: Data) -> dict[str, Any]:

@@ -20,6 +20,7 @@ _CAPABILITY_VERSION: Final = 0x20080522
 
 
 class _Beneath(ctypes.Structure):
+    _layout_ = "ms"
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
