@@ -104,6 +104,8 @@ _PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
 _GLOB = re.compile(r"[*?\[]")
+_MAX_GLOB_CHARS = 100
+"""Characters of a word with a glob. A longer one may be any word."""
 _RUNNING = _WRAPPERS | _INTERPRETERS | _LAUNCHED.keys() | _FOLLOWED.keys()
 _MAX_SUFFIXES = 64
 """Suffixes kept in full. Later ones are cut to this length, or time would be quadratic."""
@@ -318,4 +320,6 @@ def _may_be(token: str, word: str) -> bool:
         return token == word
     if not word.startswith(token[: glob.start()]):
         return False
+    if len(token) > _MAX_GLOB_CHARS:
+        return True
     return re.match(fnmatch.translate(token.replace("[^", "[!")), word) is not None
