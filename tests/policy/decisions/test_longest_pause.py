@@ -22,7 +22,7 @@ from virtual_time import Quick
 MAX_PAUSE = 0.05
 LINES = 10_000 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 66
 MODES = ("plan", "ask", "edits", "open")
-SLOW = " | ".join(["python3 a 'q r'"] * 500)
+SLOW = " | ".join(["python3 a 'q r'"] * 200)
 
 
 @tool
