@@ -46,7 +46,7 @@ STOPPED = "Not run: the call was cancelled before it started."
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
 
-@tool(touches=lambda path: writes_file(path))
+@tool(touches=writes_file)
 async def save(path: str) -> str:
     """Save a file."""
     return f"saved {path}"
@@ -90,13 +90,13 @@ async def count_ticks(policy: Any) -> tuple[int, list[Result]]:
             await anyio.sleep(0.005)
             ticks += 1
 
-    async with Executor(Toolset(save), policy=policy, limits=SOON) as executor:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(tick)
-            await anyio.lowlevel.checkpoint()
-            results = await executor.run_all(to_save("hang"))
-            results.append(await executor.run(Call("save", {"path": "other"}, "other")))
-            tasks.cancel_scope.cancel()
+    executor = Executor(Toolset(save), policy=policy, limits=SOON)
+    async with executor, anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        await anyio.lowlevel.checkpoint()
+        results = await executor.run_all(to_save("hang"))
+        results.append(await executor.run(Call("save", {"path": "other"}, "other")))
+        tasks.cancel_scope.cancel()
     return ticks, results
 
 
@@ -283,7 +283,7 @@ async def test_a_restricted_view_is_quick_if_both_policies_are() -> None:
     assert threading.get_ident() not in where
 
 
-@tool(touches=lambda command: writes_file("a"))
+@tool(touches=lambda **_: writes_file("a"))
 async def bash(command: str) -> str:
     """Run a command."""
     return command
@@ -298,7 +298,7 @@ async def bash(command: str) -> str:
     ],
 )
 async def test_rules_decide_short_calls_in_the_event_loop_but_no_commands(
-    call: Call, is_quick: bool
+    call: Call, *, is_quick: bool
 ) -> None:
     said: list[bool] = []
     rules = Rulebook(mode="open", sandboxed=True)

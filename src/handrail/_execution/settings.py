@@ -70,7 +70,7 @@ class CallLimits:
     timeout: float = 120.0
     """Seconds for one attempt, unless the tool sets its own timeout."""
     hook_timeout: float = 30.0
-    """Seconds for one hook."""
+    """Seconds for one hook, and for one decision of a policy."""
     retry: Retry | None = None
     """Retries for tools that set none, if they read or are idempotent."""
     max_running: int = 128

@@ -100,6 +100,9 @@ class CheckedCall(NamedTuple):
 Policy: TypeAlias = Callable[[CheckedCall], Decision]
 """Decides a call by its arguments, its tool's declarations, its accesses and its turn. Pure.
 
+It runs in a thread, since it may take long. If it has a method ``is_quick``, and that returns True
+for a call, it runs in the event loop, which costs less.
+
 A policy that can change while it is in use has a ``version``, a string that changes with it.
 Approvals that were given under another version are ignored.
 """

@@ -33,7 +33,7 @@ class Deciding:
         if policy is None or is_quick(policy, checked):
             return decide(policy, checked)
         if len(self._stuck) >= _MAX_STUCK:
-            log.error("the policy was not asked about a call of %r: it hangs", checked.name)
+            log.error("a call of %r was not decided: the policy hangs", checked.name)
             return Deny(_BUSY, detail=f"the policy hangs in {_MAX_STUCK} threads")
         work = _Work(policy, checked, self._stuck)
         try:
@@ -77,7 +77,7 @@ class _Work:
                 self._stuck.discard(self)
 
     def give_up(self) -> None:
-        """Note that nobody waits for it any more. If it still runs, it is stuck until it ends."""
+        """Note that no one waits for it any more. If it still runs, it is stuck until it ends."""
         with self._lock:
             if self._is_running:
                 self._stuck.add(self)

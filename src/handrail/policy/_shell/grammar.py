@@ -16,6 +16,7 @@ from handrail.policy._shell.strict import SimpleCommand
 from handrail.policy._shell.words import strip_marks, unescape
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_CHUNK_BYTES = 512
 _PLAIN = frozenset(
     """
     program list pipeline redirected_statement command command_name word number string
@@ -70,8 +71,11 @@ def _parse() -> Callable[[bytes], _Node] | None:
     language = tree_sitter.Language(grammar.language())
 
     def parse(source: bytes) -> _Node:
+        def read(start: int, _point: object) -> bytes:
+            return source[start : start + _CHUNK_BYTES]  # here, other threads can run
+
         # A parser is cheap to make, and must not be shared between threads.
-        root: _Node = tree_sitter.Parser(language).parse(source).root_node
+        root: _Node = tree_sitter.Parser(language).parse(read).root_node
         return root
 
     return parse

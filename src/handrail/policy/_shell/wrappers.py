@@ -120,8 +120,9 @@ _PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
 _GLOB = re.compile(r"[*?\[]")
+_MAX_GLOB_CHARS = 100
+"""Characters of a word with a glob. A longer one may be any word."""
 _RUNNING = _WRAPPERS | _INTERPRETERS | _LAUNCHED.keys() | _FOLLOWED.keys()
-_MAX_GLOB_CHARS = 200
 _MAX_SUFFIXES = 64
 """Suffixes kept in full. Later ones are cut to this length, or time would be quadratic."""
 _MIN_OPTION_CHARS = 4

@@ -258,7 +258,7 @@ def _translate_path(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTr
 
 
 def _widen(found: re.Match[str]) -> str:
-    """Return what an escape means, or any letter for a set. A set without an end is no set."""
+    """Return what an escape means, or any letter for a set. A set without an end is kept."""
     if found[1] or found[0].endswith("]"):
         return found[1] or "?"
     return re.sub(r"\\(.)", r"\1", found[0])
