@@ -148,7 +148,7 @@ def test_a_login_or_a_key_in_an_address_is_not_shown(
     told = handrail("config", "show", "--json", env=env)
 
     assert told.json["settings"][5]["value"] == shown
-    assert f'base_url          "{shown}"  environment  HANDRAIL_BASE_URL' in words
+    assert f'base_url           "{shown}"  environment  HANDRAIL_BASE_URL' in words
     if shown != address:
         assert address not in words + told.out
 
@@ -187,5 +187,5 @@ def test_a_login_is_not_shown_where_the_scheme_is_missing(handrail: Handrail) ->
     ran = handrail("config", "show", "--base-url", "ana:SECRET@host/v1", "--system", "To: a@b")
 
     assert "SECRET" not in ran.out
-    assert 'base_url          "***@host/v1"\n' in ran.out
-    assert 'system            "To: a@b"\n' in ran.out
+    assert 'base_url           "***@host/v1"\n' in ran.out
+    assert 'system             "To: a@b"\n' in ran.out
