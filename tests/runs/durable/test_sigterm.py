@@ -21,6 +21,7 @@ from handrail.runs._durable.database import Database
 from handrail.runs._serving import ending, worker
 from handrail.runs._serving.liveness import make_lock
 from handrail.runs.durable import DurableRuns
+from runs.durable.fleet import Tables
 from runs.durable.shop import Ledger, call_once
 from runs.durable.slow import SLOW, find_busy, judge_payments, make_slow_agents
 from runs.durable.workers import Forks
@@ -134,7 +135,7 @@ class Held:
 
     async def work(self) -> None:
         """Start a run, and stop to work on it while it pays."""
-        async with self.runs.work(drain_seconds=0) as working:
+        async with self.runs.work(drain_seconds=0, interval=0.05) as working:
             self.worker = working.id
             await self.runs.start("a", "Pay.", run_id="r")
             await to_thread.run_sync(self.began.wait, 60)
@@ -171,6 +172,9 @@ async def test_a_program_keeps_its_lock_until_its_last_call_has_ended(
             while not any("still run" in one for one in caplog.messages):  # noqa: ASYNC110
                 await anyio.sleep(0.02)
             during = await to_thread.run_sync(is_dead, database, held.worker)
+            await to_thread.run_sync(Tables(database).free_lock, held.worker)
+            while await to_thread.run_sync(is_dead, database, held.worker):  # noqa: ASYNC110  until it is taken again
+                await anyio.sleep(0.2)
             held.go.set()
     after = await to_thread.run_sync(is_dead, database, held.worker)
     async with held.runs.work(interval=0.1):
@@ -244,6 +248,6 @@ def test_a_process_that_ends_itself_says_why(
     assert ended == ["flushed", 75]
     [said] = caplog.messages
     assert said == (
-        "3 calls still run after the drain: the process ends with exit code 75, and other workers "
-        "continue the runs"
+        "turns outlast the drain, and 3 calls still run: the process ends with exit code 75, and "
+        "other workers continue the runs"
     )

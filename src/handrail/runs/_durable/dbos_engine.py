@@ -310,7 +310,7 @@ def _refuse(_serializer: object, _text: str) -> Any:
 
 def say_given_up(form: str | None) -> str:
     """Return why the engine gave a segment up, given the form of its row."""
-    if form == _JSON:
+    if form in (None, _JSON):
         return _GAVE_UP
     return (
         f"Its row in the database was not read: it has the form {form!r}, and handrail writes "

@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio import to_thread
@@ -112,6 +112,15 @@ class Worker:
         A plain function runs in a thread, which cannot be stopped. If the lock were free, another
         worker would run its call too, or say that it has ended.
         """
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._hold)
+            await self._drain(drain_seconds, end_process)
+            group.cancel_scope.cancel()
+        await to_thread.run_sync(self._lock.release)  # others see that it is gone
+
+    async def _drain(
+        self, drain_seconds: float, end_process: Callable[[int], object] | None
+    ) -> None:
         gate = self._active.gate
         self._segments.is_draining = True
         await self._engine.drain(drain_seconds if len(self._active) else 0)
@@ -122,7 +131,13 @@ class Worker:
         if not is_idle:
             log.warning("%d calls still run: the worker %s waits for them", gate.calls, self.id)
             await gate.wait(math.inf)
-        await to_thread.run_sync(self._lock.release)  # others see that it is gone
+
+    async def _hold(self) -> None:
+        """Keep the lock, also if the database restarts."""
+        while True:
+            with suppress(Exception):  # the next try may reach it
+                await self._keep_lock()
+            await anyio.sleep(self._interval)
 
     async def _watch(self) -> None:
         """Look for dead workers and for answers, again and again."""
