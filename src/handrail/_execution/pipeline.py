@@ -100,8 +100,7 @@ class Pipeline:
         self.listeners.wake()
         self.ordering.drop_lost(lost)
         for running in lost:
-            result = result_of_stop(running)
-            running.finish(result)
+            running.finish(result := result_of_stop(running))
             self.listeners.tell(running, Finished, result)
 
     async def run(self, running: RunningCall) -> Result:
@@ -348,8 +347,6 @@ class Pipeline:
         if self.listeners.feeds:
             self.listeners.tell(running, Finished, result)
         return result
-
-    # -- all calls --------------------------------------------------------------------------------
 
     def cancel(self, wants: Callable[[RunningCall], bool]) -> None:
         """Stop calls, also those that have not started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterable, Mapping, Sequence
 from contextvars import Context
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
@@ -84,9 +85,7 @@ class Turn(Generic[D]):
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = None
-        self.waiting = ()
-        self.is_closed = False
-        self._count = 0
+        self.waiting, self.is_closed, self._count = (), False, 0
         self._records = _NO_RECORDS
 
     @property
@@ -222,7 +221,7 @@ class Turn(Generic[D]):
 
     async def results(self) -> list[Result]:
         """Return all results, in call order."""
-        records = sorted(self._records.values(), key=_position)
+        records = sorted(self._records.values(), key=attrgetter("position"))
         for record in records:
             if record.result is None:
                 await self._wait(record)
@@ -287,7 +286,7 @@ class Turn(Generic[D]):
     @property
     def pending(self) -> tuple[Pending, ...]:
         """The pending calls, in call order. One without a question only waits for another."""
-        return tuple(sorted(self.waiting, key=_position))
+        return tuple(sorted(self.waiting, key=attrgetter("position")))
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:
         """Answer a pending call. Omit the answer if the call only waits for another.
@@ -400,7 +399,3 @@ class Turn(Generic[D]):
                 f"`executor.turn({pending.turn_id!r}, run={pending.run_id!r})`."
             )
         return pending
-
-
-def _position(record: Record | Pending) -> int:
-    return record.position

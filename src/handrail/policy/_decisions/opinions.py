@@ -50,7 +50,6 @@ _RUN_NO_PROGRAM = frozenset(
     """.split()
 )
 """Commands of git that read neither files nor differences."""
-_MAX_QUOTED_CHARS = 60
 _MAX_FOLDERS = 8
 _WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|rename|replace\(|unlink|remove|copy|move|dump\(")
 """Parts of code that changes files."""
@@ -395,11 +394,3 @@ def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]
         if part.rule is not None and part.rule.level not in (Level.BUILT_IN, Level.PROJECT)
         if part.command is None or not part.command.wide
     }
-
-
-def describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
-    """Return which of several simple commands no rule allows; empty if there is only one."""
-    first = next((part.argv for part in commands if part.rule is None), ())
-    if not first or len(commands) == 1:
-        return ""
-    return f"no rule allows {quote_command(' '.join(first)[:_MAX_QUOTED_CHARS])}"

@@ -35,7 +35,6 @@ from handrail.policy._decisions.opinions import (
     command_allowances,
     command_objections,
     command_safeguards,
-    describe_unmatched,
     first_opinion,
     git_objections,
     is_answerable,
@@ -53,6 +52,7 @@ from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
 from handrail.policy._decisions.safeguards import ProtectedFiles, find_name_readers
 from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
 from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
+from handrail.policy._decisions.wording import describe_unmatched
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import RuleProblem
 from handrail.policy._rules.index import Candidates

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from handrail import DESTROY, READ, WRITE, Access, Effect
+from handrail.policy._rules.shell_command import MatchedCommand
 
 _VERBS = {
     READ: ("read", "reading"),
@@ -26,6 +27,7 @@ _ANY_RESOURCE = {
 _WHOLE_SCHEMES = {"file": "the workspace", "net": "any host"}
 _PLAIN_NAME = re.compile(r"[\w./:@%+=~#-]+", re.ASCII)
 _DEFAULT_PORT = "/443"
+_MAX_QUOTED_CHARS = 60
 _MAX_NAMED_RESOURCES = 5
 
 
@@ -87,3 +89,11 @@ def join_names(texts: Sequence[str], conjunction: str = " and ") -> str:
     """Return names as a list in a sentence."""
     *first, last = texts
     return f"{', '.join(first)}{conjunction}{last}" if first else last
+
+
+def describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
+    """Return which of several simple commands no rule allows; empty if there is only one."""
+    first = next((part.argv for part in commands if part.rule is None), ())
+    if not first or len(commands) == 1:
+        return ""
+    return f"no rule allows {quote_command(' '.join(first)[:_MAX_QUOTED_CHARS])}"
