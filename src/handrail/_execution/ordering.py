@@ -183,7 +183,7 @@ class Ordering:
         self._waits.end(running)
 
     def drop_lost(self, lost: Sequence[RunningCall]) -> None:
-        """Drop the calls of an event loop that was closed. Only threads go on."""
+        """Drop the calls of an event loop that was closed. Only threads continue."""
         for running in lost:
             running.gate = running.stop = None
             running.stopped = True

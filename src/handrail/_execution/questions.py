@@ -341,7 +341,7 @@ def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
 
 
 def _can_ask_again(pending: Pending, answer: Answer) -> bool:
-    """Return whether a call with this answer is asked about again if it has changed."""
+    """Return whether a call with this answer needs approval again if it has changed."""
     return isinstance(answer, Allow) and bool(pending.question)
 
 

@@ -1,4 +1,4 @@
-"""AccessIndex: finds who holds a conflicting access, without a look at anyone else."""
+"""AccessIndex: finds the holders of conflicting accesses, without checking any other."""
 
 from __future__ import annotations
 
