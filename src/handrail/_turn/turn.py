@@ -394,8 +394,6 @@ class Turn(Generic[D]):
 
     def _own(self, pending: Pending) -> Pending:
         if (pending.run_id, pending.turn_id) != (self.run_id, self.id):
-            raise ValueError(
-                f"{pending.id!r} waits in another turn. Open that turn: "
-                f"`executor.turn({pending.turn_id!r}, run={pending.run_id!r})`."
-            )
+            opening = f"`executor.turn({pending.turn_id!r}, run={pending.run_id!r})`"
+            raise ValueError(f"{pending.id!r} waits in another turn. Open that turn: {opening}.")
         return pending

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from handrail.policy._consequences.table import Argv, Kind, has_flag, operands_of, values_of
+from handrail.policy._consequences.table import Argv, Kind, operands_of, values_of
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
@@ -31,17 +31,6 @@ _SELECTS = re.compile(
     r"\|\s*(?:jq\s[^|]*\.(?!Config)[A-Z]\w+|grep\s[^|]*(?:Status|Health|IPAddress|Mount|Image|Port))"
 )
 """What takes only other parts out of what ``docker inspect`` shows."""
-_QUIET = (
-    "-q",
-    "--quiet",
-    "--services",
-    "--volumes",
-    "--images",
-    "--profiles",
-    "--hash",
-    "--no-interpolate",
-)
-_DISCARDED = re.compile(r">\s{0,9}/dev/null")
 _PASS_COMMANDS = frozenset("init ls list find insert add generate edit rm mv cp git help".split())
 _SETTING = re.compile(r"auth|token|passw|secret|credential|_key", re.IGNORECASE)
 
@@ -49,17 +38,9 @@ _SETTING = re.compile(r"auth|token|passw|secret|credential|_key", re.IGNORECASE)
 def find_container_secrets(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a command shows the variables of a container, or of what starts it."""
     words = operands_of(argv)
-    if "inspect" in words[:2] and _shows_variables(argv, command):
+    shows = "inspect" in words[:2] and _shows_variables(argv, command)
+    if shows or (not _LAUNCHES.isdisjoint(words[:2]) and _prints_variables(argv, command)):
         yield "secrets"
-    elif "config" in words[:2] and _is_compose(argv) and not has_flag(argv, _QUIET):
-        if not _DISCARDED.search(command.text):
-            yield "secrets"
-    elif not _LAUNCHES.isdisjoint(words[:2]) and _prints_variables(argv, command):
-        yield "secrets"
-
-
-def _is_compose(argv: Argv) -> bool:
-    return "compose" in argv[1:] or program_name(argv[0]).endswith("-compose")
 
 
 def _shows_variables(argv: Argv, command: ShellCommand) -> bool:
