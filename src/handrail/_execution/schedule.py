@@ -184,7 +184,7 @@ class Schedule:
     def conflicting(self, accesses: Sequence[Access]) -> list[int]:
         """Return the calls that one with these accesses would have to wait for."""
         self._settle()
-        lenders = {self._lent.get(key) for key in self.running(accesses)} if self._lent else set()
+        lenders = [self._lent.get(key) for key in self.running(accesses)] if self._lent else []
         return [
             key
             for key, entry in self._entries.items()
@@ -215,7 +215,7 @@ class Schedule:
         """Note that an inner call has ended. Calls that waited for it may start."""
         self._index().remove(inner)
         del self._lent[inner]
-        self._ready.extendleft(reversed(self._put_aside.pop(inner, ())))
+        self._ready.extendleft(reversed(self._put_aside.pop(inner, [])))
         self._running[tool] -= 1
         self._unpark(tool)
 
@@ -261,7 +261,7 @@ class Schedule:
                 continue
             running = self._running.get(entry.tool, 0)
             if running >= self.max_per_tool.get(entry.tool, self.max_running):
-                self._parked.setdefault(entry.tool, deque()).append(entry)
+                self._parked.setdefault(entry.tool, deque[ScheduleEntry]()).append(entry)
                 continue
             entry.state = EntryState.RUNNING
             self._running[entry.tool] = running + 1

@@ -79,8 +79,8 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
 
 def _has_fields(default: object) -> bool:
     """Return whether calls could change a default that pydantic does not copy: it has a hash."""
+    parts: Any = default
     if isinstance(default, tuple | frozenset):
-        parts: Any = default
         return any(map(_has_fields, parts))
     return hasattr(type(default), "__dataclass_fields__")
 

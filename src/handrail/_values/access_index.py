@@ -70,7 +70,7 @@ class AccessIndex:
     def remove(self, key: int) -> None:
         """Remove a holder."""
         for access in self._held.pop(key):
-            path, node = [], self._root
+            path, node = list[tuple[_IndexNode, str]](), self._root
             for step in steps(access.resource):
                 node.below.change(key, access, -1)
                 path.append((node, step))
