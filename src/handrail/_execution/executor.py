@@ -109,7 +109,7 @@ class Executor:
         )
         _check_names(limits.max_running_per_tool, tools)
         self._view = View(tools, policy, long_results, call_found_by=call_found_by)
-        self._view.is_guarded = policy is not None or bool(self._pipeline.hooks.before)
+        self._view.is_guarded |= bool(self._pipeline.hooks.before)
         self._tasks = Tasks(self._pipeline, self._view)
         self._portal = SharedPortal()
         self._users = 0

@@ -49,11 +49,6 @@ class Hooks:
         self._check = check
         self._deciding = Deciding(seconds)
 
-    async def guard(self, running: RunningCall) -> Result | None:
-        """Run the hooks before a call, and ask a policy that may take long. Returns a result."""
-        result = await self.run_before(running) if self.before else None
-        return result or await self.decide_apart(running)
-
     async def decide_apart(self, running: RunningCall) -> Result | None:
         """Decide a call if that may take long. Returns its result if it was stopped."""
         if not may_be_long(running):
@@ -67,6 +62,14 @@ class Hooks:
     async def decide(self, running: RunningCall) -> Decision | None:
         """Return the decision about a call, or None if it was stopped before."""
         return await self._deciding.decide(running.view.policy, running.checked, running)
+
+    def guard(self, running: RunningCall) -> Awaitable[Result | None]:
+        """Run the hooks before a call, and ask a policy that may take long. Returns a result."""
+        return self.run_before(running) if running.view.policy is None else self._guard(running)
+
+    async def _guard(self, running: RunningCall) -> Result | None:
+        result = await self.run_before(running) if self.before else None
+        return result or await self.decide_apart(running)
 
     async def run_before(self, running: RunningCall) -> Result | None:
         """Pass a checked call through each hook. Returns a result if one answers or refuses it."""

@@ -50,8 +50,6 @@ class View:
     _reader: AnyTool | None = None
     _has_stored = False
 
-    is_guarded = False
-    """Whether it has a policy, or its executor hooks that run before a call."""
     parent: View | None = None
     _names: tuple[str, ...] | None = None
     """The names of a registry's tools that the view is restricted to."""
@@ -69,6 +67,8 @@ class View:
         whole: Toolset | None = None,
     ) -> None:
         self.policy = policy
+        self.is_guarded = policy is not None
+        """Whether it has a policy, or its executor hooks that run before a call."""
         self.registry = tools if isinstance(tools, Registry) else None
         self._settings = settings
         self._call_found_by: CallFoundBy = call_found_by
