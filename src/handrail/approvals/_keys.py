@@ -34,7 +34,7 @@ _NAMES: dict[bytes, Named] = {
 _MAX_BYTES = 4096
 _LOCAL_FLAGS = 3
 _END = b"\x04"
-_NEXT_LETTER_SECONDS = 0.15
+_NEXT_LETTER_SECONDS = 0.3
 """How soon the next letter comes if a person types a word."""
 
 
@@ -88,11 +88,16 @@ class KeyReader:
         key = self._read_one()
         if was_paused or key == TEXT or key in _NAMES.values():
             return TEXT if was_paused else key
+        return TEXT if self._goes_on(key) else key
+
+    def _goes_on(self, key: Key) -> bool:
+        """Wait a moment, and return whether other letters follow: then it was not a key."""
         soon = min(self._pause, _NEXT_LETTER_SECONDS)
-        if soon and self._is_ready(soon) and self._read_one() not in {key, "enter"}:
-            self._in_text = True
-            return TEXT
-        return key
+        following = key
+        while soon and following == key and self._is_ready(soon):
+            following = self._read_one()
+        self._in_text = following not in {key, "enter"}
+        return self._in_text
 
     def _read_one(self) -> Key:
         typed = os.read(self._fd, _MAX_BYTES)
