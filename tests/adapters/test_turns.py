@@ -45,6 +45,7 @@ from handrail.adapters._turns import (
     read_word,
 )
 from handrail.permissions import Approver, Edit, Pending
+from virtual_time import Quick
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ class Disk:
             decided(call.call)
             return Ask("May it?") if asks and call.spec.effect > READ else Allow()
 
-        return Executor(Toolset(append, show), policy=policy, approvals=approver)
+        return Executor(Toolset(append, show), policy=Quick(policy), approvals=approver)
 
 
 def append(text: str, call_id: str) -> Call:

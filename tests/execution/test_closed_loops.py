@@ -31,6 +31,7 @@ from handrail import (
 from handrail._execution.pipeline import Pipeline
 from handrail.events import Event, Finished
 from handrail.permissions import Pending
+from virtual_time import Quick
 
 LATER = Call("save", {"path": "a"}, "later")
 SECONDS = 5.0
@@ -307,7 +308,9 @@ def test_a_question_that_was_open_is_asked_again(left: Abandoned, backend: str) 
             await anyio.sleep_forever()
         return Allow()
 
-    _, executor = office(policy=lambda _: Ask("May it?"), approvals=Approvals(approver=person))
+    _, executor = office(
+        policy=Quick(lambda _: Ask("May it?")), approvals=Approvals(approver=person)
+    )
     left.begin(executor.turn("t", run="r").run(LATER))
     left.loop.close()
 

@@ -388,7 +388,8 @@ def foretold(story: Story) -> dict[int, Times]:
     complete, now = float(sum(gaps)), 0.0
     for n, plan in enumerate(story.plans):
         now += gaps[n]
-        stopped = min((at for at, _, which in story.stops if which in (n, None) and at >= now), default=FOREVER)  # fmt: skip
+        closed = [max(at, now) for at, _, which in story.stops if which is None]
+        stopped = min([*closed, *(at for at, _, which in story.stops if which == n and at >= now)], default=FOREVER)  # fmt: skip
         ready = now if TOOLS[plan.tool] == READ else complete
         for earlier in range(n):
             if plan.conflicts(story.plans[earlier]):

@@ -68,6 +68,10 @@ class Careful:
         self.version = version
         self.verdict: Callable[[str], Decision] = Ask
 
+    def is_quick(self, _call: CheckedCall) -> bool:
+        """Decide in the event loop: some tests look when nothing else can happen there."""
+        return True
+
     def __call__(self, call: CheckedCall) -> Decision:
         asks = call.spec.effect == WRITE and bool(call.id)
         return self.verdict(f"May it {call.accesses[0]}?") if asks else Allow()

@@ -39,6 +39,7 @@ from turn.doors import (
     let_all_run,
     results_of,
 )
+from virtual_time import Quick
 
 DOORS = {**AT_ONCE, **ONE_BY_ONE, **AGENTS}
 ENDED = f"Not run: a check ended the run. {REASON}"
@@ -332,7 +333,11 @@ async def test_a_pending_call_of_a_run_that_a_hook_ended_is_cancelled() -> None:
     ]
     stage.chunk = 8  # once the other call waits
     agent = Agent(
-        stage.model(calls), [peek, *stage.tools()], hooks=[stage.hook], policy=asks, approvals=later
+        stage.model(calls),
+        [peek, *stage.tools()],
+        hooks=[stage.hook],
+        policy=Quick(asks),
+        approvals=later,
     )
     done = await agent.run("go")
     kept = load_state(dump_state(done.state))
