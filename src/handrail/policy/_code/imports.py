@@ -106,7 +106,7 @@ class Imports:
     def of_javascript(self, path: Path, content: bytes) -> Iterator[Path]:
         """Yield the files that a JavaScript or TypeScript file imports.
 
-        A folder with a package.json counts as a whole. Names of packages are not followed.
+        A folder with a package.json is yielded as a whole. Names of packages are not followed.
         """
         for name in _read_javascript(content):
             base = Path(os.path.normpath(path.parent / name))
