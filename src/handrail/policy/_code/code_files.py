@@ -85,7 +85,7 @@ def find_code_files(
     """Return the workspace files that a shell line runs, as of now.
 
     Files that Python, JavaScript, TypeScript and shell code imports or runs are found too, if its
-    text names them. What it computes a name for is not, nor what a package imports.
+    text names them. Computed names and imports of packages are not followed.
 
     Args:
         line: The line, as `sh -c` gets it. Join a list of arguments with ``shlex.join``.

@@ -1,7 +1,7 @@
 """Which files does a code file import?
 
 Only what its text says counts: a name that is computed when the code runs is not read. Every file
-that a name could mean counts, whichever of them the interpreter would prefer.
+that a name could mean counts, even if the interpreter would prefer another one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def is_code(path: Path) -> bool:
 
 @dataclass(slots=True)
 class Imports:
-    """The imports of code files, found in the folders as they are now."""
+    """The imports of code files. Each folder is listed once."""
 
     _modules: dict[Path, dict[str, list[Path]]] = field(
         default_factory=dict[Path, dict[str, list[Path]]]
