@@ -187,6 +187,7 @@ ANSWERS: dict[str, tuple[dict[str, str], list[str]]] = {
         {"run": "python3 a.py", "a.py": "import json", "json.py": "import b", "b.py": ""},
         ["a.py", "b.py", "json.py", "run"],
     ),
+    "names that no file can have": ({"run": "node a.js", "a.js": f"require('./{'a' * 5000}'); require('./\0')"}, ["a.js", "run"]),
     "more dots than folders": ({"run": "python3 a.py", "a.py": f"from {'.' * 99}x import b"}, ["a.py", "run"]),
     "names that are computed": (
         {"run": "node a.js; python3 b.py", "a.js": "require(x); require('c'); require('./' + x)", "b.py": "__import__('d')", "c.js": "", "d.py": ""},
@@ -209,6 +210,7 @@ UNKNOWN: dict[str, tuple[dict[str, str], str]] = {
     "many files": ({"run": "python3 -m a", **{f"a/{at}.py": "" for at in range(501)}}, "its code imports too many files"),
     "large files": ({"run": "python3 -m a", **{f"a/{at}.py": " " * 900_000 for at in range(6)}}, "its code imports too many files"),
     "the whole workspace": ({"run": "node a.js", "a.js": "require('.')", "package.json": "{}"}, "it runs the whole workspace as a program"),
+    "many words in many folders": ({"run": ". ./s0", **{f"d{at}/x": "" for at in range(50)}, **{f"s{at}": f". ./s{at + 1}; echo d* " + " ".join(f"{at}w{w}" for w in range(300)) for at in range(40)}}, "it names too many files"),
     "tests": ({"run": "pytest -q"}, "`pytest` runs code from all over the workspace"),
     "many words": ({"run": " ".join(f"w{at}" for at in range(9999))}, "it names too many files"),
 }  # fmt: skip
@@ -229,11 +231,12 @@ def test_code_that_is_not_understood_is_not_answered(tmp_path: Path, case: str) 
 
 
 def test_links_lead_to_the_files_that_run(tmp_path: Path) -> None:
-    root = write_all(tmp_path, {"run.py": "import a, b", "lib/a.py": "import c", "c.py": ""})
+    root = write_all(tmp_path, {"run.py": "import a, b, d", "lib/a.py": "import c", "c.py": ""})
     (root / "a.py").symlink_to("lib/a.py")
     (root / "b.py").symlink_to("/etc/passwd")
+    (root / "d.py").symlink_to("d.py")
 
-    assert names("python3 run.py", root) == ["c.py", "lib/a.py", "run.py"]
+    assert names("python3 run.py", root) == ["c.py", "d.py", "lib/a.py", "run.py"]
 
 
 def test_a_file_that_cannot_be_read_imports_nothing(tmp_path: Path) -> None:

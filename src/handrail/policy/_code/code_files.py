@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from glob import glob
@@ -45,6 +45,8 @@ _MAX_LEVELS = 4
 _MAX_IMPORTING = 500
 """Files whose imports are followed."""
 _MAX_IMPORTING_BYTES = 5_000_000
+_MAX_LOOKUPS = 20_000
+"""Words, each counted for every folder in which it may name a file."""
 _SEARCHED = ("PATH", "CDPATH", "PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 """Variables with folders in which programs and modules are found."""
 _FEEDING = frozenset("xargs parallel entr find fd fdfind".split())
@@ -122,6 +124,7 @@ class _Search:
     folders: dict[Path, None] = field(default_factory=dict[Path, None])
     """Folders that code may run in."""
     python_path: dict[Path, None] = field(default_factory=dict[Path, None])
+    lookups: int = 0
 
     def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
         """Add the files of a line that runs in one of these folders."""
@@ -143,7 +146,7 @@ class _Search:
         imports, size = Imports(), 0
         seen: set[_Importing] = set()
         waiting = list(self._importing((*self.named, *self.found)))
-        while waiting:
+        while waiting and not self.unknown:  # then, it is refused, with all that it imports
             one = waiting.pop()
             if one in seen:
                 continue
@@ -152,7 +155,6 @@ class _Search:
             size += len(content)
             if len(seen) > _MAX_IMPORTING or size > _MAX_IMPORTING_BYTES:
                 self._note(_TOO_LARGE)
-                return
             waiting += self._follow_one(one, content, imports)
 
     def _follow_one(
@@ -169,7 +171,7 @@ class _Search:
         elif language == "javascript":
             loaded = imports.of_javascript(one.path, content)
         try:
-            found = [_package_of(path.resolve()) for path in loaded]
+            found = [_package_of(Path(os.path.realpath(path))) for path in loaded]
         except ValueError:
             self._note(f"`{one.path.name}` is not valid Python")
             return
@@ -179,9 +181,10 @@ class _Search:
             yield from (_Importing(more.path, one.folders) for more in inner)
 
     def _follow_script(self, one: _Importing, content: bytes) -> Iterator[_Importing]:
-        script = _Search(self.root, self.variables)
+        script = _Search(self.root, self.variables, lookups=self.lookups)
         script.read_script(content.decode(errors="replace"), [one.path.parent, *self.folders])
         self._note(script.unknown)
+        self.lookups = script.lookups
         self.folders |= script.folders
         self.python_path |= script.python_path
         self._add_inside(script.found)
@@ -189,7 +192,7 @@ class _Search:
 
     def _importing(self, paths: Iterable[Path]) -> Iterator[_Importing]:
         """Yield the files of these paths that may import others. Packages are not followed."""
-        for path in (path.resolve() for path in paths):
+        for path in (Path(os.path.realpath(path)) for path in paths):
             inside = path.is_relative_to(self.root) and path.relative_to(self.root).parts
             if not inside or "node_modules" in inside:
                 continue
@@ -203,7 +206,7 @@ class _Search:
     def _add_line(self, read: ReadLine, folders: Sequence[Path], level: int) -> None:
         words = list(islice(dict.fromkeys(self._spellings(read)), _MAX_WORDS + 1))
         folders = self._reach(words, folders)
-        if len(words) > _MAX_WORDS or len(folders) > _MAX_FOLDERS:
+        if len(words) > _MAX_WORDS or not self._may_reach(folders):
             self._note(_TOO_MANY)
             return
         self.folders |= dict.fromkeys(folders)
@@ -257,7 +260,8 @@ class _Search:
         """
         reached = dict.fromkeys(start)
         waiting = list(start)
-        while waiting and len(reached) <= _MAX_FOLDERS:
+        while waiting and self._may_reach(reached):
+            self.lookups += len(words)
             folder = waiting.pop()
             further = [
                 self._above(folder),
@@ -268,6 +272,9 @@ class _Search:
                     reached[path] = None
                     waiting.append(path)
         return list(reached)
+
+    def _may_reach(self, folders: Collection[Path]) -> bool:
+        return len(folders) <= _MAX_FOLDERS and self.lookups <= _MAX_LOOKUPS
 
     def _above(self, folder: Path) -> Path | None:
         """Return the folder above, where some runners look, too."""

@@ -114,12 +114,12 @@ class Imports:
             if base.suffix in {".js", ".cjs", ".mjs", ".jsx"}:  # of a file in TypeScript
                 starts.append(base.with_suffix(""))
             yield from _files(f"{start}{ending}" for start, ending in product(starts, _ENDINGS))
-            if (base / "package.json").is_file():
+            if any(_files([f"{base}/package.json"])):
                 yield base
 
 
 def _files(names: Iterable[str]) -> Iterator[Path]:
-    yield from (path for path in map(Path, names) if path.is_file())
+    yield from (Path(name) for name in names if os.path.isfile(name))  # noqa: PTH113  raises nothing
 
 
 @lru_cache(_MAX_KEPT)
