@@ -530,7 +530,7 @@ def test_a_folder_that_cannot_be_read_in_full_is_not_trusted(ready: Handrail) ->
     (ready.workspace / "checks" / "pipe").unlink()
     assert ready("trust", "--yes", "checks").exit == 0
     for number in range(2000):
-        (ready.workspace / "checks" / f"{number}.py").touch()
+        (ready.workspace / "checks" / f"{number}.txt").touch()
     assert "it has more than 2,000 files" in ready(*LOOK).err
 
 

@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from handrail._support import is_table
 from handrail._support.loop import shield
+from handrail.cli._project.workspace_code import SOURCES_ONLY
 from handrail.sandbox import Process, Sandbox
 
 FOLDERS = ("HANDRAIL_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
@@ -108,8 +109,7 @@ class _Running(Protocol):
 def hook_variables(workspace: Path) -> dict[str, str]:
     """Return the environment variables of a program outside the sandbox."""
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    quiet = {"PYTHONDONTWRITEBYTECODE": "1"}  # it would change a trusted folder
-    return passed | quiet | dict.fromkeys(FOLDERS, str(workspace))
+    return passed | SOURCES_ONLY | dict.fromkeys(FOLDERS, str(workspace))
 
 
 async def run_program(

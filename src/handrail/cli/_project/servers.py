@@ -66,7 +66,7 @@ def _with_check(config: ServerConfig, workspace: Path) -> ServerConfig:
     if not isinstance(server, StdioServer):
         return config
     line = line_of(server)
-    return replace(config, server=replace(server, before_start=partial(line.check, workspace)))
+    return replace(config, server=replace(server, before_start=partial(line.prepare, workspace)))
 
 
 def line_of(server: StdioServer) -> StartedLine:

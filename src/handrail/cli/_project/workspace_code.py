@@ -18,6 +18,11 @@ from handrail.cli._base.settings import is_trusted
 from handrail.policy import CodeFiles, find_code_files
 
 MAX_FOLDER_FILES = 2_000
+SOURCES_ONLY = {"PYTHONPYCACHEPREFIX": os.devnull}
+"""With this variable, Python neither reads nor writes compiled modules beside their sources.
+
+Commands can write there, and trust is in the sources.
+"""
 
 
 class UntrustedCode(HandrailError):
@@ -60,6 +65,11 @@ class StartedLine(NamedTuple):
                     f"{path} is not trusted, or changed since you trusted it; "
                     "review it with `handrail trust`"
                 )
+
+    def prepare(self, workspace: Path) -> Mapping[str, str]:
+        """Check it, and return variables that it must start with. Raises UntrustedCode."""
+        self.check(workspace)
+        return SOURCES_ONLY if self.privileged and self.find_code(workspace).all else {}
 
 
 def read_code(path: Path) -> bytes:

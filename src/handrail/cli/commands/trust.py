@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 import termios
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from handrail.cli._project.trusted import trust_of
 from handrail.cli._trust.files import SKILL, TrustItem, find_item, needing_trust
 from handrail.cli._trust.screen import header, screen_lines
 from handrail.policy import InvalidRule
+
+_MAX_TRUSTED_ROWS = 12
+"""Rows of trusted files of one kind, such as the modules of a server."""
 
 
 @as_command("trust", "Trust this workspace's settings, tools and instructions.")
@@ -139,12 +143,21 @@ def _revoke(app: App, paths: Sequence[str]) -> None:
 
 
 def _print(app: App, files: Sequence[TrustItem]) -> None:
-    rows = [
-        ("trusted" if file.trusted else "not trusted", file.kind, one_line(file.path))
-        for file in files
-    ]
+    rows = [row for _, same in groupby(files, _describe) for row in _rows(list(same))]
     lines = columns(rows, width=app.width) if rows else ["no files need trust"]
     app.print_all("files", [_item(file) for file in files], lines)
+
+
+def _describe(file: TrustItem) -> tuple[str, str]:
+    return "trusted" if file.trusted else "not trusted", file.kind
+
+
+def _rows(files: Sequence[TrustItem]) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each file of one kind; of many trusted ones, for the first."""
+    shown = files[:_MAX_TRUSTED_ROWS] if files[0].trusted else files
+    yield from ((*_describe(file), one_line(file.path)) for file in shown)
+    if left := len(files) - len(shown):
+        yield (*_describe(files[0]), f"{left} more, which `--json` lists")
 
 
 def _item(item: TrustItem) -> dict[str, Any]:

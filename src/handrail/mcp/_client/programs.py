@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -48,27 +49,29 @@ async def start_program(server: StdioServer, watch: Watch) -> Program:
 
     Raises OSError, SandboxUnavailable, or what ``before_start`` raises.
     """
+    variables = dict(server.env)
     if server.before_start is not None:
-        await anyio.to_thread.run_sync(server.before_start)
+        more = await anyio.to_thread.run_sync(server.before_start)
+        variables |= more or {}
     if server.sandbox:
-        return await anyio.to_thread.run_sync(_start_confined, server, watch)
+        return await anyio.to_thread.run_sync(_start_confined, server, variables, watch)
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     start = anyio.open_process(
         server.words,
-        env=environment | dict(server.env),
+        env=environment | variables,
         cwd=server.folder,
         start_new_session=True,
     )
     return _FreeProgram(await shield(start), watch)
 
 
-def _start_confined(server: StdioServer, watch: Watch) -> Program:
+def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Watch) -> Program:
     sandbox = Sandbox(
         server.folder,
         network=server.hosts,
         readable=server.readable,
         writable=server.writable,
-        variables=server.env,
+        variables=variables,
     )
     command = f"exec 2>&3 3>&-; exec {shlex.join(server.words)}"
     return _ConfinedProgram(sandbox.start(command, notes=True, source=True), sandbox, watch)

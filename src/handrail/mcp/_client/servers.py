@@ -39,8 +39,13 @@ class StdioServer:
     """Other folders that it can write."""
     sandbox: bool = True
     """Whether it runs in the sandbox. Without it, the program can do all that you can do."""
-    before_start: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-    """Called in a thread before each start. If it raises, the program does not start."""
+    before_start: Callable[[], Mapping[str, str] | None] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Called in a thread before each start. If it raises, the program does not start.
+
+    It may return variables that the program gets in addition to ``env``.
+    """
 
     def __post_init__(self) -> None:
         check_server_name(self.name)

@@ -1,21 +1,24 @@
 """Which workspace files does a shell line run?
 
 Every word that is the name of an existing file counts, wherever the shell would look for it, and so
-do the files that task runners read. A file too many costs a review; a missing one would be run
-unseen.
+do the files that task runners read. So do the files that these import, and those that theirs do. A
+file too many costs a review; a missing one would be run unseen.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from glob import glob
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
+from handrail._support.private_files import read_file
+from handrail.policy._code.imports import Imports, is_code, language_of
 from handrail.policy._code.runners import (
     config_patterns,
     find_modules,
@@ -39,13 +42,20 @@ _MAX_MATCHES = 200
 """Files that a pattern may match."""
 _MAX_LEVELS = 4
 """Scripts of package.json that run others."""
+_MAX_IMPORTING = 500
+"""Files whose imports are followed."""
+_MAX_IMPORTING_BYTES = 5_000_000
+_MAX_LOOKUPS = 20_000
+"""Words, each counted for every folder in which it may name a file."""
 _SEARCHED = ("PATH", "CDPATH", "PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 """Variables with folders in which programs and modules are found."""
 _FEEDING = frozenset("xargs parallel entr find fd fdfind".split())
 _HARMLESS = {"?": "0", "$": "1", "#": "0", "!": "1", "IFS": " "}
 _PROGRAM = re.compile(r"[@\w][@\w./-]*")
 """The name of a program or a package."""
+_PYTHON_PATH = "PYTHONPATH"
 _TOO_MANY = "it names too many files"
+_TOO_LARGE = "its code imports too many files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ class CodeFiles:
     named: tuple[Path, ...] = ()
     """Files whose names are in the line."""
     found: tuple[Path, ...] = ()
-    """Files and folders that the line runs without naming them, such as a Makefile."""
+    """Files and folders that the line runs without naming them, such as a Makefile or a module."""
     elsewhere: tuple[Path, ...] = ()
     """Files outside the workspace whose names are in the line."""
     unknown: str = ""
@@ -76,7 +86,8 @@ def find_code_files(
 ) -> CodeFiles:
     """Return the workspace files that a shell line runs, as of now.
 
-    Files that these files read are not found.
+    Files that Python, JavaScript, TypeScript and shell code imports or runs are found too, if its
+    text names them. Computed names and imports of packages are not followed.
 
     Args:
         line: The line, as `sh -c` gets it. Join a list of arguments with ``shlex.join``.
@@ -88,9 +99,18 @@ def find_code_files(
     given = os.environ if variables is None else variables
     search = _Search(Path(os.path.realpath(workspace)), {**given, **_HARMLESS, "PWD": str(start)})
     search.read(line, [Path(os.path.realpath(start))])
+    search.follow()
     return CodeFiles(
         tuple(search.named), tuple(search.found), tuple(search.elsewhere), search.unknown
     )
+
+
+class _Importing(NamedTuple):
+    """A file whose imports are followed."""
+
+    path: Path
+    folders: tuple[Path, ...]
+    """Where it finds Python modules."""
 
 
 @dataclass(slots=True)
@@ -101,23 +121,111 @@ class _Search:
     found: dict[Path, None] = field(default_factory=dict[Path, None])
     elsewhere: dict[Path, None] = field(default_factory=dict[Path, None])
     unknown: str = ""
+    folders: dict[Path, None] = field(default_factory=dict[Path, None])
+    """Folders that code may run in."""
+    python_path: dict[Path, None] = field(default_factory=dict[Path, None])
+    lookups: int = 0
 
     def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
         """Add the files of a line that runs in one of these folders."""
         read = read_line(line, self.variables)
         self._note(read.unknown)
+        self._add_line(read, folders, level)
+        for argv in read.programs:
+            self._note(_describe_unknown(argv))
+
+    def read_script(self, text: str, folders: Sequence[Path]) -> None:
+        """Add the files of a shell script. Values that are not known are read as empty."""
+        read = read_line(text, self.variables)
+        self._add_line(read, folders, 1)
+        for argv in filter(runs_everything, read.programs):
+            self._note(_describe_unknown(argv))
+
+    def follow(self) -> None:
+        """Add the files that the code found so far imports, and those that theirs do."""
+        imports, size = Imports(), 0
+        seen: set[_Importing] = set()
+        waiting = list(self._importing((*self.named, *self.found)))
+        while waiting and not self.unknown:  # then, it is refused, with all that it imports
+            one = waiting.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            content = _read_text(one.path)
+            size += len(content)
+            if len(seen) > _MAX_IMPORTING or size > _MAX_IMPORTING_BYTES:
+                self._note(_TOO_LARGE)
+            waiting += self._follow_one(one, content, imports)
+
+    def _follow_one(
+        self, one: _Importing, content: bytes, imports: Imports
+    ) -> Iterator[_Importing]:
+        """Add the files that one file imports. Yields those whose imports matter."""
+        language = language_of(one.path, content)
+        if language == "shell":
+            yield from self._follow_script(one, content)
+            return
+        loaded: Iterable[Path] = ()
+        if language == "python":
+            loaded = imports.of_python(one.path, content, one.folders)
+        elif language == "javascript":
+            loaded = imports.of_javascript(one.path, content)
+        try:
+            found = [_package_of(Path(os.path.realpath(path))) for path in loaded]
+        except ValueError:
+            self._note(f"`{one.path.name}` is not valid Python")
+            return
+        self._add_inside(found)
+        for path in found:
+            inner = self._importing([path])
+            yield from (_Importing(more.path, one.folders) for more in inner)
+
+    def _follow_script(self, one: _Importing, content: bytes) -> Iterator[_Importing]:
+        script = _Search(self.root, self.variables, lookups=self.lookups)
+        script.read_script(content.decode(errors="replace"), [one.path.parent, *self.folders])
+        self._note(script.unknown)
+        self.lookups = script.lookups
+        self.folders |= script.folders
+        self.python_path |= script.python_path
+        self._add_inside(script.found)
+        yield from self._importing(script.found)
+
+    def _importing(self, paths: Iterable[Path]) -> Iterator[_Importing]:
+        """Yield the files of these paths that may import others. Packages are not followed."""
+        for path in (Path(os.path.realpath(path)) for path in paths):
+            inside = path.is_relative_to(self.root) and path.relative_to(self.root).parts
+            if not inside or "node_modules" in inside:
+                continue
+            folders = (path.parent, *self.python_path)
+            if path.is_file():
+                yield _Importing(path, folders)
+            for above, _, names in os.walk(path):
+                files = (Path(above, name) for name in names)
+                yield from (_Importing(file, (path, *folders)) for file in files if is_code(file))
+
+    def _add_line(self, read: ReadLine, folders: Sequence[Path], level: int) -> None:
         words = list(islice(dict.fromkeys(self._spellings(read)), _MAX_WORDS + 1))
         folders = self._reach(words, folders)
-        if len(words) > _MAX_WORDS or len(folders) > _MAX_FOLDERS:
+        if len(words) > _MAX_WORDS or not self._may_reach(folders):
             self._note(_TOO_MANY)
             return
+        self.folders |= dict.fromkeys(folders)
         for folder in folders:
             for word in words:
                 self._add_named(folder, word, level)
             for argv in read.commands:
                 self._add_found(argv, folder, folders, level)
-        for argv in read.programs:
-            self._note(_describe_unknown(argv))
+            for path in self._python_path(read):
+                self.python_path |= dict.fromkeys(self._match(folder, path))
+
+    def _python_path(self, read: ReadLine) -> Iterator[str]:
+        """Yield the names of the folders in which Python finds modules."""
+        start = f"{_PYTHON_PATH}="
+        words = (word for argv in read.commands for word in argv if word.startswith(start))
+        set_by_line = (word.removeprefix(start) for word in words)
+        given = self.variables.get(_PYTHON_PATH, "")
+        for value in (given, *read.assigned.get(_PYTHON_PATH, ()), *set_by_line):
+            yield from value.split(":")
 
     def _note(self, reason: str) -> None:
         self.unknown = self.unknown or reason
@@ -132,6 +240,8 @@ class _Search:
         for argv in read.commands:
             for word in argv:
                 yield from (word, word.rpartition("=")[2], word.lstrip("@"), word[2:])
+                if read.unknown:  # a folder's value may be missing before it
+                    yield word.lstrip("/")
             if program_name(argv[0]) in {"cd", "pushd"} and len(argv) == 1:
                 yield "~"
 
@@ -150,7 +260,8 @@ class _Search:
         """
         reached = dict.fromkeys(start)
         waiting = list(start)
-        while waiting and len(reached) <= _MAX_FOLDERS:
+        while waiting and self._may_reach(reached):
+            self.lookups += len(words)
             folder = waiting.pop()
             further = [
                 self._above(folder),
@@ -161,6 +272,9 @@ class _Search:
                     reached[path] = None
                     waiting.append(path)
         return list(reached)
+
+    def _may_reach(self, folders: Collection[Path]) -> bool:
+        return len(folders) <= _MAX_FOLDERS and self.lookups <= _MAX_LOOKUPS
 
     def _above(self, folder: Path) -> Path | None:
         """Return the folder above, where some runners look, too."""
@@ -226,8 +340,16 @@ class _Search:
         for path in (Path(os.path.realpath(path)) for path in paths):
             if path == self.root:
                 self._note("it runs the whole workspace as a program")
-            elif path.is_relative_to(self.root):
+            elif path.is_relative_to(self.root) and self.found.keys().isdisjoint(path.parents):
                 self.found[path] = None
+
+
+def _read_text(path: Path) -> bytes:
+    """Return the content of a file; nothing if it cannot be read, so that it cannot get trust."""
+    try:
+        return read_file(path)
+    except OSError:
+        return b""
 
 
 def _runs_folders(argv: tuple[str, ...]) -> bool:
