@@ -53,7 +53,8 @@ def test_with_handrail_only_what_the_host_decides_itself_goes_wrong() -> None:
 
     assert dict(observed) == MODULE.HOST_DECIDES
     questions = {question for setup in setups for _, question in setup.asked}
-    assert questions <= {"Append '1' to a?", "Append '2' to a?"}  # those of the policy
+    edited = "Edited, so it needs approval again. Append '2' to a?"
+    assert questions <= {"Append '1' to a?", "Append '2' to a?", edited}  # those of the policy
 
 
 @pytest.mark.skipif(not hasattr(MODULE, "switched"), reason="the page names no switch")
