@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,9 +32,10 @@ from handrail import (
     tool,
     writes_file,
 )
-from handrail.approvals import defer
+from handrail.approvals import FileLedger, defer
 from handrail.events import Answered, Asked, Decided, Event
-from handrail.permissions import Answer, Edit, MemoryLedger, Origin, Pending
+from handrail.permissions import Answer, Edit, Ledger, MemoryLedger, Origin, Pending
+from handrail.runs import SqliteJournal, SqliteLedger
 from resuming import resume
 
 ran: list[str] = []
@@ -566,6 +568,86 @@ async def test_an_approval_asked_for_again_replaces_the_earlier_one() -> None:
         [late] = await resume(executor, [pending], {pending.id: Allow()})
 
     assert (done.text, ran) == ("saved a", ["save a"])
+    assert late.failure is not None
+    assert late.failure.kind is FailureKind.UNKNOWN
+
+
+class TwoProcesses:
+    """Two executors with one ledger. Their policies have versions 1 and 2."""
+
+    def __init__(self, make_ledger: Callable[[], Ledger]) -> None:
+        self.begun, self.go_on = anyio.Event(), anyio.Event()
+        self.first, self.second = (
+            Executor(
+                Toolset(tool(touches=writes_file)(self.pay)),
+                policy=Careful(version),
+                approvals=Approvals(approver=defer, ledger=make_ledger()),
+            )
+            for version in "12"
+        )
+
+    async def pay(self, path: str) -> str:
+        """Pay."""
+        ran.append(f"pay {path}")
+        self.begun.set()
+        if len(ran) == 1:
+            await self.go_on.wait()
+        return "paid"
+
+    async def ask_twice(self) -> tuple[Pending, Pending]:
+        """The request of the first process, and the one that the second asks instead."""
+        [asked] = await first(self.first, Call("pay", {"path": "a"}, "1"))
+        [again] = waits(await resume(self.second, [asked], {asked.id: Allow()}))
+        return asked, again
+
+
+@pytest.fixture(params=["memory", "files", "journal"])
+def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Ledger]:
+    memory = MemoryLedger()
+    ledgers: dict[str, Callable[[], Ledger]] = {
+        "memory": lambda: memory,
+        "files": lambda: FileLedger(tmp_path / "ledger"),
+        "journal": lambda: SqliteLedger(SqliteJournal(tmp_path / "journal.db")),
+    }
+    return ledgers[request.param]
+
+
+@pytest.mark.parametrize(
+    "answer", [Allow(), Deny("no"), Edit({"path": "b"}), Result("1", "by hand")]
+)
+async def test_while_a_call_runs_the_request_asked_instead_of_its_own_is_used(
+    answer: Answer, make_ledger: Callable[[], Ledger]
+) -> None:
+    both = TwoProcesses(make_ledger)
+    results: list[Result] = []
+
+    async def run() -> None:
+        results.extend(await resume(both.first, [asked], {asked.id: Allow()}))
+
+    async with both.first, both.second, anyio.create_task_group() as tasks:
+        asked, again = await both.ask_twice()
+        tasks.start_soon(run)
+        await both.begun.wait()
+        [other] = await resume(both.second, [again], {again.id: answer})
+        both.go_on.set()
+
+    assert other.failure is not None
+    assert (other.failure.kind, ran) == (FailureKind.UNKNOWN, ["pay a"])
+    assert [result.text for result in results] == ["paid"]
+
+
+async def test_a_process_that_restarts_asks_the_same_request_again(
+    make_ledger: Callable[[], Ledger],
+) -> None:
+    both = TwoProcesses(make_ledger)
+    both.go_on.set()
+    async with both.first, both.second:
+        asked, again = await both.ask_twice()
+        [repeated] = waits(await resume(both.second, [asked], {asked.id: Allow()}))
+        [done] = await resume(both.second, [again], {again.id: Allow()})
+        [late] = await resume(both.first, [asked], {asked.id: Allow()})
+
+    assert (repeated.id, done.text, ran) == (again.id, "paid", ["pay a"])
     assert late.failure is not None
     assert late.failure.kind is FailureKind.UNKNOWN
 

@@ -199,7 +199,7 @@ class Questions:
             return fail(running, FailureKind.DENIED, denied.reason, denied.detail)
         fits = not _can_ask_again(pending, answer) or self._still_fits(running, pending)
         # after a restart, a request has the same id as before
-        if fits and (refusal := await self._claim(running, pending, again=is_new)):
+        if refusal := await self._claim(running, pending, fits=fits, again=is_new):
             return refusal
         if isinstance(answer, Deny):
             return fail(running, FailureKind.DENIED, answer.reason, answer.detail)
@@ -242,19 +242,18 @@ class Questions:
         running.is_rewritten = running.is_rewritten or edited
         return None
 
-    async def _claim(self, running: RunningCall, pending: Pending, *, again: bool) -> Result | None:
-        """Use up an approval. Returns the result of its call if that fails.
+    async def _claim(
+        self, running: RunningCall, pending: Pending, *, fits: bool, again: bool
+    ) -> Result | None:
+        """Use up an approval, or replace one that does not fit. Returns a result if that fails.
 
         With ``again``, a used approval is accepted if the call can be repeated safely.
         """
-        ledger, claimant = self.ledger, running.turn.claimant
-        earlier = [replace(pending, round=n).id for n in range(pending.round)]
         try:
-            # an earlier request about the call may have been used instead, or be used later
-            claimed = not (earlier and await ledger.ended(pending.key))
-            claimed = claimed and await ledger.claim(pending.id, claimant)
-            for superseded in earlier if claimed else ():
-                await ledger.claim(superseded, claimant)
+            if fits:
+                claimed = await self._use(running, pending)
+            else:  # only one of the two requests can be used
+                claimed = await self.ledger.claim(pending.id, _REPLACED)
         except Exception as error:
             log.exception("the ledger failed on %r", pending.id)
             running.given = None
@@ -265,6 +264,20 @@ class Questions:
         # another process may be running the call, or was killed while it ran
         running.given = None
         return fail(running, FailureKind.UNKNOWN, _USED)
+
+    async def _use(self, running: RunningCall, pending: Pending) -> bool:
+        """Claim a request. If it was replaced, claim the request that was asked instead."""
+        ledger, claimant, current = self.ledger, running.turn.claimant, pending
+        while not await ledger.claim(current.id, claimant):
+            if not await ledger.claim(current.id, _REPLACED):
+                return False
+            current = replace(current, round=current.round + 1)
+            running.round += 1
+        if current.round and await ledger.ended(pending.key):
+            return False
+        for number in range(pending.round):  # this ledger may not know them
+            await ledger.claim(replace(pending, round=number).id, claimant)
+        return True
 
     async def _check_again(
         self, running: RunningCall, pending: Pending, answer: Allow | Edit
@@ -358,6 +371,8 @@ def pending_result(pending: Pending) -> Result:
 
 
 _WRAP = "make it `async def`, or wrap it with `handrail.approvals.callback`."
+_REPLACED = ""
+"""The claimant of a request that is asked again; that of no turn. Any process can repeat it."""
 _UNSEEN = "unseen:"
 """The prefix of the fingerprint of a call that no hook has seen."""
 _WAITS = (
