@@ -238,8 +238,9 @@ async def test_the_process_of_a_worker_ends_if_a_call_outlasts_the_drain(
 async def test_a_call_that_comes_after_the_drain_is_left_to_another_worker(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, reply, paid = anyio.Event(), anyio.Event(), list[int]()
+    asked, reply, paid, ended = anyio.Event(), anyio.Event(), list[int](), list[int]()
     monkeypatch.setattr(worker, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(ending, "end_process", ended.append)
 
     @tool
     async def pay(amount: int) -> str:
@@ -266,8 +267,10 @@ async def test_a_call_that_comes_after_the_drain_is_left_to_another_worker(
         late = list(paid)
         async with runs.work(interval=0.1):
             run = await runs.wait("r", seconds=60)
+        await runs.serve(on_start=lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
     assert (late, paid, run.text) == ([], [1], "Done.")
+    assert ended == []  # what the first worker has left does not count
 
 
 def test_a_process_that_ends_itself_says_why(

@@ -80,6 +80,7 @@ class _Scope(NamedTuple):
     id: str
     loop: Any
     scope: anyio.CancelScope
+    gate: Gate
 
 
 class Active:
@@ -92,12 +93,13 @@ class Active:
         """For the calls of what begins now."""
 
     def __len__(self) -> int:
-        return len(self._scopes)
+        """How many there are, without those that an earlier worker of this process has left."""
+        return sum(active.gate is self.gate for active in self._scopes)
 
     @contextmanager
     def running(self, run: str, id_: str) -> Generator[None]:
         """Run something of a run inside. If it is stopped, what is inside is cancelled."""
-        active = _Scope(run, id_, running_loop(), anyio.CancelScope())
+        active = _Scope(run, id_, running_loop(), anyio.CancelScope(), self.gate)
         self._scopes.append(active)
         try:
             with active.scope:
