@@ -948,3 +948,21 @@ async def test_a_call_may_be_stopped_while_another_is_told_that_it_was_blocked()
 
     assert [kind(one) for one in outcomes[:2]] == [FailureKind.UNKNOWN, FailureKind.TIMEOUT]
     assert kind(outcomes[2]) in (FailureKind.TIMEOUT, FailureKind.CANCELLED)
+
+
+async def test_the_thread_of_a_call_that_timed_out_is_counted_until_it_ends() -> None:
+    began, go, counts = threading.Event(), threading.Event(), list[int]()
+
+    @tool(timeout=0.5)
+    def pay() -> None:
+        """Pay."""
+        began.set()
+        go.wait(60)
+
+    async with Executor(Toolset(pay)) as executor:
+        with Executor.count_threads(counts.append):
+            result = await executor.run(Call("pay", {}, "1"))
+        during = (kind(result), began.is_set(), list(counts))
+        go.set()
+
+    assert (during, counts) == ((FailureKind.UNKNOWN, True, [1]), [1, -1])

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from handrail import DESTROY, READ, WRITE, Access
+from handrail import DESTROY, READ, WRITE, Access, Executor
 from handrail._execution import schedule as module
 from handrail._execution.schedule import Schedule
 from handrail._execution.threads import Thread
@@ -571,8 +571,11 @@ def test_a_call_that_runs_for_long_does_not_keep_those_that_gave_up_waiting_for_
 
 def test_work_that_was_called_off_before_its_thread_began_is_not_done() -> None:
     done: list[str] = []
-    thread = Thread()
+    counts: list[int] = []
+    with Executor.count_threads(counts.append):
+        thread = Thread()
 
     assert thread.abandon(lambda: done.append("ended")) is False
+    assert thread.abandon(lambda: done.append("ended")) is False
     assert thread.run(lambda: done.append("worked")) == (None,)
-    assert done == []
+    assert (done, counts) == ([], [1, -1])

@@ -40,7 +40,7 @@ from handrail._execution.settings import (
     check_policy,
 )
 from handrail._execution.tasks import Tasks
-from handrail._execution.threads import SharedPortal, wait_for
+from handrail._execution.threads import SharedPortal, count_threads, wait_for
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.explanation import Explanation
@@ -315,6 +315,8 @@ class Executor:
     def cancel(self) -> None:
         """Stop all calls, also those that have not started, or that a stream has yet to send."""
         self._tasks.cancel()
+
+    count_threads = staticmethod(count_threads)
 
     async def __aenter__(self) -> Self:
         self._pipeline.bind()

@@ -6,6 +6,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack, closing, contextmanager
+from contextvars import ContextVar
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -15,12 +16,33 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from handrail._support.loop import Escaped, current_loop
 
 T = TypeVar("T")
+_COUNT: ContextVar[Callable[[int], object]] = ContextVar("handrail_threads", default=int)
+"""Gets 1 for each new thread, and -1 for each that has ended."""
+
+
+@contextmanager
+def count_threads(count: Callable[[int], object]) -> Generator[None]:
+    """Count the threads of the calls that are made inside, also by sub-agents.
+
+    No one can stop a thread: it can outlive its call, and this block.
+
+    Args:
+        count: Gets 1 before a plain function starts, and -1 once it has ended, or never will
+            start. It is called in any thread.
+    """
+    token = _COUNT.set(count)
+    try:
+        yield
+    finally:
+        _COUNT.reset(token)
 
 
 class Thread:
     """The work of a thread, which can outlive its call."""
 
     def __init__(self) -> None:
+        self._count = _COUNT.get()
+        self._count(1)
         self._lock = threading.Lock()
         self._is_called_off = False
         self._has_begun = False
@@ -43,13 +65,16 @@ class Thread:
         finally:
             with self._lock:
                 self.has_ended = True
+            self._count(-1)
             if self._when_it_ends is not None:
                 self._when_it_ends()
 
     def abandon(self, when_it_ends: Callable[[], None]) -> bool:
         """Abandon the work. Returns True if it is running; then it calls ``when_it_ends``."""
         with self._lock:
-            self._is_called_off = not self._has_begun
+            if not self._has_begun and not self._is_called_off:
+                self._is_called_off = True
+                self._count(-1)
             if self._has_begun and not self.has_ended:
                 self._when_it_ends = when_it_ends
             return self._when_it_ends is not None

@@ -328,7 +328,8 @@ class DurableRuns:
         """Work on runs inside: ``async with runs.work(): ...``.
 
         The block ends after the last call here has ended, however long that takes: until then, no
-        other worker continues its run.
+        other worker continues its run. A plain function that has timed out, or whose run was
+        cancelled, is still a call until it returns.
 
         Args:
             slots: How many runs this process works on at once. A waiting run takes none.
@@ -367,7 +368,8 @@ class DurableRuns:
         """Work on runs until the process gets SIGTERM or SIGINT. For the program of a worker.
 
         If calls outlast ``drain_seconds`` and five seconds more, it ends the process with exit code
-        75: what still runs in a thread must not outlive the worker.
+        75: what still runs in a thread must not outlive the worker, also if its call has timed out
+        or its run has ended.
 
         Args:
             slots: How many runs this process works on at once.

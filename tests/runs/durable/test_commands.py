@@ -18,6 +18,7 @@ from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request
 from handrail.runs import verify, verify_all
 from handrail.runs.durable import DurableRuns
+from virtual_time import Quick
 
 TOOLS = """
 from handrail import READ, tool
@@ -80,7 +81,7 @@ class Shop:
             self.refunded.append(order)
             return f"refunded {amount}"
 
-        agent = Agent(self._reply, [look, refund], policy=policy)
+        agent = Agent(self._reply, [look, refund], policy=Quick(policy))
         return DurableRuns(self.database, {"shop": agent}, name="shop", version="3", poll=0.05)
 
     async def _reply(self, request: Request) -> Reply:

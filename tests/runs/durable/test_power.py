@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import threading
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import anyio
@@ -148,6 +149,40 @@ async def test_what_could_not_be_committed_has_failed(sqlite: str) -> None:
     assert after == found | {"name 50"}
 
 
+async def test_each_statement_has_its_own_outcome_if_sqlite_undoes_what_is_written_together(
+    sqlite: str,
+) -> None:
+    writer = Writer(sqlite)
+    await writer.database.write(
+        "CREATE TRIGGER undo BEFORE INSERT ON handrail_schema WHEN NEW.version LIKE '%full' "
+        "BEGIN SELECT RAISE(ROLLBACK, 'undone, as by a full disk'); END"
+    )
+    parts, several = ("name 5", "name 6"), dict[str, list[int]]()
+
+    async def add_both() -> None:
+        steps = [("INSERT INTO handrail_schema VALUES (:name)", [{"name": one}]) for one in parts]
+        several["changed"] = await writer.database.transact(steps, 0)
+
+    with closing(sqlite3.connect(sqlite, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.add, "name 1", "name 2", "name full", "name 3")
+            group.start_soon(add_both)
+            group.start_soon(writer.add, "name 1", "name also full", "name 4")
+            await anyio.wait_all_tasks_blocked()
+            with counting("BEGIN IMMEDIATE") as begun:
+                other.execute("COMMIT")  # what waits is written together
+                while not several or len(writer.failed) < 3:  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+    found = await writer.find()
+    writer.database.close()
+
+    assert found == {f"name {number}" for number in range(1, 7)}
+    assert writer.failed == ["name full", "name 1", "name also full"]
+    assert several == {"changed": [1, 1]}
+    assert len(begun) >= 7  # each alone, after the first was taken
+
+
 async def test_a_transaction_that_fails_changes_nothing(database: str) -> None:
     opened = Database(database)
     add = ("INSERT INTO handrail_schema VALUES (:name)", [{"name": "name 1"}])
@@ -177,8 +212,32 @@ async def test_threads_end_after_what_waits() -> None:
         group.start_soon(threads.run, done.append, 2)
         await anyio.wait_all_tasks_blocked()
         group.start_soon(to_thread.run_sync, threads.close)
-        while threads._work[-1] is not None:  # noqa: SLF001, ASYNC110  another thread closes them
+        while threads._threads:  # noqa: SLF001, ASYNC110  another thread closes them
             await anyio.sleep(0.01)
         go.set()
 
     assert done == [1, 2]
+
+
+async def test_threads_that_end_leave_later_work_to_new_ones() -> None:
+    threads = Threads(1)
+    began, go, done = threading.Event(), threading.Event(), list[int]()
+
+    def wait() -> None:
+        began.set()
+        go.wait(60)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(threads.run, wait)
+            await to_thread.run_sync(began.wait, 60)
+            group.start_soon(to_thread.run_sync, threads.close)
+            while threads._threads:  # noqa: SLF001, ASYNC110  another thread closes them
+                await anyio.sleep(0.01)
+            try:
+                await threads.run(done.append, 1)
+            finally:
+                go.set()
+    threads.close()
+
+    assert done == [1]

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from handrail import Call, Text, tool
+from handrail import Call, Executor, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs._durable.database import Database
@@ -120,12 +120,15 @@ async def test_a_lock_that_is_released_during_a_call_doubles_payments(
 
 
 class Held:
-    """A payment that waits in its thread until it is let go."""
+    """A payment that waits in its thread until it is let go, also if it has timed out."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout: float = 600) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        self.runs = DurableRuns(url, {"a": Agent(call_once("pay"), [tool(self._pay, name="pay")])})
+        pay = tool(self._pay, name="pay", timeout=timeout)
+        self.runs = DurableRuns(url, {"a": Agent(call_once("pay"), [pay])}, poll=0.02)
         self.worker = ""
+        self.is_left = False
+        self._has_timeout = timeout < 1
 
     def _pay(self, amount: int) -> str:
         """Pay."""
@@ -138,7 +141,8 @@ class Held:
         async with self.runs.work(drain_seconds=0, interval=0.05) as working:
             self.worker = working.id
             await self.runs.start("a", "Pay.", run_id="r")
-            await to_thread.run_sync(self.began.wait, 60)
+            await self._wait()
+        self.is_left = True
 
     async def serve(self) -> None:
         """Start a run, and get SIGTERM while it pays."""
@@ -146,8 +150,18 @@ class Held:
             await self.runs.start("a", "Pay.", run_id="r")
         async with anyio.create_task_group() as group:
             group.start_soon(partial(self.runs.serve, drain_seconds=0))
-            await to_thread.run_sync(self.began.wait, 60)
+            await self._wait()
+            if self._has_timeout:
+                await self.runs.wait("r", seconds=60)
             os.kill(os.getpid(), signal.SIGTERM)
+        self.is_left = True
+
+    async def _wait(self) -> None:
+        """Wait until it pays; and until the call has its result, if it times out."""
+        await to_thread.run_sync(self.began.wait, 60)
+        steps = 2 if self._has_timeout else 0
+        while len(await self.runs._rows.steps_of("r", 0)) < steps:  # noqa: SLF001, ASYNC110
+            await anyio.sleep(0.02)
 
 
 def is_dead(url: str, name: str) -> bool:
@@ -184,17 +198,37 @@ async def test_a_program_keeps_its_lock_until_its_last_call_has_ended(
     assert f"1 calls still run: the worker {held.worker} waits for them" in caplog.messages
 
 
+async def test_a_program_keeps_its_lock_while_the_thread_of_a_call_that_timed_out_runs(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker, "GRACE_SECONDS", 0.0)
+    held = Held(sqlite, timeout=0.5)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(held.work)
+            while not (held.is_left or any("still run" in one for one in caplog.messages)):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            during = await to_thread.run_sync(is_dead, sqlite, held.worker)
+            held.go.set()
+    after = await to_thread.run_sync(is_dead, sqlite, held.worker)
+
+    assert (during, after) == (False, True)
+    assert f"1 calls still run: the worker {held.worker} waits for them" in caplog.messages
+
+
+@pytest.mark.parametrize("timeout", [600, 0.5], ids=["runs", "timed out"])
 async def test_the_process_of_a_worker_ends_if_a_call_outlasts_the_drain(
-    sqlite: str, monkeypatch: pytest.MonkeyPatch
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, timeout: float
 ) -> None:
     ended: list[int] = []
     monkeypatch.setattr(worker, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(ending, "end_process", ended.append)
-    held = Held(sqlite)
+    monkeypatch.setattr(Executor.aclose, "__defaults__", (0.0,))  # the run ends before the thread
+    held = Held(sqlite, timeout)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(held.serve)
-            while not ended:  # noqa: ASYNC110  the signal comes at any time
+            while not (ended or held.is_left):  # noqa: ASYNC110  the signal comes at any time
                 await anyio.sleep(0.02)
             held.go.set()
 
@@ -204,8 +238,9 @@ async def test_the_process_of_a_worker_ends_if_a_call_outlasts_the_drain(
 async def test_a_call_that_comes_after_the_drain_is_left_to_another_worker(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, reply, paid = anyio.Event(), anyio.Event(), list[int]()
+    asked, reply, paid, ended = anyio.Event(), anyio.Event(), list[int](), list[int]()
     monkeypatch.setattr(worker, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(ending, "end_process", ended.append)
 
     @tool
     async def pay(amount: int) -> str:
@@ -232,8 +267,10 @@ async def test_a_call_that_comes_after_the_drain_is_left_to_another_worker(
         late = list(paid)
         async with runs.work(interval=0.1):
             run = await runs.wait("r", seconds=60)
+        await runs.serve(on_start=lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
     assert (late, paid, run.text) == ([], [1], "Done.")
+    assert ended == []  # what the first worker has left does not count
 
 
 def test_a_process_that_ends_itself_says_why(
@@ -248,6 +285,6 @@ def test_a_process_that_ends_itself_says_why(
     assert ended == ["flushed", 75]
     [said] = caplog.messages
     assert said == (
-        "turns outlast the drain, and 3 calls still run: the process ends with exit code 75, and "
-        "other workers continue the runs"
+        "turns or calls outlast the drain, and 3 calls still run: the process ends with exit code "
+        "75, and other workers continue the runs"
     )

@@ -10,6 +10,7 @@ from handrail.approvals import defer
 from handrail.messages import ToolResults
 from handrail.runs.durable import DurableRuns
 from handrail.testing import ScriptedModel
+from virtual_time import Quick
 
 ENDED = "Not run: a check ended the run. The budget is spent."
 PENDING = "Not run: the run was interrupted before this call started."
@@ -38,7 +39,8 @@ async def test_a_hook_ends_a_durable_run(sqlite: str) -> None:
     def asks(call: CheckedCall) -> Decision:
         return Ask("Pay?") if call.name == "pay" else Allow()
 
-    options: dict[str, Any] = {"hooks": [Hook(after=stop)], "policy": asks, "approvals": defer}
+    options: dict[str, Any] = {"hooks": [Hook(after=stop)], "approvals": defer}
+    options["policy"] = Quick(asks)  # the first call waits for a person before `look` starts
     reply = [Call("pay", {}, "1"), Call("look", {}, "2"), Call("pay", {}, "3")]
     model = ScriptedModel(reply, "never", stream=True)
     runs = DurableRuns(sqlite, {"a": Agent(model, [look, pay], **options)}, poll=0.05)

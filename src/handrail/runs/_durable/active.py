@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
 
+from handrail import Executor
 from handrail._support.loop import running_loop
 from handrail.runs._durable.rows import Rows
 
@@ -18,29 +21,46 @@ _PAUSE = 0.05
 
 
 class Gate:
-    """Each call of a worker passes it. A worker has its own, which is closed before it ends."""
+    """Each call of a worker passes it. A worker has its own, which is closed before it ends.
+
+    A call runs until its threads have ended, too: they outlive a call that timed out or was
+    cancelled.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # a program that is joined may run segments in another loop
+        self._lock = threading.RLock()  # threads end anywhere, and loops can differ
         self._is_open = True
-        self.calls = 0
+        self._running: Counter[object] = Counter()
+        """The calls that run, and how many threads and coroutines each has."""
+
+    @property
+    def calls(self) -> int:
         """How many calls run."""
+        return len(self._running)
 
     @asynccontextmanager
     async def calling(self) -> AsyncGenerator[None]:
         """Run a call inside. It never begins if the gate is closed: another worker runs it."""
-        if not self._enter():
+        count = partial(self._count, object())
+        if not self._enter(count):
             await anyio.sleep_forever()
         try:
-            yield
+            with Executor.count_threads(count):
+                yield
         finally:
-            with self._lock:
-                self.calls -= 1
+            count(-1)
 
-    def _enter(self) -> bool:
+    def _enter(self, count: Callable[[int], None]) -> bool:
         with self._lock:
-            self.calls += self._is_open
+            if self._is_open:
+                count(1)
             return self._is_open
+
+    def _count(self, call: object, change: int) -> None:
+        with self._lock:
+            self._running[call] += change
+            if not self._running[call]:
+                del self._running[call]
 
     def close(self) -> None:
         """Let no more calls begin."""
@@ -60,6 +80,7 @@ class _Scope(NamedTuple):
     id: str
     loop: Any
     scope: anyio.CancelScope
+    gate: Gate
 
 
 class Active:
@@ -72,12 +93,13 @@ class Active:
         """For the calls of what begins now."""
 
     def __len__(self) -> int:
-        return len(self._scopes)
+        """How many there are, without those that an earlier worker of this process has left."""
+        return sum(active.gate is self.gate for active in self._scopes)
 
     @contextmanager
     def running(self, run: str, id_: str) -> Generator[None]:
         """Run something of a run inside. If it is stopped, what is inside is cancelled."""
-        active = _Scope(run, id_, running_loop(), anyio.CancelScope())
+        active = _Scope(run, id_, running_loop(), anyio.CancelScope(), self.gate)
         self._scopes.append(active)
         try:
             with active.scope:

@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from handrail._support.own_files import note_database
-from handrail.runs._durable.threads import Threads
+from handrail.runs._durable.threads import Threads, Undone
 from handrail.runs._reading.tally import Step
 
 _RETRY_SECONDS = 20.0
@@ -184,9 +184,19 @@ class Database:
 
     @contextmanager
     def _lend_writer(self) -> Generator[sqlalchemy.Connection]:
-        """Lend the connection of the transaction that is open; on PostgreSQL, any."""
+        """Lend the connection of the transaction that is open; on PostgreSQL, any.
+
+        Some errors, such as a full disk, let SQLite undo the whole transaction. A later statement
+        would then be on the disk at once, although the transaction fails.
+        """
         if self._group is not None:
-            yield self._group
+            try:
+                yield self._group
+            except BaseException as error:
+                inner: Any = self._group.connection.dbapi_connection
+                if not inner.in_transaction:
+                    raise Undone from error
+                raise
             return
         with self._lend() as connection:
             yield connection

@@ -31,6 +31,10 @@ class _Done(NamedTuple):
     error: BaseException | None
 
 
+class Undone(Exception):
+    """A function has failed, and what was done together with it is undone. Its cause says why."""
+
+
 class Threads:
     """Runs functions in order, a few at once. The threads start when they are needed.
 
@@ -40,7 +44,8 @@ class Threads:
     Args:
         count: How many functions run at once.
         together: Surrounds all functions that wait when a thread is free. They are done when it
-            ends: if it fails, all of them have failed. Without it, each function is alone.
+            ends: if it fails, all of them have failed. If one of them raises ``Undone``, each is
+            done again alone. Without it, each function is alone.
     """
 
     def __init__(
@@ -50,7 +55,7 @@ class Threads:
         self._around = together or nullcontext
         self._at_most = _MAX_TOGETHER if together else 1
         self._changed = threading.Condition()
-        self._work: deque[_Work | None] = deque()
+        self._work: deque[_Work] = deque()
         self._idle = 0
         self._threads: list[threading.Thread] = []
         self._done: dict[Any, list[_Done]] = {}
@@ -81,7 +86,6 @@ class Threads:
         """End the threads after what is queued. Later work starts new ones."""
         with self._changed:
             threads, self._threads = self._threads, []
-            self._work.extend([None] * len(threads))
             self._idle = 0
             self._changed.notify_all()
         for thread in threads:
@@ -96,6 +100,10 @@ class Threads:
         try:
             with self._around():
                 return [_do_one(work) for work in several]
+        except Undone as undone:
+            if len(several) > 1:
+                return [done for work in several for done in self._do([work])]
+            return [_Done(several[0].future, None, undone.__cause__)]
         except BaseException as error:  # noqa: BLE001  raised where the results are awaited
             return [_Done(work.future, None, error) for work in several]
 
@@ -103,16 +111,12 @@ class Threads:
         """Return the next work; none if the thread should end."""
         with self._changed:
             while not self._work:
+                if threading.current_thread() not in self._threads:
+                    return []
                 self._idle += 1
                 self._changed.wait()
-            several: list[_Work] = []
-            while self._work and len(several) < self._at_most:
-                if self._work[0] is None:
-                    if not several:
-                        self._work.popleft()
-                    break
-                several.append(cast("_Work", self._work.popleft()))
-            return several
+            count = min(len(self._work), self._at_most)
+            return [self._work.popleft() for _ in range(count)]
 
     def _finish(self, loop: Any, done: _Done) -> None:
         with self._changed:
@@ -137,5 +141,7 @@ class Threads:
 def _do_one(work: _Work) -> _Done:
     try:
         return _Done(work.future, work.function(*work.arguments), None)
+    except Undone:
+        raise
     except BaseException as error:  # noqa: BLE001  raised where its result is awaited
         return _Done(work.future, None, error)

@@ -1,4 +1,4 @@
-"""End the process of a worker whose turns outlast its drain."""
+"""End the process of a worker whose turns or calls outlast its drain."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def end_process(calls: int) -> None:
     No thread survives this, so none can act after the system has released the worker's lock.
     """
     log.error(
-        "turns outlast the drain, and %d calls still run: the process ends with exit code %d, and "
-        "other workers continue the runs",
+        "turns or calls outlast the drain, and %d calls still run: the process ends with exit code "
+        "%d, and other workers continue the runs",
         calls,
         EXIT_CODE,
     )

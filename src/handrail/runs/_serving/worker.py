@@ -109,8 +109,9 @@ class Worker:
     ) -> None:
         """Let what runs here end, and release the lock: never while a call runs.
 
-        A plain function runs in a thread, which cannot be stopped. If the lock were free, another
-        worker would run its call too, or say that it has ended.
+        A plain function runs in a thread, which cannot be stopped, also after its call has timed
+        out. If the lock were free, another worker would run its call too, say that it has ended,
+        or begin one that must not run at the same time.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._hold)
@@ -121,12 +122,12 @@ class Worker:
     async def _drain(
         self, drain_seconds: float, end_process: Callable[[int], object] | None
     ) -> None:
-        gate = self._active.gate
+        gate, until = self._active.gate, time.monotonic() + drain_seconds
         self._segments.is_draining = True
         await self._engine.drain(drain_seconds if len(self._active) else 0)
         gate.close()
-        is_idle = await gate.wait(GRACE_SECONDS)
-        if end_process is not None and len(self._active):
+        is_idle = await gate.wait(max(0.0, until - time.monotonic()) + GRACE_SECONDS)
+        if end_process is not None and (len(self._active) or not is_idle):
             end_process(gate.calls)
         if not is_idle:
             log.warning("%d calls still run: the worker %s waits for them", gate.calls, self.id)
