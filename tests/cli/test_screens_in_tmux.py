@@ -93,7 +93,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "39 checks: 0 failed, 1 warning",
+                    "40 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
@@ -147,7 +147,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "39 checks: 0 failed, 1 warning",
+                    "40 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]
