@@ -44,7 +44,6 @@ def test_doctor(handrail: Handrail, width: int) -> None:
         == {
             80: snapshot(
                 [
-                    "                          starlette N, tree-sitter-bash N,",
                     "                          tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
                     "ok    extra-cli           click N, prompt-toolkit N, pyyaml N,",
@@ -98,7 +97,6 @@ def test_doctor(handrail: Handrail, width: int) -> None:
             ),
             120: snapshot(
                 [
-                    "ok    python              N",
                     "ok    handrail            N",
                     "ok    extra-all           anthropic N, click N, dbos N, google-genai N, google-re2 N,",
                     "                          html-to-markdown N, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai",
