@@ -23,7 +23,7 @@ SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 def missing() -> dict[str, set[str]]:
     """The packages that cannot be imported on each system, or not with all their names."""
     command = [sys.executable, str(HERE.with_name("systems.py")), *SYSTEMS]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)  # noqa: S603  our own
     assert (ran.returncode, ran.stderr) == (0, "")
     found = dict[str, set[str]]()
     for line in ran.stdout.splitlines():

@@ -515,7 +515,7 @@ def test_code_of_a_hook_outside_is_read_only_for_commands(
     written = ready("tools", "call", "write", f"file_path={file}", "content=y", *edits)
 
     protected = named or not sandbox
-    assert ((ready.workspace / file).read_text() == "{}") is protected
+    assert ((ready.workspace / file).read_text("utf-8") == "{}") is protected
     assert ("Read-only file system" in ran.out) is protected
     assert (written.exit == 3) is protected
 
