@@ -44,7 +44,6 @@ def test_doctor(handrail: Handrail, width: int) -> None:
         == {
             80: snapshot(
                 [
-                    "                          starlette N, tree-sitter-bash N,",
                     "                          tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
                     "ok    extra-cli           click N, prompt-toolkit N, pyyaml N,",
@@ -93,12 +92,11 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "39 checks: 0 failed, 1 warning",
+                    "40 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
                 [
-                    "ok    python              N",
                     "ok    handrail            N",
                     "ok    extra-all           anthropic N, click N, dbos N, google-genai N, google-re2 N,",
                     "                          html-to-markdown N, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai",
@@ -147,7 +145,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "39 checks: 0 failed, 1 warning",
+                    "40 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -136,7 +137,8 @@ def _own(name: str, _given: Any, _root: Path, *, judged: bool) -> bool:
 def _serve(handrail: Handrail, name: str, **entry: Any) -> None:
     """Write, trust and review an MCP server whose program is in the workspace."""
     shutil.copy(SERVER, handrail.workspace / name)
-    server = {"command": sys.executable, "args": ["-S", name], "reads": ["get_*"], **entry}
+    python = os.path.realpath(sys.executable)  # a link of /tmp is not in the sandbox
+    server = {"command": python, "args": ["-S", name], "reads": ["get_*"], **entry}
     handrail.write(".mcp.json", json.dumps({"mcpServers": {"notes": server}}))
     _trust_all(handrail)
     reviewed = handrail("mcp", "review", "notes", "--yes", env=SECRET)

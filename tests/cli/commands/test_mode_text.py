@@ -32,24 +32,30 @@ CALLS: Mapping[str, Sequence[Call]] = {
     "file changes": [file("write", "b.txt")],
     "common development commands": shell("pytest -q", "git commit -m x", "mkdir d", "npm test"),
     "other commands": shell("frobnicate x", "sed -i s/a/b/ a.txt", "cp a.txt b.txt"),
-    "commands that lose work": [
-        Call("wipe", {}),
-        *shell("git reset --hard", "rm a.txt", "find . -delete", "git clean -fd"),
-    ],
-    "catastrophic commands": shell("rm -rf ~", "rm -rf ."),
-    "use credentials": shell("gh auth token", "npm login"),
+    "commands that cannot be checked": shell("$(printf rm) -rf src", "base64 -d a | sh"),
+    "lose work": [Call("wipe", {}), *shell("git reset --hard", "rm a.txt", "git clean -fd")],
+    "catastrophic commands": shell("rm -rf ~", "rm -rf .", "find . -delete"),
+    "use credentials": shell("npm login", "docker login"),
+    "commands that print them": shell("gh auth token", "gcloud auth print-access-token"),
     "reach other machines": [
         Call("web_fetch", {"url": "https://example.org/"}),
         *shell("git fetch", "curl https://example.org", "pip install requests"),
     ],
     "changes of other machines": shell("git push", "npm publish", "ssh host ls", "terraform apply"),
-    "protected files": [file("write", ".git/config"), *shell("echo x > .git/hooks/pre-commit")],
+    "other package indexes": shell(
+        "pip install --index-url https://example.org a", "npm install --registry https://a.org b"
+    ),
+    "protected files": [
+        file("write", ".git/config"),
+        *shell("echo x > .git/hooks/pre-commit", "git config core.pager x"),
+    ],
     "secrets": [file("read", ".env"), *shell("cat .env")],
 }
 """Calls of each kind that a sentence can name."""
 INCLUDES = {
-    "commands that lose work": ("catastrophic commands",),
-    "reach other machines": ("changes of other machines",),
+    "lose work": ("catastrophic commands",),
+    "use credentials": ("commands that print them",),
+    "reach other machines": ("changes of other machines", "other package indexes"),
 }
 """Kinds of calls that a phrase names too, unless the sentence names them itself."""
 VERBS = {"runs?": "allow", "needs? approval": "ask", "(?:is|are) denied": "deny"}

@@ -18,6 +18,7 @@ from cli_scripts import programmed, scripted
 
 LOOK = ("tools", "call", "glob", "pattern=*.txt")
 FOUND = "a.txt\n[1 file.]\n"
+PYTHON = os.path.realpath(sys.executable)  # a link of /tmp is not in the sandbox
 
 
 def hook(event: str, command: str, matcher: str = "", **more: Any) -> str:
@@ -36,7 +37,7 @@ def user_settings(handrail: Handrail, text: str) -> None:
 def program(code: str) -> str:
     """The command that runs a program."""
     whole = f"import json, sys\ngiven = json.load(sys.stdin)\n{code}\n"
-    return f"{sys.executable} -I -S -c {shlex.quote(whole)}"
+    return f"{PYTHON} -I -S -c {shlex.quote(whole)}"
 
 
 def printing(answer: dict[str, Any]) -> str:
@@ -514,7 +515,7 @@ def test_code_of_a_hook_outside_is_read_only_for_commands(
     written = ready("tools", "call", "write", f"file_path={file}", "content=y", *edits)
 
     protected = named or not sandbox
-    assert ((ready.workspace / file).read_text() == "{}") is protected
+    assert ((ready.workspace / file).read_text("utf-8") == "{}") is protected
     assert ("Read-only file system" in ran.out) is protected
     assert (written.exit == 3) is protected
 
