@@ -125,7 +125,8 @@ class Pipeline:
                 self.listeners.tell(running, Finished, result_of_stop(running))
             raise
         finally:
-            self.live.pop(running, None)  # it may have been dropped
+            if running in self.live:  # else it was dropped
+                del self.live[running]
             if self._changed is not None:
                 self._changed.set()
 

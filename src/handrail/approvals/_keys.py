@@ -72,8 +72,9 @@ class KeyReader:
         self._pause = pause
         self._clock = clock
         self._opens_at = clock() + pause
-        self._last, self._last_at = "", -math.inf
-        self._in_text = False
+        self._last: str = ""
+        self._last_at: float = -math.inf
+        self._in_text: bool = False
 
     @property
     def is_paused(self) -> bool:
