@@ -575,7 +575,7 @@ class TwoProcesses:
         self.begun, self.go_on = anyio.Event(), anyio.Event()
         self.first, self.second = (
             Executor(
-                Toolset(tool(self.pay, touches=writes_file)),
+                Toolset(tool(touches=writes_file)(self.pay)),
                 policy=Careful(version),
                 approvals=Approvals(approver=defer, ledger=make_ledger()),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -312,3 +314,128 @@ async def test_rules_decide_short_calls_in_the_event_loop_but_no_commands(
         await executor.run(call)
 
     assert said == [is_quick]
+
+
+HANGING = """
+import sys, threading
+import anyio
+from handrail import Call, CallLimits, Executor, Toolset, tool
+
+@tool
+def save() -> str:
+    "Save."
+    return "saved"
+
+async def main():
+    limits = CallLimits(hook_timeout=0.1)
+    hangs = lambda _: threading.Event().wait()
+    async with Executor(Toolset(save), policy=hangs, limits=limits) as executor:
+        print((await executor.run(Call("save", {}, "1"))).text)
+
+anyio.run(main, backend=sys.argv[1])
+"""
+
+
+def test_a_policy_that_hangs_does_not_keep_the_process_from_its_end(
+    anyio_backend_name: str,
+) -> None:
+    done = subprocess.run(  # noqa: S603  this file's own program
+        [sys.executable, "-c", HANGING, anyio_backend_name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout.strip() == HANGS
+
+
+async def test_of_many_decisions_a_few_are_made_at_once_and_none_is_lost() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+    full = threading.Event()
+
+    def policy(_call: CheckedCall) -> Decision:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+            if now == 64:
+                full.set()
+        full.wait(60)
+        with lock:
+            now -= 1
+        return Allow()
+
+    async def run(number: int) -> None:
+        results.append(await executor.run(Call("save", {"path": f"{number}"}, f"{number}")))
+
+    results: list[Result] = []
+    executor = Executor(Toolset(save), policy=policy)
+    async with executor, anyio.create_task_group() as tasks:
+        for number in range(80):
+            tasks.start_soon(run, number)
+
+    assert most == 64
+    assert sorted(result.text for result in results) == sorted(f"saved {n}" for n in range(80))
+
+
+async def test_without_a_thread_a_call_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "handrail-policy":  # the event loop may need another one
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async with Executor(Toolset(save), policy=lambda _: Allow()) as executor:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            denied = await executor.run(Call("save", {"path": "a"}, "1"))
+        allowed = await executor.run(Call("save", {"path": "a"}, "2"))
+
+    assert denied.text == (
+        "Not run: the permission check could not start. Calling again will not help; tell the user."
+    )
+    assert (denied.failure and denied.failure.kind, allowed.text) == (
+        FailureKind.DENIED,
+        "saved a",
+    )
+
+
+async def test_a_policy_in_a_thread_can_run_an_event_loop() -> None:
+    async def decide() -> Decision:
+        return Deny("no")
+
+    async with Executor(Toolset(save), policy=lambda _: anyio.run(decide)) as executor:
+        result = await executor.run(Call("save", {"path": "a"}, "1"))
+
+    assert result.text == "no"
+
+
+async def test_a_decision_that_was_given_up_before_it_began_is_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    late: list[threading.Thread] = []
+
+    def policy(call: CheckedCall) -> Decision:
+        asked.append(call.id)
+        return Allow()
+
+    start = threading.Thread.start
+
+    def put_off(thread: threading.Thread) -> None:
+        if thread.name == "handrail-policy":
+            late.append(thread)
+        else:  # the event loop may need it
+            start(thread)
+
+    async with Executor(Toolset(save), policy=policy, limits=SOON) as executor:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", put_off)
+            result = await executor.run(Call("save", {"path": "a"}, "1"))
+        for thread in late:
+            start(thread)
+            await anyio.to_thread.run_sync(thread.join)
+
+    assert (result.text, len(late), asked) == (HANGS, 1, [])
