@@ -125,8 +125,7 @@ class Pipeline:
                 self.listeners.tell(running, Finished, result_of_stop(running))
             raise
         finally:
-            if running in self.live:  # else it was dropped
-                del self.live[running]
+            self.live.pop(running, None)  # it may have been dropped
             if self._changed is not None:
                 self._changed.set()
 
