@@ -368,8 +368,8 @@ class DurableRuns:
         """Work on runs until the process gets SIGTERM or SIGINT. For the program of a worker.
 
         If calls outlast ``drain_seconds`` and five seconds more, it ends the process with exit code
-        75: what still runs in a thread must not outlive the worker, also if its call has timed out
-        or its run has ended.
+        75: what still runs in a thread must not outlive the worker. This includes a plain function
+        whose call has timed out.
 
         Args:
             slots: How many runs this process works on at once.
