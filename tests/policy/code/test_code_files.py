@@ -13,6 +13,11 @@ import pytest
 
 from handrail.policy import CodeFiles, find_code_files
 
+
+def unknown(name: str) -> str:
+    return f"unknown: it is not known which workspace files `{name}` runs"
+
+
 SCRIPT = "echo ran >> $RAN\n"
 NAMES = (
     "tools/fix.sh",
@@ -99,7 +104,7 @@ FOUND: dict[str, list[str]] = {
     "python3 checks": [CHECKS],
     "python3 checks/__main__.py": ["checks/__main__.py"],
     "python3 -c 'import checks.__main__'": [TEXT],
-    "echo 'import checks.__main__' | python3": [TEXT],
+    "echo 'import checks.__main__' | python3": [TEXT, "checks/__main__.py"],
     "PYTHONPATH=lib python3 -m inner": ["lib/inner.py"],
     "npm run -s fmt": [PACKAGE, FIX],
     "npm --silent run-script fmt": [PACKAGE, FIX],
@@ -115,7 +120,7 @@ ANSWERED: dict[str, list[str]] = {
     "ls | xargs wc": [],
     "echo $?; echo $HOME": [],
     "sh tools/fix.sh >> list.txt 2>&1": [FIX],
-    "sh tools/gone.sh": [],
+    "sh tools/gone.sh": [unknown("sh")],
     "python3 -c 'print(2 * 3, $X)'": [TEXT],
     "env python3 -c 'print(2 * 3, list.txt)'": [TEXT],
     "df | awk '{print $1 * 2}'": [],
@@ -123,7 +128,7 @@ ANSWERED: dict[str, list[str]] = {
     "ls -d *.txt": ["list.txt"],
     "ls -d too*/f*": [FIX],
     "sh -c 'sh -c \"sh tools/fix.sh\"'": [FIX],
-    "tidy": [SETTINGS],
+    "tidy": [unknown("tidy"), SETTINGS],
     "cd && sh ws/tools/fix.sh": [FIX],
     "make -f - < list.txt": [MAKE, "list.txt"],
     "python3 -m http.server": [],
@@ -138,7 +143,7 @@ ANSWERED: dict[str, list[str]] = {
     "find . -exec sh {} +": ["unknown: `find` may run any file"],
     "npm run deep": ["unknown: its scripts run other scripts", PACKAGE],
     "echo many/*": ["unknown: it names too many files"],
-    "sh \0 ''": [],
+    "sh \0 ''": [unknown("sh")],
 }
 
 

@@ -2,7 +2,7 @@
 
 Every word that is the name of an existing file counts, wherever the shell would look for it, and so
 do the files that task runners read. A file too many costs a review; a missing one would be run
-unseen.
+unseen. So a program that is not known counts as one that may run any file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from glob import glob
 from itertools import islice
 from pathlib import Path
 
+from handrail.policy._code.loaded import find_loaded
+from handrail.policy._code.programs import KnownPrograms
 from handrail.policy._code.runners import (
     config_patterns,
     find_modules,
@@ -73,6 +75,7 @@ def find_code_files(
     *,
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    installed: bool = False,
 ) -> CodeFiles:
     """Return the workspace files that a shell line runs, as of now.
 
@@ -83,10 +86,13 @@ def find_code_files(
         workspace: The folder whose files matter.
         folder: Where the line runs; by default in the workspace.
         variables: Its environment variables; by default those of this process.
+        installed: Whether a program outside the workspace that is not known runs no workspace
+            code. By default, it may run any file.
     """
     start = workspace if folder is None else folder
     given = os.environ if variables is None else variables
-    search = _Search(Path(os.path.realpath(workspace)), {**given, **_HARMLESS, "PWD": str(start)})
+    values = {**given, **_HARMLESS, "PWD": str(start)}
+    search = _Search(Path(os.path.realpath(workspace)), values, installed=installed)
     search.read(line, [Path(os.path.realpath(start))])
     return CodeFiles(
         tuple(search.named), tuple(search.found), tuple(search.elsewhere), search.unknown
@@ -101,6 +107,7 @@ class _Search:
     found: dict[Path, None] = field(default_factory=dict[Path, None])
     elsewhere: dict[Path, None] = field(default_factory=dict[Path, None])
     unknown: str = ""
+    installed: bool = False
 
     def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
         """Add the files of a line that runs in one of these folders."""
@@ -118,6 +125,16 @@ class _Search:
                 self._add_found(argv, folder, folders, level)
         for argv in read.programs:
             self._note(_describe_unknown(argv))
+        self._judge(line, read, folders)
+
+    def _judge(self, line: str, read: ReadLine, folders: Sequence[Path]) -> None:
+        """Add the files that options load, and note a program that is not known."""
+        loaded = find_loaded(read, folders, self.variables, list(self.named))
+        self._add_inside(map(_package_of, loaded))
+        known = KnownPrograms(
+            self.root, folders, self.variables, self._match, installed=self.installed
+        )
+        self._note(known.describe_line(line, read))
 
     def _note(self, reason: str) -> None:
         self.unknown = self.unknown or reason
@@ -196,7 +213,7 @@ class _Search:
                 self._add_inside(
                     _package_of(path.resolve()) for path in self._match(folder, f"{inner}/{word}")
                 )
-        if _runs_folders(argv):
+        if _runs_folders(argv) and not any(find_modules(argv)):
             self._add_inside(
                 path for word in argv[1:] for path in self._match(folder, word) if path.is_dir()
             )
