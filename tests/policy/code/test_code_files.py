@@ -213,6 +213,7 @@ LOADED: dict[str, list[str]] = {
     "tsx lib/loaded": ["lib/loaded.js"],
     "find tools -name a": [],
     "A=b": [],
+    "env A=b": [],
     "A=b; echo done": [],
     "python3 -m black .": [],
     "python3 -W error -m black lib": [],
@@ -236,6 +237,17 @@ def test_a_program_that_is_not_known_may_run_any_file(workspace: Path, line: str
 def test_installed_servers_run_no_workspace_code(workspace: Path, line: str) -> None:
     assert find_code_files(line, workspace).unknown
     assert find_code_files(line, workspace, installed=True).unknown == ""
+
+
+def test_an_installed_program_is_not_the_file_of_its_name(tmp_path: Path) -> None:
+    root, bin_folder = tmp_path / "ws", tmp_path / "bin"
+    for folder in (root, bin_folder):
+        folder.mkdir()
+        (folder / "tool").touch(0o755)
+
+    found = find_code_files("tool", root, variables={"PATH": str(bin_folder)})
+
+    assert found.unknown == "it is not known which workspace files `tool` runs"
 
 
 @pytest.mark.parametrize("line", LOADED)

@@ -2,7 +2,7 @@
 
 Every word that is the name of an existing file counts, wherever the shell would look for it, and so
 do the files that task runners read. A file too many costs a review; a missing one would be run
-unseen. So a program that is not known counts as one that may run any file.
+unseen. So a program that is not known may run any file.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _is_python(path: Path) -> bool:
     """Return whether a file is a Python program, by its name or its first line."""
     if path.suffix in {".py", ".pyw"}:
         return True
+    first = b""
     with suppress(OSError), path.open("rb") as file:
         first = file.readline(_MAX_FIRST_LINE)
-        return first.startswith(b"#!") and b"python" in first
-    return False
+    return first.startswith(b"#!") and b"python" in first

@@ -178,7 +178,7 @@ class KnownPrograms:
         return self.installed and name in _FETCHING and not self._is_own(inner[0])
 
     def _launched(self, name: str, argv: Argv) -> Argv:
-        """Return the command that a runner starts; empty if that cannot be told."""
+        """Return the command that a runner starts; empty if it is not known."""
         words = _LAUNCHING.get(name, ())
         at = 0 if name in _FETCHING else next((n for n, one in enumerate(argv) if one in words), -1)
         if at < 0 or not {"-m", "--module"}.isdisjoint(argv):

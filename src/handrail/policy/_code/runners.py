@@ -55,7 +55,7 @@ HARMLESS = frozenset(
     trap true tty umask uname uniq unset wait wall wc which who whoami yes
     """.split()
 )
-"""Programs that run no code of a folder, unless a word of theirs is a command, which is read."""
+"""Programs that run no code of a folder, unless one of their words is a command, which is read."""
 _WHOLE = frozenset(
     """
     ant ava bazel bazelisk buck2 cabal cargo celery cmake coverage ctest cypress django doctest
@@ -66,7 +66,7 @@ _WHOLE = frozenset(
     """.split()
 )
 """Programs that build or run code from all over a workspace."""
-TASK_RUNNERS = frozenset("make gmake bmake task go-task just rake".split())
+TASK_RUNNERS = frozenset("make gmake bmake task go-task rake".split()) | {"just"}
 """Programs that run what one file says."""
 _SCRIPTED = frozenset("npm pnpm yarn yarnpkg bun".split())
 _ALIASES = {
