@@ -13,6 +13,11 @@ import pytest
 
 from handrail.policy import CodeFiles, find_code_files
 
+
+def unknown(name: str) -> str:
+    return f"unknown: it is not known which workspace files `{name}` runs"
+
+
 SCRIPT = "echo ran >> $RAN\n"
 NAMES = (
     "tools/fix.sh",
@@ -99,7 +104,7 @@ FOUND: dict[str, list[str]] = {
     "python3 checks": [CHECKS],
     "python3 checks/__main__.py": ["checks/__main__.py"],
     "python3 -c 'import checks.__main__'": [TEXT],
-    "echo 'import checks.__main__' | python3": [TEXT],
+    "echo 'import checks.__main__' | python3": [TEXT, "checks/__main__.py"],
     "PYTHONPATH=lib python3 -m inner": ["lib/inner.py"],
     "npm run -s fmt": [PACKAGE, FIX],
     "npm --silent run-script fmt": [PACKAGE, FIX],
@@ -115,7 +120,7 @@ ANSWERED: dict[str, list[str]] = {
     "ls | xargs wc": [],
     "echo $?; echo $HOME": [],
     "sh tools/fix.sh >> list.txt 2>&1": [FIX],
-    "sh tools/gone.sh": [],
+    "sh tools/gone.sh": [unknown("sh")],
     "python3 -c 'print(2 * 3, $X)'": [TEXT],
     "env python3 -c 'print(2 * 3, list.txt)'": [TEXT],
     "df | awk '{print $1 * 2}'": [],
@@ -123,7 +128,7 @@ ANSWERED: dict[str, list[str]] = {
     "ls -d *.txt": ["list.txt"],
     "ls -d too*/f*": [FIX],
     "sh -c 'sh -c \"sh tools/fix.sh\"'": [FIX],
-    "tidy": [SETTINGS],
+    "tidy": [unknown("tidy"), SETTINGS],
     "cd && sh ws/tools/fix.sh": [FIX],
     "make -f - < list.txt": [MAKE, "list.txt"],
     "python3 -m http.server": [],
@@ -138,8 +143,147 @@ ANSWERED: dict[str, list[str]] = {
     "find . -exec sh {} +": ["unknown: `find` may run any file"],
     "npm run deep": ["unknown: its scripts run other scripts", PACKAGE],
     "echo many/*": ["unknown: it names too many files"],
-    "sh \0 ''": [],
+    "sh \0 ''": [unknown("sh")],
 }
+
+
+WHOLE_PROGRAMS = (
+    "uvicorn server:app",
+    "gunicorn server:app",
+    "flask run",
+    "celery -A checks",
+    "coverage run -m pytest",
+    "pip install .",
+    "mypy",
+    "pylint",
+    "gulp",
+    "nx",
+    "turbo",
+    "nix develop",
+    "java -cp lib Main",
+    "/usr/bin/mypy",
+    "sh -c mypy",
+    "env A=b timeout 9 mypy",
+)
+UNKNOWN = {
+    "npm install": "npm",
+    "npm run gone": "npm",
+    "npm run fmt --workspaces": "npm",
+    "npm run fmt -w a": "npm",
+    "find tools -type f -exec {} \\;": "find",
+    "find tools -exec some-program {} +": "some-program",
+    "uv run -m checks": "uv",
+    "uv sync": "uv",
+    "uv run checks": "checks",
+    "uvx --from . tool": "uvx",
+    "tsx lib/gone": "tsx",
+    "ts-node": "ts-node",
+    "docker compose up": "docker",
+    "docker run -v .:/app image": "docker",
+    'sqlite3 x.db ".read list.txt"': "sqlite3",
+    "git status": "git",
+    "/usr/bin/git status": "git",
+    "watch main.js": "watch",
+    "env": "env",
+    "just": "just",
+    "node gone": "node",
+    "python3 -m timeit": "python3",
+    "sh <<E\nmain.js\nE": "sh",
+    "eval some-program": "some-program",
+    "some-program lib": "some-program",
+}
+INSTALLED = (
+    "npx -y @modelcontextprotocol/server-x",
+    "npx -y @modelcontextprotocol/server-filesystem .",
+    "uvx mcp-server-time --local-timezone UTC",
+    "docker run -i --rm mcp/time",
+    "/usr/local/bin/some-server --port 1",
+    "some-server",
+    "python3 -m mcp_server_time",
+)
+LOADED: dict[str, list[str]] = {
+    "node lib/loaded": ["lib/loaded.js"],
+    "bun run lib/loaded": ["lib/loaded.js", PACKAGE],
+    "node -r ./lib/loaded /dev/null": ["lib/loaded.js"],
+    "node --require=./lib/loaded main.js": ["lib/loaded.js", "main.js"],
+    "node -- main.js": ["main.js"],
+    "npm run -s load": [PACKAGE, "lib/loaded.js"],
+    "npm t": [PACKAGE, TIDY, SETTINGS],
+    "npm tst": [PACKAGE, TIDY, SETTINGS],
+    "tsx lib/loaded": ["lib/loaded.js"],
+    "find tools -name a": [],
+    "A=b": [],
+    "env A=b": [],
+    "A=b; echo done": [],
+    "python3 -m black .": [],
+    "python3 -W error -m black lib": [],
+    "python3 checks/__main__.py -m black": ["checks/__main__.py"],
+}
+
+
+@pytest.mark.parametrize("line", WHOLE_PROGRAMS)
+def test_known_runners_of_any_code_are_not_answered(workspace: Path, line: str) -> None:
+    for installed in (False, True):
+        found = find_code_files(line, workspace, installed=installed)
+        assert found.unknown.endswith("runs code from all over the workspace")
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_a_program_that_is_not_known_may_run_any_file(workspace: Path, line: str) -> None:
+    assert answer(line, workspace)[0] == unknown(UNKNOWN[line])
+
+
+@pytest.mark.parametrize("line", INSTALLED)
+def test_installed_servers_run_no_workspace_code(workspace: Path, line: str) -> None:
+    assert find_code_files(line, workspace).unknown
+    assert find_code_files(line, workspace, installed=True).unknown == ""
+
+
+def test_an_installed_program_is_not_the_file_of_its_name(tmp_path: Path) -> None:
+    root, bin_folder = tmp_path / "ws", tmp_path / "bin"
+    for folder in (root, bin_folder):
+        folder.mkdir()
+        (folder / "tool").touch(0o755)
+
+    found = find_code_files("tool", root, variables={"PATH": str(bin_folder)})
+
+    assert found.unknown == "it is not known which workspace files `tool` runs"
+
+
+@pytest.mark.parametrize("line", LOADED)
+def test_names_without_an_ending_are_found(workspace: Path, line: str) -> None:
+    assert sorted(answer(line, workspace)) == sorted(LOADED[line])
+
+
+@pytest.mark.parametrize(
+    "line", ["NODE_OPTIONS='--require ./x' node main.js", "env NODE_OPTIONS=--x node main.js"]
+)
+def test_variables_that_load_code_are_not_answered(workspace: Path, line: str) -> None:
+    reason = "unknown: `NODE_OPTIONS` may make it run other files"
+    assert answer(line, workspace) == [reason, "main.js"]
+
+
+def test_modules_that_shadow_the_standard_library_are_found(tmp_path: Path) -> None:
+    root = Path(os.path.realpath(tmp_path))
+    for name in ("check.py", "argparse.py", "other.py", "logging/__init__.py", "json/data.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).touch()
+    (root / "run").write_text("#!/usr/bin/env python3\n", encoding="utf-8")
+    (root / "run.sh").write_text("#!/bin/sh\n", encoding="utf-8")
+    shadows = [root / "argparse.py", root / "logging"]
+
+    def find_all(line: str) -> list[Path]:
+        found = find_code_files(line, root)
+        assert found.unknown == ""
+        return list(found.all)
+
+    assert find_all("python3 check.py") == [root / "check.py", *shadows]
+    assert find_all("./run") == [root / "run", *shadows]
+    assert find_all("./run.sh") == [root / "run.sh"]
+    assert find_all("python3 -m json.tool") == [root / "json", *shadows]
+    assert find_all(f"PYTHONPATH={root} python3 /dev/null") == shadows
+    assert find_all("python3 -I check.py") == [root / "check.py"]
+    assert find_all("PYTHONSAFEPATH=1 python3 check.py") == [root / "check.py"]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +291,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = Path(os.path.realpath(tmp_path_factory.mktemp("code"))) / "ws"
     code = "import os; open(os.environ['RAN'], 'a').write('ran')\n"
     script = "require('fs').appendFileSync(process.env.RAN, 'ran')\n"
-    more = '"test": "tidy", "deep": "npm run deep;", "number": 1'
+    more = '"test": "tidy", "deep": "npm run deep;", "load": "node lib/loaded", "number": 1'
     scripts = f'{{"fmt": "sh tools/fix.sh", "nested": "npm run -s fmt", {more}}}'
     files = {
         "tools/fix.sh": f"#!/bin/sh\n{SCRIPT}",
@@ -158,6 +302,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "lib/inner.py": code,
         "package.json": f'{{"name": "a", "main": "main.js", "scripts": {scripts}}}',
         "main.js": script,
+        "lib/loaded.js": script,
         "tidy.config.js": "",
         **{f"many/{number}": "" for number in range(250)},
         "node_modules/tidy/package.json": '{"name": "tidy", "bin": "cli.js"}',

@@ -75,7 +75,11 @@ def line_of(server: StdioServer) -> StartedLine:
         (server.env, server.hosts, server.readable, server.writable)
     )
     return StartedLine(
-        shlex.join(server.words), privileged, {**os.environ, **server.env}, Path(server.folder)
+        shlex.join(server.words),
+        privileged,
+        {**os.environ, **server.env},
+        Path(server.folder),
+        installed=True,
     )
 
 

@@ -37,10 +37,18 @@ class StartedLine(NamedTuple):
     """Whether it can do more than a sandboxed command: outside, with secrets, or with hosts."""
     variables: Mapping[str, str]
     folder: Path
+    installed: bool = False
+    """Whether an installed program that is not known runs no workspace code."""
 
     def find_code(self, workspace: Path) -> CodeFiles:
         """Return the workspace files that it runs."""
-        return find_code_files(self.text, workspace, folder=self.folder, variables=self.variables)
+        return find_code_files(
+            self.text,
+            workspace,
+            folder=self.folder,
+            variables=self.variables,
+            installed=self.installed,
+        )
 
     def find_pinned(self, workspace: Path) -> tuple[Path, ...]:
         """Return the files and folders that need trust, and that commands must not change.

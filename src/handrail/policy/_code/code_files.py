@@ -2,7 +2,8 @@
 
 Every word that is the name of an existing file counts, wherever the shell would look for it, and so
 do the files that task runners read. So do the files that these import, and those that theirs do. A
-file too many costs a review; a missing one would be run unseen.
+file too many costs a review; a missing one would be run unseen. So a program that is not known may
+run any file.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from typing import NamedTuple
 
 from handrail._support.private_files import read_file
 from handrail.policy._code.imports import Imports, is_code, language_of
+from handrail.policy._code.loaded import find_loaded
+from handrail.policy._code.programs import KnownPrograms
 from handrail.policy._code.runners import (
     config_patterns,
+    describe_unknown,
     find_modules,
     program_folders,
     read_scripts,
@@ -29,9 +33,7 @@ from handrail.policy._code.runners import (
 from handrail.policy._shell.rough import ReadLine, read_line
 from handrail.policy._shell.wrappers import (
     SHELLS,
-    feeds_arguments,
     program_name,
-    program_texts,
     runs_others,
     runs_text,
 )
@@ -49,7 +51,6 @@ _MAX_LOOKUPS = 20_000
 """Words, each counted for every folder in which it may name a file."""
 _SEARCHED = ("PATH", "CDPATH", "PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 """Variables with folders in which programs and modules are found."""
-_FEEDING = frozenset("xargs parallel entr find fd fdfind".split())
 _HARMLESS = {"?": "0", "$": "1", "#": "0", "!": "1", "IFS": " "}
 _PROGRAM = re.compile(r"[@\w][@\w./-]*")
 """The name of a program or a package."""
@@ -83,6 +84,7 @@ def find_code_files(
     *,
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    installed: bool = False,
 ) -> CodeFiles:
     """Return the workspace files that a shell line runs, as of now.
 
@@ -94,10 +96,13 @@ def find_code_files(
         workspace: The folder whose files matter.
         folder: Where the line runs; by default in the workspace.
         variables: Its environment variables; by default those of this process.
+        installed: Whether a program outside the workspace that is not known runs no workspace
+            code. By default, it may run any file.
     """
     start = workspace if folder is None else folder
     given = os.environ if variables is None else variables
-    search = _Search(Path(os.path.realpath(workspace)), {**given, **_HARMLESS, "PWD": str(start)})
+    values = {**given, **_HARMLESS, "PWD": str(start)}
+    search = _Search(Path(os.path.realpath(workspace)), values, installed=installed)
     search.read(line, [Path(os.path.realpath(start))])
     search.follow()
     return CodeFiles(
@@ -125,21 +130,23 @@ class _Search:
     """Folders that code may run in."""
     python_path: dict[Path, None] = field(default_factory=dict[Path, None])
     lookups: int = 0
+    installed: bool = False
 
     def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
         """Add the files of a line that runs in one of these folders."""
         read = read_line(line, self.variables)
         self._note(read.unknown)
-        self._add_line(read, folders, level)
+        reached = self._add_line(read, folders, level)
         for argv in read.programs:
-            self._note(_describe_unknown(argv))
+            self._note(describe_unknown(argv))
+        self._judge(line, read, reached)
 
     def read_script(self, text: str, folders: Sequence[Path]) -> None:
         """Add the files of a shell script. Values that are not known are read as empty."""
         read = read_line(text, self.variables)
         self._add_line(read, folders, 1)
         for argv in filter(runs_everything, read.programs):
-            self._note(_describe_unknown(argv))
+            self._note(describe_unknown(argv))
 
     def follow(self) -> None:
         """Add the files that the code found so far imports, and those that theirs do."""
@@ -181,7 +188,7 @@ class _Search:
             yield from (_Importing(more.path, one.folders) for more in inner)
 
     def _follow_script(self, one: _Importing, content: bytes) -> Iterator[_Importing]:
-        script = _Search(self.root, self.variables, lookups=self.lookups)
+        script = _Search(self.root, self.variables, lookups=self.lookups, installed=self.installed)
         script.read_script(content.decode(errors="replace"), [one.path.parent, *self.folders])
         self._note(script.unknown)
         self.lookups = script.lookups
@@ -203,12 +210,13 @@ class _Search:
                 files = (Path(above, name) for name in names)
                 yield from (_Importing(file, (path, *folders)) for file in files if is_code(file))
 
-    def _add_line(self, read: ReadLine, folders: Sequence[Path], level: int) -> None:
+    def _add_line(self, read: ReadLine, folders: Sequence[Path], level: int) -> Sequence[Path]:
+        """Add the files that the words of a line name. Return the folders it may run in."""
         words = list(islice(dict.fromkeys(self._spellings(read)), _MAX_WORDS + 1))
         folders = self._reach(words, folders)
         if len(words) > _MAX_WORDS or not self._may_reach(folders):
             self._note(_TOO_MANY)
-            return
+            return ()
         self.folders |= dict.fromkeys(folders)
         for folder in folders:
             for word in words:
@@ -217,6 +225,7 @@ class _Search:
                 self._add_found(argv, folder, folders, level)
             for path in self._python_path(read):
                 self.python_path |= dict.fromkeys(self._match(folder, path))
+        return folders
 
     def _python_path(self, read: ReadLine) -> Iterator[str]:
         """Yield the names of the folders in which Python finds modules."""
@@ -226,6 +235,15 @@ class _Search:
         given = self.variables.get(_PYTHON_PATH, "")
         for value in (given, *read.assigned.get(_PYTHON_PATH, ()), *set_by_line):
             yield from value.split(":")
+
+    def _judge(self, line: str, read: ReadLine, folders: Sequence[Path]) -> None:
+        """Add the files that options load, and note a program that is not known."""
+        loaded = find_loaded(read, folders, self.variables, list(self.named))
+        self._add_inside(map(_package_of, loaded))
+        known = KnownPrograms(
+            self.root, folders, self.variables, self._match, installed=self.installed
+        )
+        self._note(known.describe_line(line, read))
 
     def _note(self, reason: str) -> None:
         self.unknown = self.unknown or reason
@@ -310,7 +328,7 @@ class _Search:
                 self._add_inside(
                     _package_of(path.resolve()) for path in self._match(folder, f"{inner}/{word}")
                 )
-        if _runs_folders(argv):
+        if _runs_folders(argv) and not any(find_modules(argv)):
             self._add_inside(
                 path for word in argv[1:] for path in self._match(folder, word) if path.is_dir()
             )
@@ -356,20 +374,6 @@ def _runs_folders(argv: tuple[str, ...]) -> bool:
     """Return whether a command is an interpreter, which runs a folder that has a main file."""
     name = program_name(argv[0])
     return runs_others(name) and name not in SHELLS and runs_text((name,))
-
-
-def _describe_unknown(argv: tuple[str, ...]) -> str:
-    """Return why a command may run more files than it names; empty if it does not."""
-    name = program_name(argv[0])
-    if runs_everything(argv):
-        return f"`{name}` runs code from all over the workspace"
-    if runs_text(argv) and not any(find_modules(argv)):
-        return f"`{name}` runs text that is not in a file"
-    if any("system" in text or "|" in text for text in program_texts(argv)):
-        return f"`{name}` may run other programs"
-    if name in _FEEDING and any(map(runs_others, argv[1:])) and not feeds_arguments(argv):
-        return f"`{name}` may run any file"
-    return ""
 
 
 def _keep_last_link(path: str) -> Path:

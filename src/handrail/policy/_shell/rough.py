@@ -107,6 +107,16 @@ def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
     )
 
 
+def started_commands(text: str, variables: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the commands of a shell text and of its substitutions, with their wrappers."""
+    waiting = deque([text])
+    while waiting:
+        scanner = CommandScanner(waiting.popleft(), _Environment(variables))
+        scanner.read()
+        yield from (command.argv for command in scanner.scanned)
+        waiting += scanner.nested
+
+
 class _Environment(dict[str, str]):
     """Values of environment variables. Assignments are recorded and change none."""
 
