@@ -19,7 +19,10 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-SOURCE = Path(__file__).parent.parent / "src"
+import handrail
+
+SOURCE = Path(handrail.__file__).parent.parent
+"""The folder of the package, which may be installed."""
 METHODS = frozenset("match fullmatch search findall finditer sub subn split".split())
 _LIKE = {"finditer": "findall", "sub": "findall", "subn": "findall", "split": "findall"}
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -63,7 +66,7 @@ def collect() -> tuple[list[Used], list[Computed]]:
     """Every pattern of the package, and the places that make one of other text."""
     used: dict[tuple[Any, int, str], Used] = {}
     computed: list[Computed] = []
-    texts = {path: path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    texts = {path: path.read_text("utf-8") for path in sorted((SOURCE / "handrail").rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items() if _USES.search(text)}
     methods_in = {path: _methods(tree) for path, tree in trees.items()}
     everywhere = {name for methods in methods_in.values() for name in methods}
