@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import handrail
 
-PACKAGE = Path(handrail.__file__).parent
+SOURCE = Path(handrail.__file__).parent.parent
+"""The folder of the package, which may be installed."""
 METHODS = frozenset("match fullmatch search findall finditer sub subn split".split())
 _LIKE = {"finditer": "findall", "sub": "findall", "subn": "findall", "split": "findall"}
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -65,7 +66,7 @@ def collect() -> tuple[list[Used], list[Computed]]:
     """Every pattern of the package, and the places that make one of other text."""
     used: dict[tuple[Any, int, str], Used] = {}
     computed: list[Computed] = []
-    texts = {path: path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    texts = {path: path.read_text("utf-8") for path in sorted((SOURCE / "handrail").rglob("*.py"))}
     trees = {path: ast.parse(text) for path, text in texts.items() if _USES.search(text)}
     methods_in = {path: _methods(tree) for path, tree in trees.items()}
     everywhere = {name for methods in methods_in.values() for name in methods}
@@ -95,7 +96,7 @@ def _note(used: dict[Any, Used], where: str, pattern: re.Pattern[Any], methods: 
 
 
 def _module_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from patterns import Computed, Used, collect, find_slow_text
 
-TRIED = 500 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 10
+TRIED = 500 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 4
 LIMITED = {"handrail.tools._files.glob_pattern._TOKEN": 1_000}
 """The characters of a text that is refused if it is longer."""
 COMPUTED = {
@@ -20,7 +20,7 @@ COMPUTED = {
     "handrail.cli._project.settings_hooks": "a setting of the user, for names of tools",
     "handrail.cli._screen.code": "tested below",
     "handrail.hooks._redact": "a pattern of the application",
-    "handrail.policy._consequences.consequences": "escaped text, after at most nine blanks",
+    "handrail.policy._consequences.consequences": "escaped text",
     "handrail.policy._rules.glob": "tested below",
     "handrail.providers._schema.data": "only compiled",
     "handrail.sandbox._environment": "for values of at most 4,096 characters",
@@ -44,6 +44,7 @@ def found() -> tuple[list[Used], list[Computed]]:
     return collect()
 
 
+@pytest.mark.timeout(600)
 def test_every_pattern_takes_linear_time() -> None:
     slow = {
         f"{used.where} {used.method}": text

@@ -129,6 +129,45 @@ def _quoted(chance: random.Random, size: int) -> str:
     )
 
 
+def _piped(chance: random.Random, size: int) -> str:
+    unit = chance.choice(("a|", "d |\n", "a||", "a |& ", "a | b; ", "|", "a<b|"))
+    return unit * (size // len(unit)) + chance.choice(("", "ls", ")", "\n"))
+
+
+def _opened(chance: random.Random, size: int) -> str:
+    before, after = chance.choice(
+        (("$(", ")"), ("${", "}"), ("<(", ")"), ("$((", "))"), ("[[ ", "]]"), ("@(", ")"))
+    )
+    levels = size // len(before + after)
+    return chance.choice(("", "a ", "[[ 1/")) + before * levels + "ls" + after * levels
+
+
+def _computed(chance: random.Random, size: int) -> str:
+    name = chance.choice(("$a{}", "$(a{})", "`a{}`", "${{a{}}}", "a{}", "r*{}", "git $a{}"))
+    words = chance.choice(("x", "*", "push -f", "-c a", "[a-z]*{}"))
+    by = chance.choice((";", "\n", "&&", " & "))
+    one = f"{name} {words}"
+    return by.join(one.format(at, at) for at in range(size // (len(one) + 3)))
+
+
+def _wrapped(chance: random.Random, size: int) -> str:
+    unit = chance.choice(
+        (
+            "git -c alias.a='!git -c alias.b=' ",
+            "git -c alias.a=b ",
+            "docker run -v a:b ",
+            "env -u a ",
+            "xargs -n 1 ",
+            "sh -c ",
+            "sudo -u a git ",
+            "find . -exec ",
+            "python3 -m ",
+            "eval ",
+        )
+    )
+    return unit * (size // len(unit)) + chance.choice(("", "ls", "'rm -rf src'"))
+
+
 MAKERS: tuple[Maker, ...] = (
     _long_word,
     _repeated,
@@ -141,8 +180,13 @@ MAKERS: tuple[Maker, ...] = (
     _here_document,
     _code,
     _quoted,
+    _piped,
+    _opened,
+    _computed,
+    _wrapped,
 )
-SIZES = (60, 300, 1_000, 4_000, 9_900, 30_000, 100_000)
+SIZES = (60, 500, 1_000, 2_000, 4_000, 9_900, 9_900, 30_000, 100_000)
+"""Most are below the length of a line that is decided without reading it."""
 
 
 def make_line(seed: int) -> str:

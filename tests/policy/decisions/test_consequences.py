@@ -634,6 +634,17 @@ def test_a_change_of_others_machines_or_of_settings_needs_approval_in_mode_open(
     assert decided("open", command) == "ask"
 
 
+@pytest.mark.parametrize(
+    ("few", "many"),
+    [
+        ("git -c alias.a=log " * 3 + "a", "git -c alias.a=log " * 4 + "a"),
+        ("python3 -m a " * 8, "python3 -m a " * 9),
+    ],
+)
+def test_a_command_that_runs_too_many_others_needs_approval(few: str, many: str) -> None:
+    assert (decided("open", few), decided("open", many)) == ("allow", "ask")
+
+
 def test_a_rule_of_the_user_comes_first_and_a_built_in_one_does_not() -> None:
     text = '[[rule]]\ndecide = "allow"\ncommand = ["git push", "npm run deploy", "ocaml"]\noperands = ["text*"]'
     written = parse(text, file="r.toml", level=Level.USER).rules

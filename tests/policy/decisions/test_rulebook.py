@@ -552,6 +552,32 @@ def test_a_line_that_is_too_long_to_be_read_asks_and_is_denied_where_anything_is
 
 
 @pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("a|" * 501 + "b", "501 pipes, and handrail checks at most 500"),
+        (
+            "".join(f"$a{n} x;" for n in range(201)),
+            "201 commands with a computed name, and handrail checks at most 200",
+        ),
+        (
+            "(" + "".join(f"a{n:x};" for n in range(2_001)) + ")",
+            "2,001 possible commands, and handrail checks at most 2,000",
+        ),
+    ],
+)
+def test_a_line_with_too_much_in_it_asks_and_is_denied_where_anything_is(
+    command: str, why: str
+) -> None:
+    asked = line(book("", mode="open", sandboxed=True), command)
+    denied = line(book('[[rule]]\ndecide = "deny"\naccess = "* file:x"'), command)
+
+    assert isinstance(asked, Ask)
+    assert f"the command has {why}" in asked.question
+    assert isinstance(denied, Deny)
+    assert denied.origin == Origin("command size limit", kind="built-in")
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "env " * 25_000,

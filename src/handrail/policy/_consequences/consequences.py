@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import pairwise
 
 from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
@@ -18,6 +19,7 @@ from handrail.policy._consequences.git_commands import (
     find_git_by_environment,
     find_git_losses,
     find_restored,
+    has_many_aliases,
 )
 from handrail.policy._consequences.loaded_code import find_loaded_code
 from handrail.policy._consequences.removals import (
@@ -55,15 +57,15 @@ from handrail.policy._consequences.secrets import (
     find_shown_passwords,
 )
 from handrail.policy._consequences.table import (
-    COMPUTED,
     Argv,
     ConsequenceRow,
     Kind,
     is_harmless,
     is_meant,
     rows,
+    rows_by_second_word,
 )
-from handrail.policy._rules.shell_command import ShellCommand, read_shell_command
+from handrail.policy._rules.shell_command import COMPUTED, ShellCommand, read_shell_command
 from handrail.policy._shell.wrappers import SHELLS, may_expand, program_name, without_version
 
 IN_EVERY_MODE: frozenset[Kind] = frozenset(
@@ -96,6 +98,8 @@ _RUNS_PROGRAMS = re.compile(
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
+_MAX_MODULES = 8
+"""Modules that one command runs, as ``python -m coverage run -m pytest`` does with two."""
 _GLOB = re.compile(r"[*?\[]")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
@@ -198,10 +202,12 @@ def _quoted_commands(text: str) -> Iterator[Argv]:
 
 def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield the consequences of one of the commands in a shell command."""
-    for program in _find_meant(program_name(argv[0])):
-        yield from _kinds_of_program((program, *argv[1:]), command)
-    if "-m" in argv[1:-1]:  # as in `python -m twine`
-        yield from kinds_of(argv[argv.index("-m") + 1 :], command)
+    modules = [at + 1 for at, word in enumerate(argv[:-1]) if at and word == "-m"]
+    if len(modules) > _MAX_MODULES:
+        yield "unread"
+    for start in (0, *modules[:_MAX_MODULES]):  # as in `python -m twine`
+        for program in _find_meant(program_name(argv[start])):
+            yield from _kinds_of_program((program, *argv[start + 1 :]), command)
 
 
 def _find_meant(program: str) -> Iterable[str]:
@@ -215,9 +221,7 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     program = argv[0]
     is_git = program == "git"  # a computed word may be any of its subcommands
     words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
-    for row in _rows_for(program):
-        if is_meant((row.words[0], *words), row):
-            yield row.kind
+    yield from _find_in_table("$" if COMPUTED.search(program) else program, tuple(words))
     check = _CHECKS.get(program)
     if check is not None:
         yield from check(argv, command)
@@ -226,29 +230,40 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield from find_printed_settings(argv)
     if program in INSTALLERS:
         yield from find_named_sources(argv)
-    for meaning in expand_aliases(argv) if is_git else ():
-        yield from kinds_of(meaning, command)
+    if is_git and has_many_aliases(argv):
+        yield "unread"
+    else:
+        for meaning in expand_aliases(argv) if is_git else ():
+            yield from kinds_of(meaning, command)
     yield from _kinds_of_code(program, command.text)
 
 
-def _kinds_of_code(program: str, text: str) -> Iterator[Kind]:
-    """Yield what the text of a program loses: in SQL, or in the language of an interpreter."""
-    language = without_version(program)
+@lru_cache(maxsize=256)
+def _kinds_of_code(program: str, text: str) -> tuple[Kind, ...]:
+    """Return what the text of a program loses: in SQL, or in the language of an interpreter."""
+    language, found = without_version(program), list[Kind]()
     if (program in _SQL_CLIENTS or program in _REDIS) and _SQL_LOSS.search(text):
-        yield "data"
+        found.append("data")
     if language in INTERPRETERS and _CODE_LOSS.search(text):
-        yield "files"
+        found.append("files")
     if language in ("perl", "ruby") and _PERL_LOSS.search(text):
-        yield "files"
+        found.append("files")
     if language in INTERPRETERS:
-        yield from find_requests_in_code(text)
+        found += find_requests_in_code(text)
+    return tuple(found)
 
 
-def _rows_for(program: str) -> Iterable[ConsequenceRow]:
-    """Return the rows of a program. A computed one may be any that has a further word."""
-    if not COMPUTED.search(program):
-        return rows().get(program, ())
-    return (row for named in rows().values() for row in named if len(row.words) > 1)
+@lru_cache(maxsize=1024)
+def _find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
+    """Return what the table says of a program, or of any program if it is computed: ``$``."""
+    if program != "$":
+        meant: Iterable[ConsequenceRow] = rows().get(program, ())
+    else:
+        second = rows_by_second_word()
+        named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
+        meant = (row for word in named for row in second.get(word, ()))
+    found = (row.kind for row in meant if is_meant((row.words[0], *words), row))
+    return tuple(dict.fromkeys(found))
 
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:

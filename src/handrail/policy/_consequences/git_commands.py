@@ -35,8 +35,10 @@ _PLAIN_SETTING = re.compile(
     re.IGNORECASE,
 )
 """Settings after which git does nothing else than its command says."""
-_EXTRACTS = re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--extract|--get|-[a-zA-Z]*i[a-zA-Z]*")
+_EXTRACTS = re.compile(r"-?[a-wyzA-Z]*+x[a-zA-Z]*|--extract|--get|-[a-hj-zA-Z]*+i[a-zA-Z]*")
 _ARCHIVERS = frozenset("tar bsdtar gtar cpio pax".split())
+_MAX_ALIASES = 3
+"""Aliases in one command that are replaced by what they run."""
 _PLACES = """
     --global --system --local --worktree --show-origin --show-scope --null -z --name-only --bool
     --int --path
@@ -59,6 +61,11 @@ def find_git_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
             yield "hosts"
     elif matches(argv, ("git", "config")) and _changes_settings(argv):
         yield "settings"
+
+
+def has_many_aliases(argv: Argv) -> bool:
+    """Return whether a command sets more aliases than are followed: each may run all the others."""
+    return sum(word.lower().count("alias.") for word in argv) > _MAX_ALIASES
 
 
 def expand_aliases(argv: Argv) -> Iterator[Argv]:

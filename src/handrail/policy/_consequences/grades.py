@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 from handrail.permissions import CommandPart, Grade
 from handrail.policy._consequences.consequences import commands_in, find_consequences, kinds_of
-from handrail.policy._consequences.table import COMPUTED, Argv, Kind, operands_of
+from handrail.policy._consequences.table import Argv, Kind, operands_of
 from handrail.policy._rules.shell_command import (
+    COMPUTED,
     MatchedCommand,
     ShellCommand,
     read_shell_command,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import TypeAlias
 
 from handrail.policy._consequences.table import (
-    COMPUTED,
     Argv,
     Kind,
     has_flag,
     operands_of,
     values_of,
 )
-from handrail.policy._rules.shell_command import ShellCommand
+from handrail.policy._rules.shell_command import COMPUTED, ShellCommand
 from handrail.policy._shell.wrappers import matches, program_name
 
 Check: TypeAlias = Callable[[Argv, ShellCommand], Iterator[Kind]]
@@ -103,8 +103,7 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         ]
         if kept:
             yield "files"
-        clones = (("git", "clone"), ("gh", "repo", "clone"), ("hg", "clone"))
-        if kept and any(matches(other, words) for other in command.possible for words in clones):
+        if kept and _clones(command):
             yield "workspace"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
@@ -158,6 +157,7 @@ def find_emptied_by_tee(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
         yield "files"
 
 
+@lru_cache(maxsize=8)
 def _runs_in_temporary_folder(command: ShellCommand) -> bool:
     """Return whether a text starts with ``cd /tmp/x &&``, and stays there."""
     folders = [(*argv, "~")[1] for argv in command.possible if argv[0] == "cd"]
@@ -200,18 +200,30 @@ def _deletes_found(argv: Argv, command: ShellCommand) -> bool:
 
 def _find_renamed(argv: Argv, command: ShellCommand) -> set[str]:
     """Return the names that the text gave to other files, by ``mv`` or ``ln``, before a command."""
-    earlier = takewhile(lambda other: other != argv, command.possible)
-    moves = [
-        operands_of(other)[matches(other, ("git", "mv")) :]
-        for other in earlier
-        if program_name(other[0]) in _RENAMERS or matches(other, ("git", "mv"))
-    ]
-    return {
-        posixpath.normpath(path)
-        for *sources, target in filter(None, moves)
-        if not all(map(is_made, sources))
-        for path in (target, *(posixpath.basename(source) for source in sources if target == "."))
-    }
+    renamed = _find_all_renamed(command)
+    earlier = takewhile(lambda other: other != argv, command.possible) if renamed else ()
+    return {path for other in earlier for path in renamed.get(other, ())}
+
+
+@lru_cache(maxsize=8)
+def _find_all_renamed(command: ShellCommand) -> Mapping[Argv, Sequence[str]]:
+    """Return the names that each ``mv`` or ``ln`` of a text gives to other files."""
+    renamed: dict[Argv, Sequence[str]] = {}
+    for argv in command.possible:
+        is_git = matches(argv, ("git", "mv"))
+        if is_git or program_name(argv[0]) in _RENAMERS:
+            *sources, target = operands_of(argv)[is_git:] or ("",)
+            names = [target, *(posixpath.basename(source) for source in sources if target == ".")]
+            if target and not all(map(is_made, sources)):
+                renamed[argv] = [*map(posixpath.normpath, names)]
+    return renamed
+
+
+@lru_cache(maxsize=8)
+def _clones(command: ShellCommand) -> bool:
+    """Return whether a text clones a repository."""
+    clones = (("git", "clone"), ("gh", "repo", "clone"), ("hg", "clone"))
+    return any(matches(argv, words) for argv in command.possible for words in clones)
 
 
 def _is_at(path: str, places: AbstractSet[str]) -> bool:
@@ -222,9 +234,15 @@ def _is_at(path: str, places: AbstractSet[str]) -> bool:
 
 def _is_created(path: str, command: ShellCommand) -> bool:
     """Return whether the same text made a file, as with ``cat > file``."""
-    return posixpath.normpath(path) in map(posixpath.normpath, command.created)
+    return posixpath.normpath(path) in _find_created(command.created)
 
 
+@lru_cache(maxsize=8)
+def _find_created(paths: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(posixpath.normpath, paths))
+
+
+@lru_cache(maxsize=8)
 def _finds_only_made(command: ShellCommand) -> bool:
     """Return whether everything that is removed comes from searches for what tools make again."""
     commands = [argv for argv in command.possible if argv not in command.arguments]

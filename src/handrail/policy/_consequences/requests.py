@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from handrail.policy._consequences.removals import is_made
@@ -141,11 +142,16 @@ def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a client of a database connects to another machine."""
     hosts = [*values_of(argv, ("-h", "--host", "-H", "--uri"))]
     hosts += [word for word in operands_of(argv) if "://" in word]
-    changes = _SQL_CHANGE.search(command.text) is not None
+    changes = _changes_data(command.text)
     if any(not _LOCAL.match(host) and not host.startswith("/") for host in hosts):
         yield "others" if changes else "hosts"
     elif changes and program_name(argv[0]) not in _IN_FILES and _BY_VARIABLE.search(command.text):
         yield "others"  # only the shell knows where the database is
+
+
+@lru_cache(maxsize=8)
+def _changes_data(text: str) -> bool:
+    return _SQL_CHANGE.search(text) is not None
 
 
 def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:

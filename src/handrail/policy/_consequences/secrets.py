@@ -25,7 +25,7 @@ _SECRET_NAME = re.compile(
 )
 """A variable whose value is a secret, by its name, or a file with secrets."""
 _ENVIRONMENT = re.compile(r"/proc/[^/\s]+/environ\b")
-_SHOWS_ALL = re.compile(r"Env|json\s*\.?\s*\}|\.Config\s*\}|range", re.IGNORECASE)
+_SHOWS_ALL = re.compile(r"Env|json\s*+(?:\.\s*+)?\}|\.Config\s*\}|range", re.IGNORECASE)
 """Parts of a format with which ``docker inspect`` shows variables."""
 _SELECTS = re.compile(
     r"\|\s*(?:jq\s[^|]*\.(?!Config)[A-Z]\w+|grep\s[^|]*(?:Status|Health|IPAddress|Mount|Image|Port))"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Literal, TypeAlias, cast
 
 from handrail.policy._shell.wrappers import matches
@@ -41,7 +42,6 @@ REASONS: Mapping[Kind, str] = {
     "hosts": "it reaches another machine, or installs code from one",
 }
 """Why each kind of consequence needs approval."""
-COMPUTED = re.compile(r"[$`]")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
 _TRIES = re.compile(
     r"-[A-Za-z]*n[A-Za-z]*|--(?:dry-run(?:=\w+)?|just-print|snapshot|syntax-check|list-(?:tasks|hosts))"
@@ -76,6 +76,16 @@ def rows() -> Mapping[str, Sequence[ConsequenceRow]]:
             for row in _read_row(cast("Kind", section), line):
                 by_program.setdefault(row.words[0], []).append(row)
     return by_program
+
+
+@cache
+def rows_by_second_word() -> Mapping[str, Sequence[ConsequenceRow]]:
+    """Return the rows that have a word after the program, by that word."""
+    by_word: dict[str, list[ConsequenceRow]] = {}
+    for row in chain.from_iterable(rows().values()):
+        for word in row.words[1:2]:
+            by_word.setdefault(word, []).append(row)
+    return by_word
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -31,6 +31,13 @@ from handrail.policy._shell.wrappers import runs_its_input, runs_text, unwrap
 
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
+MAX_PIPES = 500
+"""Of an incomplete pipeline, the grammar takes quadratic time, in which no other thread runs."""
+MAX_POSSIBLE_COMMANDS = 2_000
+MAX_COMPUTED_COMMANDS = 200
+"""Commands such as ``$x push``: each may be any program."""
+COMPUTED = re.compile(r"[$`]")
+"""A part of a word that a shell replaces by what it computes."""
 _NO_PATHS = ("text", "number", "sed_lines", "jq_filter", "git_format")
 """Kinds of words that name no path."""
 _INSTALLED = re.compile(
@@ -75,6 +82,11 @@ class ShellCommand:
     """Words that the shell replaces by the names of files."""
     paths: frozenset[str] = frozenset()
     """Words that could name a branch, and name a file or a folder of the workspace instead."""
+    unreadable: str = ""
+    """Why the text is too big to be read, so that nothing is known of it; else empty."""
+
+    def __hash__(self) -> int:
+        return hash(self.text)  # that of every word would take long
 
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.
@@ -102,30 +114,25 @@ class ShellCommand:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the text is short enough to be read at all."""
-        return len(self.text) <= MAX_COMMAND_CHARS
+        """Whether the text is small enough to be read at all."""
+        return not self.unreadable
 
     @property
     def too_big(self) -> str:
         """Why the command is too big to be allowed without approval; else empty."""
-        if len(self.text) > MAX_COMMAND_CHARS:
-            return (
-                f"the command has {len(self.text):,} characters, and handrail checks at most "
-                f"{MAX_COMMAND_CHARS:,}"
-            )
         if len(self.simple or ()) > MAX_SIMPLE_COMMANDS:
             return (
                 f"it runs {len(self.simple or ())} commands, and at most {MAX_SIMPLE_COMMANDS} are "
                 "allowed without approval"
             )
-        return ""
+        return self.unreadable
 
 
 @lru_cache(maxsize=256)
 def read_shell_command(text: str) -> ShellCommand:
-    """Read a shell command. One that is too long is not read at all."""
-    if len(text) > MAX_COMMAND_CHARS:
-        return ShellCommand(text, None, (), ())
+    """Read a shell command. One that is too big is not read at all."""
+    if unreadable := _describe_size(text):
+        return ShellCommand(text, None, (), (), unreadable=unreadable)
     simple = lex(text)
     if simple is not None and agrees(text, simple) is False:
         simple = None  # a second opinion can only make the decision stricter
@@ -136,6 +143,8 @@ def read_shell_command(text: str) -> ShellCommand:
     if simple is None:
         possible |= dict.fromkeys(grammar_commands(text))
     argvs = tuple(argv for argv in possible if argv)
+    if unreadable := _describe_number(argvs):
+        return ShellCommand(text, None, (), (), unreadable=unreadable)
     return ShellCommand(
         text,
         simple,
@@ -146,6 +155,35 @@ def read_shell_command(text: str) -> ShellCommand:
         certain_arguments(text),
         runs_unread_text(text),
         glob_words(text),
+    )
+
+
+def _describe_size(text: str) -> str:
+    counted = (
+        (len(text), MAX_COMMAND_CHARS, "characters"),
+        (text.count("|"), MAX_PIPES, "pipes"),
+    )
+    return _describe_excess(counted)
+
+
+def _describe_number(commands: Sequence[tuple[str, ...]]) -> str:
+    computed = sum(COMPUTED.search(argv[0]) is not None for argv in commands)
+    counted = (
+        (len(commands), MAX_POSSIBLE_COMMANDS, "possible commands"),
+        (computed, MAX_COMPUTED_COMMANDS, "commands with a computed name"),
+    )
+    return _describe_excess(counted)
+
+
+def _describe_excess(counted: Iterable[tuple[int, int, str]]) -> str:
+    """Return which number is larger than its limit; empty if none is."""
+    return next(
+        (
+            f"the command has {number:,} {what}, and handrail checks at most {limit:,}"
+            for number, limit, what in counted
+            if number > limit
+        ),
+        "",
     )
 
 
