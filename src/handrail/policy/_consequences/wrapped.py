@@ -48,8 +48,8 @@ _ALL_OR_FORCED = re.compile(r"-\w*[rRf]\w*|--(?:recursive|force)")
 def find_wrapped(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
     """Yield the commands that a program may run of which nothing else is known.
 
-    ``known`` are the programs whose words have a meaning of their own. What follows another
-    program is a command if it certainly has a consequence, as ``git push`` or ``rm -rf``.
+    ``known`` are the programs that read their words by rules which other modules know. The words
+    after another program are a command if they have a consequence, as ``git push`` and ``rm -rf``.
     """
     program = program_name(argv[0])
     if program in _MANAGERS:
