@@ -180,7 +180,7 @@ def speaking(name: str) -> Iterator[None]:
         auth_context_var.reset(before)
 
 
-async def call_as(name: str, client: Client, tool_name: str) -> str:
+async def call_as(name: str, client: Client, tool_name: str, **arguments: Any) -> str:
     """What a principal gets."""
     with speaking(name):
-        return text_of(await client.call_tool(tool_name, {}))
+        return text_of(await client.call_tool(tool_name, arguments))

@@ -14,7 +14,7 @@ from mcp_types import ElicitResult
 from handrail import READ, Access, Allow, Ask, CallLimits, Context, Executor, Toolset, tool
 from handrail.mcp._server.places import Places
 from handrail.mcp.server import make_server
-from mcp_served.served import MODERN, answering, call_as, text_of
+from mcp_served.served import MODERN, answering, call_as, speaking, text_of
 
 pytestmark = pytest.mark.anyio
 YOURS = "Not run: {} of your calls are running or waiting already. Call again when some have ended."
@@ -55,6 +55,12 @@ class Hall:
         self.answers.append(await call_as(name, client, "hold"))
 
 
+async def all_ended(ended: list[str], count: int) -> None:
+    with anyio.fail_after(60):
+        while len(ended) < count:
+            await anyio.wait_all_tasks_blocked()
+
+
 @pytest.mark.parametrize("share", [0.25, 1.0])
 async def test_one_principal_with_300_calls_delays_no_other_one(share: float) -> None:
     """With all places for everyone, the control, the other one is refused."""
@@ -70,7 +76,7 @@ async def test_one_principal_with_300_calls_delays_no_other_one(share: float) ->
                 looked.append(await call_as("bob", client, "look"))
             running = len(hall.started)
             hall.go.set()
-            await anyio.wait_all_tasks_blocked()
+            await all_ended(hall.answers, 300)
 
     if share == 1:
         assert (running, len(refused), looked) == (128, 44, [])
@@ -90,7 +96,7 @@ async def test_calls_that_wait_start_in_turn_between_principals() -> None:
                 await anyio.wait_all_tasks_blocked()
             before = list(hall.started)
             hall.go.set()
-            await anyio.wait_all_tasks_blocked()
+            await all_ended(hall.answers, 11)
 
     assert before == ["alice", "bob"]
     assert sorted(map(str, hall.started[2:5])) == ["alice", "bob", "eve"]
@@ -245,3 +251,109 @@ async def test_a_place_that_came_with_a_cancellation_is_free_again(anyio_backend
 
     with anyio.fail_after(30):
         assert (first, await places.enter("bob")) == ("", "")
+
+
+class Desk:
+    """A tool whose calls ask, and then run until the test says so."""
+
+    def __init__(self, *, policy: Any = lambda _: Ask("Pay?")) -> None:
+        self.go, self.yes = anyio.Event(), anyio.Event()
+        self.asked, self.paid = 0, 0
+
+        @tool(touches=lambda account: Access("write", f"account:{account}"))
+        async def pay(account: int) -> str:
+            """Pay."""
+            self.paid += 1
+            await self.go.wait()
+            return f"paid {account}"
+
+        @tool(touches=lambda account: Access("write", f"account:{account}"))
+        def close(account: int) -> str:
+            """Close."""
+            return f"closed {account}"
+
+        limits = CallLimits(max_running=8)
+        self.executor = Executor(Toolset(pay, close), policy=policy, limits=limits)
+
+    async def think(self, _context: Any, _params: Any) -> ElicitResult:
+        self.asked += 1
+        await self.yes.wait()
+        return ElicitResult(action="accept")
+
+
+@pytest.mark.parametrize(("share", "running"), [(0.25, 2), (1.0, 4)])
+async def test_calls_whose_questions_were_answered_stay_within_the_share(
+    share: float, running: int
+) -> None:
+    """With all places for everyone, the control, all of them run at once."""
+    desk, ended = Desk(), list[str]()
+
+    async def pay(account: int) -> None:
+        ended.append(await call_as("alice", client, "pay", account=account))
+
+    async with desk.executor, anyio.create_task_group() as group:
+        server = make_server(desk.executor, max_calls=16, principal_share=share)
+        async with Client(server, mode="legacy", elicitation_callback=desk.think) as client:
+            for account in range(4):
+                group.start_soon(pay, account)
+            await anyio.wait_all_tasks_blocked()
+            desk.yes.set()
+            await anyio.wait_all_tasks_blocked()
+            before = (desk.asked, desk.paid)
+            desk.go.set()
+            await all_ended(ended, 4)
+
+    assert (before, sorted(ended)) == ((4, running), [f"paid {account}" for account in range(4)])
+
+
+@pytest.mark.parametrize(("share", "running"), [(0.25, 2), (1.0, 4)])
+async def test_in_the_newer_protocol_answers_stay_within_the_share(
+    share: float, running: int
+) -> None:
+    desk, ended = Desk(), list[str]()
+    ask: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
+    async with desk.executor, anyio.create_task_group() as group:
+        server = make_server(desk.executor, max_calls=16, principal_share=share)
+        async with Client(server, **ask) as client:
+
+            async def send(account: int, **given: Any) -> Any:
+                with speaking("alice"):
+                    return await client.session.call_tool(
+                        "pay", {"account": account}, allow_input_required=True, **given
+                    )
+
+            async def answer(account: int, state: str) -> None:
+                yes: Any = {"approval": ElicitResult(action="accept")}
+                done = await send(account, request_state=state, input_responses=yes)
+                ended.append(text_of(done))
+
+            asked = [await send(account) for account in range(4)]
+            for account, question in enumerate(asked):
+                group.start_soon(answer, account, question.request_state)
+            await anyio.wait_all_tasks_blocked()
+            before = desk.paid
+            desk.go.set()
+            await all_ended(ended, 4)
+
+    assert (before, sorted(ended)) == (running, [f"paid {account}" for account in range(4)])
+
+
+async def test_an_answered_call_passes_those_that_hold_all_places_and_wait_for_it() -> None:
+    desk = Desk(policy=lambda call: Ask("Pay?") if call.spec.name == "pay" else Allow())
+    ended = list[str]()
+
+    async def call(name: str) -> None:
+        ended.append(await call_as("alice", client, name, account=1))
+
+    desk.go.set()
+    async with desk.executor, anyio.create_task_group() as group:
+        server = make_server(desk.executor, max_calls=16, principal_share=0.25)
+        async with Client(server, mode="legacy", elicitation_callback=desk.think) as client:
+            for name in ("pay", "close", "close"):
+                group.start_soon(call, name)
+                await anyio.wait_all_tasks_blocked()
+            before = list(ended)
+            desk.yes.set()
+            await all_ended(ended, 3)
+
+    assert (before, ended) == ([], ["paid 1", "closed 1", "closed 1"])

@@ -110,9 +110,14 @@ def test_of_407_lines_in_other_spellings_these_are_decided_wrongly(workspace: Pa
 
     assert wrong(workspace, "agent-commands-4.tsv") == {
         "edits: usual, run": [certificate],
-        "edits: hostile, ask": ["nice -5 ionice best git reset --hard"],
         "open: usual, run": [certificate, "aws --version && aws configure list"],
     }
+
+
+def test_of_the_lines_that_hide_a_program_or_a_loss_none_is_decided_wrongly(
+    workspace: Path,
+) -> None:
+    assert wrong(workspace, "agent-commands-5.tsv") == {}
 
 
 def test_the_lists_have_the_lines_that_their_figures_are_about() -> None:

@@ -131,7 +131,7 @@ class Calls:
         self, session: Session, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Take the answer to an earlier question, and run its call."""
-        with self._places.answer(session.turn.principal) as refused:
+        async with self._places.answer(session.turn.principal) as refused:
             if refused:
                 return refuse(refused)
             await self._prepare(session)
@@ -186,7 +186,7 @@ class Calls:
     async def _wait_behind(self, session: Session, pending: Pending) -> Result:
         """Run a call after the question that it waits for has been answered, if it is in time."""
         with anyio.move_on_after(self._answer_seconds):
-            with self._places.ask(session.turn.principal):
+            async with self._places.ask(session.turn.principal, is_scheduled=False):
                 while {other.key for other in session.turn.waiting} & set(pending.after):
                     await session.answered.wait()
             return await self._answer(session, pending, None)
@@ -234,7 +234,7 @@ class Calls:
         """Ask the client. Until it answers, the call leaves its place to others."""
         self._asking += 1
         try:
-            with self._places.ask(principal):
+            async with self._places.ask(principal, is_scheduled=True):
                 return await approve(pending)
         finally:
             self._asking -= 1

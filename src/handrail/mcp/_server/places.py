@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from itertools import count
 from typing import TypeAlias
 
 import anyio
 
 Principal: TypeAlias = str | None
+_number: ContextVar[int] = ContextVar("_number", default=0)
+"""The number of the current call, by which it started before or after others."""
 
+_Waiting: TypeAlias = tuple[int, anyio.Event]
 _BUSY = "Not run: {} calls of this server are waiting already. Call again later."
 _YOURS = (
     "Not run: {} of your calls are running or waiting already. Call again when some have ended."
@@ -31,90 +36,130 @@ class Places:
         self._calls = calls
         self._most_running = min(running, calls)
         self._share = share
-        self._running = Counter[Principal]()
+        self._running: dict[Principal, list[int]] = {}
+        """The numbers of the calls that run."""
+        self._numbers = count(1)
         self._asking = Counter[Principal]()
         self._answering = Counter[Principal]()
-        self._waiting: dict[Principal, deque[anyio.Event]] = {}
+        self._waiting: dict[Principal, deque[_Waiting]] = {}
         """Who is first here gets the next place."""
 
     async def enter(self, principal: Principal) -> str:
         """Wait for a place, and take it. Returns why there is none; empty if there is."""
         if refused := self._refuse(principal):
             return refused
-        started = anyio.Event()
-        self._waiting.setdefault(principal, deque()).append(started)
-        self._start()
+        _number.set(next(self._numbers))
         try:
-            await started.wait()
+            await self._wait(principal)
         except BaseException:
-            if started.is_set():
-                self.leave(principal)
-            else:
-                self._drop(principal, started)
+            self.leave(principal)
             raise
         return ""
 
     def leave(self, principal: Principal) -> None:
         """Free a place. The next call starts."""
-        self._running[principal] -= 1
+        self._running[principal].remove(_number.get())
+        if not self._running[principal]:
+            del self._running[principal]
         self._start()
 
-    @contextmanager
-    def ask(self, principal: Principal) -> Generator[None]:
-        """Free the place of a call while its question is open. After that, it waits for none."""
+    @asynccontextmanager
+    async def ask(self, principal: Principal, *, is_scheduled: bool) -> AsyncGenerator[None]:
+        """Free the place of a call while its question is open. After that, it waits for one.
+
+        Calls that run may wait for one that the executor has scheduled. So if it started before all
+        of them, it has a place at once. One that is scheduled again starts as a new one does.
+        """
+        number = _number.get()
         self._asking[principal] += 1
         self.leave(principal)
         try:
             yield
-        finally:
+        except BaseException:
             self._asking[principal] -= 1
-            self._running[principal] += 1
+            self._take(principal, number)
+            raise
+        self._asking[principal] -= 1
+        if is_scheduled and number < min(self._running.get(principal, [number + 1])):
+            self._take(principal, number)
+        else:
+            if not is_scheduled:
+                _number.set(next(self._numbers))
+            await self._wait(principal)
 
-    @contextmanager
-    def answer(self, principal: Principal) -> Generator[str]:
-        """Let an answer through, though calls of its principal wait for it in all places."""
+    @asynccontextmanager
+    async def answer(self, principal: Principal) -> AsyncGenerator[str]:
+        """Let an answer wait for a place, though its principal has no more calls.
+
+        Calls that wait for the answer have no place, but they are counted.
+        """
         answering = self._answering[principal]
         if answering >= self._part(self._calls, principal):
             yield _YOURS.format(answering)
             return
         self._answering[principal] += 1
+        _number.set(next(self._numbers))
         try:
+            await self._wait(principal)
             yield ""
         finally:
             self._answering[principal] -= 1
+            self.leave(principal)
+
+    async def _wait(self, principal: Principal) -> None:
+        """Wait for a place, and take it. If the wait is given up, the place is taken anyway."""
+        started, number = anyio.Event(), _number.get()
+        self._waiting.setdefault(principal, deque()).append((number, started))
+        self._start()
+        try:
+            await started.wait()
+        except BaseException:
+            if not started.is_set():
+                self._drop(principal, (number, started))
+                self._take(principal, number)
+            raise
+
+    def _take(self, principal: Principal, number: int) -> None:
+        self._running.setdefault(principal, []).append(number)
+
+    def _count(self, principal: Principal) -> int:
+        return len(self._running.get(principal, ()))
 
     def _refuse(self, principal: Principal) -> str:
         waiting = self._waiting.get(principal, ())
-        own = self._running[principal] + self._asking[principal] + len(waiting)
+        own = self._count(principal) + self._asking[principal] + len(waiting)
         if own >= self._part(self._calls, principal):
             return (_BUSY if principal is None else _YOURS).format(own)
         all_waiting = sum(map(len, self._waiting.values()))
-        total = self._running.total() + self._asking.total() + all_waiting
+        total = self._count_all() + self._asking.total() + all_waiting
         # a principal without a call always gets its turn
         return _BUSY.format(total) if total >= self._calls and own else ""
 
     def _start(self) -> None:
         """Start the calls that have a place now, one of each principal after the other."""
-        while self._running.total() < self._most_running and (able := self._find_able()):
+        while self._count_all() < self._most_running and (able := self._find_able()):
             principal = able[0]
-            started = self._waiting[principal][0]
+            number, started = first = self._waiting[principal][0]
             started.set()
-            self._drop(principal, started)
+            self._drop(principal, first)
             if principal in self._waiting:  # it is the last one now
                 self._waiting[principal] = self._waiting.pop(principal)
-            self._running[principal] += 1
+            self._take(principal, number)
+
+    def _count_all(self) -> int:
+        return sum(map(len, self._running.values()))
 
     def _find_able(self) -> list[Principal]:
         """Return the principals with a waiting call and a free place, in turn."""
         return [
             principal
             for principal in self._waiting
-            if self._running[principal] < self._part(self._most_running, principal)
+            if self._count(principal) < self._part(self._most_running, principal)
         ]
 
-    def _drop(self, principal: Principal, started: anyio.Event) -> None:
+    def _drop(self, principal: Principal, call: _Waiting) -> None:
         waiting = self._waiting[principal]
-        waiting.remove(started)
+        waiting.remove(call)
         if not waiting:
             del self._waiting[principal]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
@@ -21,7 +21,13 @@ from handrail.policy._consequences.git_commands import (
     find_restored,
     has_many_aliases,
 )
+from handrail.policy._consequences.in_place import (
+    find_emptied_by_awk,
+    find_emptied_by_code,
+    find_emptied_in_loops,
+)
 from handrail.policy._consequences.loaded_code import find_loaded_code
+from handrail.policy._consequences.remote import find_production, find_remote_engines
 from handrail.policy._consequences.removals import (
     Check,
     find_copied_over,
@@ -65,14 +71,23 @@ from handrail.policy._consequences.table import (
     rows,
     rows_by_second_word,
 )
+from handrail.policy._consequences.wrapped import find_wrapped, without_package
 from handrail.policy._rules.shell_command import COMPUTED, ShellCommand, read_shell_command
-from handrail.policy._shell.wrappers import SHELLS, may_expand, program_name, without_version
+from handrail.policy._shell.wrappers import (
+    SHELLS,
+    may_expand,
+    program_name,
+    reads_makefile,
+    without_version,
+)
 
 IN_EVERY_MODE: frozenset[Kind] = frozenset(
     ["workspace", "others", "settings", "unread", "secrets", "sources"]
 )
 """Consequences that need approval in every mode."""
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
+_SAME_ROWS = {"podman": "docker", "nerdctl": "docker", "podman-compose": "docker-compose"}
+"""Programs that have the commands of another one."""
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
 )
@@ -80,9 +95,11 @@ _REDIS = frozenset("redis-cli valkey-cli keydb-cli iredis".split())
 _SQL_LOSS = re.compile(
     r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection|keyspace)|truncate\b"
     r"|delete\s+from\s+\S+\s*(?:;|$|['\"]|where\s+(?:true|1\b))|dropDatabase|dropCollection"
-    r"|(?:deleteMany|remove)\(\s*\{\s*\}|\.drop\(\))|\bflush(?:all|db)\b",
+    r"|(?:deleteMany|remove)\(\s*\{\s*\}|\.drop\(\)"
+    r"|update\s+(?:[\w.\"`]+\s+){1,3}set\b(?![^;]*\bwhere\b(?!\s+(?:true|1\b))))|\bflush(?:all|db)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+_REDIS_LOSS = frozenset("del unlink flushdb flushall".split())
 _CODE_LOSS = re.compile(
     r"\b(?:rmtree|os\.remove|os\.rmdir|removedirs|truncate|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
     r"|truncateSync|fs\.(?:promises\.)?(?:rm|unlink|truncate)|FileUtils\.rm\w*|(?:File|Dir)\.(?:delete|unlink)"
@@ -108,6 +125,8 @@ _TASKS = re.compile(
     r"|publish[A-Z]\w*"
 )
 """Names of tasks that send something to others."""
+_FETCHED = re.compile(rf"(?:\$\(|`|<\()\s*(?:{'|'.join(sorted(FETCHERS))})\s")
+"""A substitution of what a server sends."""
 _SENDING_SCRIPT = re.compile(r"(?:deploy|publish|release)(?:[_-][\w-]+)?(?:\.\w+)?")
 """Names of programs that do."""
 _BEFORE_SCRIPTS = frozenset("run run-script workspace".split())
@@ -141,17 +160,27 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
     """Yield the commands that a text runs, as far as it can be read."""
     programs, aliases = _programs_in(command), _aliases_in(command)
     printed = set(_printed_commands(command))
+    own = {simple.argv for simple in command.simple or ()}
+    is_shell = INTERPRETERS.isdisjoint(map(without_version, programs))  # and has no other text
     for argv in command.possible:
         if argv not in command.arguments and argv not in printed:
             yield argv
             if len(argv) == 1 and "xargs" in programs and argv[0] in rows():
                 yield (*argv, "*")
+            if is_shell or argv in own:
+                yield from find_wrapped(argv, _known_programs())
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
-    if not INTERPRETERS.isdisjoint(map(without_version, programs)):
+    if not is_shell:
         yield from _quoted_commands(command.text)
-    if r"\n" in command.text and not SHELLS.isdisjoint(programs):  # as `printf` prints it
+    runs_printed = not SHELLS.isdisjoint(programs) or any(map(reads_makefile, command.possible))
+    if r"\n" in command.text and runs_printed:  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
+
+
+@cache
+def _known_programs() -> frozenset[str]:
+    return frozenset([*_CHECKS, *rows(), *INTERPRETERS, *_SCRIPT_RUNNERS, *_SAME_ROWS])
 
 
 def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
@@ -206,7 +235,7 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     if len(modules) > _MAX_MODULES:
         yield "unread"
     for start in (0, *modules[:_MAX_MODULES]):  # as in `python -m twine`
-        for program in _find_meant(program_name(argv[start])):
+        for program in _find_meant(program_name(without_package(argv[start]))):
             yield from _kinds_of_program((program, *argv[start + 1 :]), command)
 
 
@@ -222,6 +251,9 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     is_git = program == "git"  # a computed word may be any of its subcommands
     words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
     yield from _find_in_table("$" if COMPUTED.search(program) else program, tuple(words))
+    if program in _REDIS and not _REDIS_LOSS.isdisjoint(map(str.lower, words)):
+        yield "data"
+    yield from find_remote_engines(argv, command)
     check = _CHECKS.get(program)
     if check is not None:
         yield from check(argv, command)
@@ -257,7 +289,8 @@ def _kinds_of_code(program: str, text: str) -> tuple[Kind, ...]:
 def _find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
     """Return what the table says of a program, or of any program if it is computed: ``$``."""
     if program != "$":
-        meant: Iterable[ConsequenceRow] = rows().get(program, ())
+        other = rows().get(_SAME_ROWS.get(program, ""), ())
+        meant: Iterable[ConsequenceRow] = (*rows().get(program, ()), *other)
     else:
         second = rows_by_second_word()
         named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
@@ -300,6 +333,8 @@ def _only_checks(script: str, command: ShellCommand) -> bool:
 
 def _runs_input(argv: Argv) -> bool:
     """Return whether a shell or an interpreter runs what it reads, or what a download printed."""
+    if argv[0] in ("eval", "source", "."):
+        return any(map(_FETCHED.search, argv[1:]))
     program = without_version(program_name(argv[0]))
     if program not in SHELLS and program not in INTERPRETERS:
         return False
@@ -330,6 +365,8 @@ _FIND_IN_TEXT: tuple[Callable[[ShellCommand], Iterator[Kind]], ...] = (
     find_set_sources,
     find_environments,
     find_loaded_code,
+    find_production,
+    find_emptied_in_loops,
 )
 _CHECKS: dict[str, Check] = {
     "git": find_git_losses,
@@ -349,6 +386,8 @@ _CHECKS: dict[str, Check] = {
     "go": find_packages_run,
     "deno": find_packages_run,
     **dict.fromkeys(CONTAINERS, find_container_secrets),
+    **dict.fromkeys(("perl", "ruby"), find_emptied_by_code),
+    **dict.fromkeys(_AWKS, find_emptied_by_awk),
     **dict.fromkeys(("pass", "gopass"), find_shown_passwords),
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),

@@ -45,6 +45,9 @@ _SENDING = frozenset(
     -T --upload-file --post-data --post-file --body-data --body-file
     """.split()
 )
+_WITH_ITEMS = frozenset("http https xh xhs curlie".split())
+_ITEM = re.compile(r"[\w.\[\]-]+(?:=(?!=)|:=|@)")
+"""Data that HTTPie sends. ``name==value`` is a part of the address, ``name:value`` a header."""
 _METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
 _HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
 _LOCAL = re.compile(
@@ -112,12 +115,19 @@ def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     del command
     methods = [*values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
     sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
-    changes = sends or any(map(_METHOD.fullmatch, methods))
+    changes = sends or any(map(_METHOD.fullmatch, methods)) or _has_items(argv)
     addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
     if any(value.startswith("@") for value in values_of(argv, tuple(_SENDING))):
         changes = True  # a file is sent, whatever the method is
     if not is_about_itself(argv) and not (addresses and all(map(_LOCAL.match, addresses))):
         yield "others" if changes else "hosts"
+
+
+def _has_items(argv: Argv) -> bool:
+    """Return whether a program such as HTTPie sends data: ``http example.com name=value``."""
+    words = operands_of(argv)
+    reads = any(map(_HARMLESS_METHOD.fullmatch, words[:1]))
+    return program_name(argv[0]) in _WITH_ITEMS and not reads and any(map(_ITEM.match, words[1:]))
 
 
 def find_requests_in_code(text: str) -> Iterator[Kind]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from handrail.policy._shell.editor_scripts import EDITORS, commands_in_editor
 from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox".split())
@@ -31,13 +32,15 @@ _WRAPPERS = SHELLS | frozenset(
     prlimit choom cpulimit setarch linux32 linux64 torsocks torify proxychains proxychains4
     hyperfine watchexec nodemon concurrently npx bunx pnpx uvx pipx dotenv direnv lxc-attach
     distrobox toolbox wsl ifne chronic run-one tini dumb-init chpst envdir setuidgid softlimit
-    noglob nocorrect repeat - function alias set mapfile readarray . source
+    noglob nocorrect repeat - function alias set mapfile readarray . source ssh-agent faketime
+    systemd-inhibit caffeinate eatmydata flatpak-spawn distrobox-host-exec su-exec spawn
     """.split()
 )
 _PREFIXES = SHELLS | frozenset(
     """
     env sudo doas nice nohup timeout gtimeout time stdbuf setsid ionice chrt taskset xargs command
-    builtin exec unbuffer xvfb-run fakeroot strace ltrace valgrind npx bunx pnpx uvx
+    builtin exec unbuffer xvfb-run fakeroot strace ltrace valgrind npx bunx pnpx uvx faketime
+    eatmydata caffeinate systemd-inhibit spawn distrobox-host-exec dbus-run-session
     """.split()
 )
 """Wrappers whose first operand is a program, and whose further operands are its arguments."""
@@ -54,10 +57,13 @@ _PROGRAM = re.compile(r"[A-Za-z_][\w.+-]*|@?[\w.~+-]*/[\w./+@~-]*", re.ASCII)
 """Names that a program can have. A number, ``a.b=c`` and ``node@20`` are none."""
 _BEFORE_ANOTHER = frozenset(["run", "tool", "exec"])
 """Words that another program follows."""
-_BEFORE_PROGRAM = {"timeout": 1, "gtimeout": 1, "taskset": 1, "chrt": 1}
+_BEFORE_PROGRAM = {"timeout": 1, "gtimeout": 1, "taskset": 1, "chrt": 1, "faketime": 1}
 """Wrappers with operands before the program: a duration, as ``infinity``, or a mask, as ``ff``."""
 _READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
 """Programs that run their input."""
+_MAKES = frozenset(["make", "gmake"])
+_INPUT = re.compile(r" (?:-\w*f ?|--(?:make)?file[= ])(?:-|/dev/stdin)(?: |$)")
+"""Flags with which ``make`` reads its input."""
 _JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
 """Programs that join their arguments and pass them to a shell."""
 
@@ -89,6 +95,8 @@ _OWN_BARE_FLAGS = _table("""
     taskset: -c -a --cpu-list --all-tasks
     stdbuf: -oL -eL -iL -o0 -e0 -i0
     xvfb-run: -a --auto-servernum
+    caffeinate: -d -i -m -s -u
+    faketime: -f -m
 """)
 """More flags that have no value, or have it attached, by wrapper."""
 _LAUNCHED = _table("""
@@ -122,7 +130,8 @@ _LOOKUPS = {("-v",), ("-V",)}
 _GLOB = re.compile(r"[*?\[]")
 _MAX_GLOB_CHARS = 100
 """Characters of a word with a glob. A longer one may be any word."""
-_RUNNING = _WRAPPERS | _INTERPRETERS | _LAUNCHED.keys() | _FOLLOWED.keys()
+_RUN_OTHERS = _WRAPPERS | _INTERPRETERS
+_RUNNING = _RUN_OTHERS | _LAUNCHED.keys() | _FOLLOWED.keys()
 _MAX_SUFFIXES = 64
 """Suffixes kept in full. Later ones are cut to this length, or time would be quadratic."""
 _MIN_OPTION_CHARS = 4
@@ -144,14 +153,17 @@ class InnerCommands:
 
 
 def program_name(name: str) -> str:
-    """Return the last part of a program's path. In zsh, ``=curl`` is the path of ``curl``."""
-    return name.rpartition("/")[2].removeprefix("=")
+    """Return the last part of a program's path.
+
+    In zsh, ``=curl`` is the path of ``curl``. In a makefile, ``@curl`` is not printed.
+    """
+    return name.rpartition("/")[2].lstrip("=@")
 
 
 def runs_others(program: str) -> bool:
     """Return whether a program runs other commands or program text."""
     name = program_name(program)
-    return bool({name, without_version(name)} & (_WRAPPERS | _INTERPRETERS))
+    return name in _RUN_OTHERS or without_version(name) in _RUN_OTHERS
 
 
 def runs_text(argv: tuple[str, ...]) -> bool:
@@ -173,8 +185,16 @@ def runs_its_input(command: tuple[str, ...]) -> bool:
     """Return whether a command may run the content of a file or of a pipe."""
     name = program_name(command[0])
     return (
-        name in _READERS or without_version(name) in _READERS or command[0].startswith(("./", "/"))
+        name in _READERS
+        or without_version(name) in _READERS
+        or command[0].startswith(("./", "/"))
+        or reads_makefile(command)
     )
+
+
+def reads_makefile(argv: tuple[str, ...]) -> bool:
+    """Return whether ``make`` runs its input, as ``make -f -`` does."""
+    return program_name(argv[0]) in _MAKES and _INPUT.search(" ".join(argv)) is not None
 
 
 def is_bare_shell(argv: tuple[str, ...]) -> bool:
@@ -204,14 +224,23 @@ def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
             _mark_arguments(argv, inner)
     elif without_version(name) in _INTERPRETERS:
         inner.nested += _program_texts(argv, everywhere=name in _AWK)
-    elif name in _SEDS:
-        inner.nested += [text for script in scripts_of(argv) for text in commands_in_script(script)]
+    elif name in _SEDS or name in EDITORS:
+        inner.nested += _texts_in_script(argv)
     elif name in _LAUNCHED:
         _add_launched(argv, inner)
     elif name in _FOLLOWED:
         _add_followers(argv, _FOLLOWED[name], inner)
     inner.nested += _commands_in_values(argv)
     return inner
+
+
+def _texts_in_script(argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield what the script of ``sed``, or of a text editor, passes to a shell."""
+    if program_name(argv[0]) in EDITORS:
+        yield from commands_in_editor(argv)
+    else:
+        for script in scripts_of(argv):
+            yield from commands_in_script(script)
 
 
 def _add_launched(argv: tuple[str, ...], inner: InnerCommands) -> None:

@@ -1,0 +1,72 @@
+"""Finds containers and databases of other machines, by the options and variables that name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from handrail.policy._consequences.table import Argv, Kind
+from handrail.policy._rules.shell_command import ShellCommand
+from handrail.policy._shell.wrappers import program_name
+
+_ENGINES = frozenset("docker docker-compose podman podman-compose nerdctl".split())
+_NAMING = frozenset("-H --host -c --context --url --connection".split())
+_VALUED = _NAMING | frozenset(
+    "-l --log-level --config --tlscacert --tlscert --tlskey -n --namespace -a --address".split()
+)
+"""Options before the first word of a command that have a value."""
+_BY_VARIABLE = re.compile(
+    r"\b(?:DOCKER_(?:HOST|CONTEXT)|CONTAINER_(?:HOST|CONNECTION))=[\"']?([^\s\"';&|]*)"
+)
+_HERE = re.compile(
+    r"|(?:unix|npipe|fd)://.*|(?:(?:tcp|https?)://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?/?"
+    r"|default|desktop-\w+|rootless|colima\S*|orbstack|rancher-desktop|podman-machine-default\S*"
+)
+"""Addresses and names of the engine of this machine."""
+_READING = frozenset(
+    """
+    ps images logs inspect version info top stats events diff port search history ls list context
+    config
+    """.split()
+)
+_IN_PRODUCTION = re.compile(
+    r"\b(?:RAILS|RACK|NODE|APP|MIX|FLASK|DJANGO|LARAVEL|HANAMI|ENVIRONMENT)(?:_ENV)?=[\"']?"
+    r"(?:prod|live|staging)|\s--env(?:ironment)?[= ](?:prod|live|staging)",
+    re.IGNORECASE,
+)
+_CHANGES_DATABASE = re.compile(
+    r"\s(?:db:(?!version|migrate:status|abort_if)\w|migrate\b(?![\s:]+(?:status|list|diff)\b)"
+    r"|ecto\.(?:migrate|rollback)|db\s+(?:push|upgrade|seed)|(?:alembic|migration:run)\b)"
+)
+
+
+def find_remote_engines(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a command is for the containers of another machine."""
+    if program_name(argv[0]) not in _ENGINES:
+        return
+    named, words = _split_options(argv)
+    named += _BY_VARIABLE.findall(command.text)
+    if all(map(_HERE.fullmatch, named)):
+        return
+    verb = words[1:2] if words[:1] in (["compose"], ["container"], ["image"]) else words[:1]
+    yield "hosts" if _READING.issuperset(verb) else "others"
+
+
+def _split_options(argv: Argv) -> tuple[list[str], list[str]]:
+    """Return the engines that the first options name, and the words after them."""
+    named, words = list[str](), list(argv[1:])
+    while words and words[0].startswith("-"):
+        name, equals, value = words.pop(0).partition("=")
+        if name in _VALUED and not equals and words:
+            value = words.pop(0)
+        if name in _NAMING:
+            named.append(value)
+        elif name.startswith("-H"):
+            named.append(name[2:])
+    return named, words
+
+
+def find_production(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text changes the database of a production or staging environment."""
+    if _IN_PRODUCTION.search(command.text) and _CHANGES_DATABASE.search(command.text):
+        yield "others"
