@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
+import anyio
 import pytest
 from pydantic import AfterValidator
 
-from handrail import READ, Access, Allow, Call, CheckedCall, Executor, Toolset, tool
+from handrail import READ, Access, Allow, Call, CheckedCall, Decision, Executor, Toolset, tool
 
 
 class Unusual(BaseException):
@@ -118,3 +119,43 @@ def test_an_async_policy_is_refused_at_once(policy: Any) -> None:
 
     assert str(made.value) == f"Executor(policy{words}"
     assert str(restricted.value) == f"restrict(policy{words}"
+
+
+class Raising:
+    """A policy that raises on one call: while it decides, or when asked whether it is quick."""
+
+    def __init__(self, place: str, error: type[BaseException]) -> None:
+        self._place, self._error = place, error
+
+    def is_quick(self, call: CheckedCall) -> bool:
+        return self._raise("is_quick", call)
+
+    def __call__(self, call: CheckedCall) -> Decision:
+        self._raise("decision", call)
+        return Allow()
+
+    def _raise(self, place: str, call: CheckedCall) -> bool:
+        if (place, call.id) == (self._place, "2"):
+            raise self._error
+        return True
+
+
+@pytest.mark.parametrize("place", ["is_quick", "decision"])
+async def test_an_interrupt_of_a_decision_ends_the_turn_with_one_result_each(place: str) -> None:
+    calls = [Call("works", {"n": number}, str(number)) for number in (1, 2, 3)]
+    with anyio.fail_after(20):
+        async with Executor(Toolset(works), policy=Raising(place, KeyboardInterrupt)) as executor:
+            turn = executor.turn()
+            with pytest.raises(KeyboardInterrupt):
+                await executor.run_all(calls, turn=turn)
+            await turn.ended()
+
+    assert [one in turn for one in ("1", "2", "3")] == [True] * 3
+
+
+async def test_a_policy_that_fails_to_say_whether_it_is_quick_decides_in_a_thread() -> None:
+    calls = [Call("works", {"n": number}, str(number)) for number in (1, 2, 3)]
+    async with Executor(Toolset(works), policy=Raising("is_quick", SystemExit)) as executor:
+        results = await executor.run_all(calls)
+
+    assert [one.failure for one in results] == [None, None, None]

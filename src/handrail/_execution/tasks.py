@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import anyio
 
@@ -169,6 +169,15 @@ class Tasks:
         if pipeline.listeners.feeds:
             pipeline.listeners.tell(running, Requested, running.call)
         group.undecided += 1
+        try:
+            return self._plan_next(running, group)
+        except BaseException as error:  # noqa: BLE001  raised again in the call's own task
+            running.previous = None
+            self._decide_one_less(group)
+            return partial(_raise, error)
+
+    def _plan_next(self, running: RunningCall, group: Group) -> Work:
+        pipeline = self.pipeline
         is_behind = pipeline.hooks.before or _waits_for_others(running)
         result = None if is_behind else pipeline.look_up(running)
         if is_behind or (result is None and may_be_long(running)):
@@ -252,6 +261,10 @@ class Tasks:
         result = pending_result(asked[0]) if asked else result_of_stop(running)
         running.finish(result)
         self.pipeline.listeners.tell(running, Finished, result)
+
+
+async def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 def _waits_for_others(running: RunningCall) -> bool:

@@ -76,7 +76,9 @@ def is_quick(policy: Policy, checked: CheckedCall) -> bool:
     says = getattr(policy, "is_quick", None)
     try:
         return says is not None and says(checked) is True
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         log.exception("is_quick of the policy failed on a call of %r", checked.name)
         return False
 

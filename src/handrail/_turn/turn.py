@@ -235,7 +235,7 @@ class Turn(Generic[D]):
             await self._wait(record)
 
     def cancel(self, *call_ids: str) -> tuple[str, ...]:
-        """Stop these calls, or all of the turn and those that arrive later.
+        """Stop these calls; without ids, all of the turn and those that arrive later.
 
         Returns the ids of those that had not ended.
         """

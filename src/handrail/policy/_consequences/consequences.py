@@ -63,13 +63,12 @@ from handrail.policy._consequences.secrets import (
     find_shown_passwords,
 )
 from handrail.policy._consequences.table import (
+    SAME_ROWS,
     Argv,
-    ConsequenceRow,
     Kind,
+    find_in_table,
     is_harmless,
-    is_meant,
     rows,
-    rows_by_second_word,
 )
 from handrail.policy._consequences.wrapped import find_wrapped, without_package
 from handrail.policy._rules.shell_command import COMPUTED, ShellCommand, read_shell_command
@@ -86,8 +85,6 @@ IN_EVERY_MODE: frozenset[Kind] = frozenset(
 )
 """Consequences that need approval in every mode."""
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
-_SAME_ROWS = {"podman": "docker", "nerdctl": "docker", "podman-compose": "docker-compose"}
-"""Programs that have the commands of another one."""
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
 )
@@ -180,7 +177,7 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
 
 @cache
 def _known_programs() -> frozenset[str]:
-    return frozenset([*_CHECKS, *rows(), *INTERPRETERS, *_SCRIPT_RUNNERS, *_SAME_ROWS])
+    return frozenset([*_CHECKS, *rows(), *INTERPRETERS, *_SCRIPT_RUNNERS, *SAME_ROWS])
 
 
 def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
@@ -250,7 +247,7 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     program = argv[0]
     is_git = program == "git"  # a computed word may be any of its subcommands
     words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
-    yield from _find_in_table("$" if COMPUTED.search(program) else program, tuple(words))
+    yield from find_in_table("$" if COMPUTED.search(program) else program, tuple(words))
     if program in _REDIS and not _REDIS_LOSS.isdisjoint(map(str.lower, words)):
         yield "data"
     yield from find_remote_engines(argv, command)
@@ -283,20 +280,6 @@ def _kinds_of_code(program: str, text: str) -> tuple[Kind, ...]:
     if language in INTERPRETERS:
         found += find_requests_in_code(text)
     return tuple(found)
-
-
-@lru_cache(maxsize=1024)
-def _find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
-    """Return what the table says of a program, or of any program if it is computed: ``$``."""
-    if program != "$":
-        other = rows().get(_SAME_ROWS.get(program, ""), ())
-        meant: Iterable[ConsequenceRow] = (*rows().get(program, ()), *other)
-    else:
-        second = rows_by_second_word()
-        named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
-        meant = (row for word in named for row in second.get(word, ()))
-    found = (row.kind for row in meant if is_meant((row.words[0], *words), row))
-    return tuple(dict.fromkeys(found))
 
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Literal, TypeAlias, cast
 
 from handrail.policy._shell.wrappers import matches
 
+SAME_ROWS = {"podman": "docker", "nerdctl": "docker", "podman-compose": "docker-compose"}
+"""Programs that have the commands of another one."""
+_GLOB = re.compile(r"[*?\[]")
 Argv: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal[
     "work",
@@ -210,3 +213,17 @@ def values_of(argv: Argv, flags: Sequence[str]) -> Iterator[str]:
             yield attached if equals else value
         elif word[:2] in flags and not word.startswith("--"):
             yield word[2:]
+
+
+@lru_cache(maxsize=1024)
+def find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
+    """Return what the table says of a program, or of any program if it is computed: ``$``."""
+    if program != "$":
+        other = rows().get(SAME_ROWS.get(program, ""), ())
+        meant: Iterable[ConsequenceRow] = (*rows().get(program, ()), *other)
+    else:
+        second = rows_by_second_word()
+        named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
+        meant = (row for word in named for row in second.get(word, ()))
+    found = (row.kind for row in meant if is_meant((row.words[0], *words), row))
+    return tuple(dict.fromkeys(found))
