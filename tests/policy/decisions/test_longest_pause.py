@@ -22,7 +22,7 @@ from virtual_time import Quick
 
 MAX_PAUSE = 0.05
 MAX_SECONDS = 3.0
-"""For one decision. On a quiet machine, the slowest takes a third of it."""
+"""For one decision."""
 LINES = 10_000 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 45
 MODES = ("plan", "ask", "edits", "open")
 SLOW = " | ".join(["python3 a 'q r'"] * 200)
