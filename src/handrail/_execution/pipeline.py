@@ -95,7 +95,8 @@ class Pipeline:
 
     def _drop_lost(self) -> None:
         """Stop the calls of a closed loop. Their coroutines may end later, as garbage."""
-        lost, self.live = tuple(self.live), {}
+        lost = tuple(self.live)
+        self.live.clear()
         self.listeners.wake()
         self.ordering.drop_lost(lost)
         for running in lost:
@@ -108,8 +109,7 @@ class Pipeline:
         is_due = self._runs % _CHECKPOINT_EVERY == 0
         if is_due or self.home.loop is not (running_loop() or trio_token()):
             await self._prepare(is_due=is_due)
-        live = self.live  # another one if the event loop is closed meanwhile
-        live[running] = None
+        self.live[running] = None
         try:
             if self.listeners.feeds:
                 self.listeners.tell(running, Requested, running.call)
@@ -121,11 +121,11 @@ class Pipeline:
                 return await self.conduct(running)
             return await self.settle(running, result)
         except BaseException:
-            if live is self.live:
+            if running in self.live:
                 self.listeners.tell(running, Finished, result_of_stop(running))
             raise
         finally:
-            del live[running]
+            self.live.pop(running, None)  # it may have been dropped
             if self._changed is not None:
                 self._changed.set()
 
