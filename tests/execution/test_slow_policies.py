@@ -342,7 +342,7 @@ def test_a_policy_that_hangs_does_not_keep_the_process_from_its_end(
     done = subprocess.run(  # noqa: S603  this file's own program
         [sys.executable, "-c", HANGING, anyio_backend_name],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=True,
     )

@@ -46,6 +46,7 @@ from handrail import (
 from handrail.approvals import defer
 from handrail.events import Event, Finished, Requested, Started
 from handrail.permissions import Edit, MemoryLedger, Pending
+from virtual_time import Quick
 
 Next = Callable[[], Awaitable[Result]]
 
@@ -257,7 +258,7 @@ async def test_03_nothing_has_an_effect_before_all_that_was_added_is_decided() -
 
     files = Files()
     async with Executor(
-        Toolset.from_object(files), policy=policy, hooks=[Hook(before=slow)]
+        Toolset.from_object(files), policy=Quick(policy), hooks=[Hook(before=slow)]
     ) as executor:
         turn = executor.turn()
         turn.add(save("0", "a"), load("1", "b"), save("2", "c"), save("3", "d"))

@@ -20,7 +20,7 @@ _ERASES = re.compile(
     r"\s*(?:\$_\s*=\s*(?:\"\"|''|undef|nil)|undef\s+\$_|s/\.\*(?:\\n)?//s?g?)\s*;?\s*"
 )
 """Code that makes each line empty."""
-_ACTION = re.compile(r"[^{}\n;]*\{[^{}]*\}")
+_ACTION = re.compile(r"(?<![^{}\n;])[^{}\n;]*+\{[^{}]*+\}")
 _SHELL_LOOP = re.compile(
     r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n]*)|\bread\s+(?:-\w+\s+)*(?P<line>\w+)"
 )
