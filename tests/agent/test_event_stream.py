@@ -32,6 +32,7 @@ from handrail.events import Asked, Finished, Progressed, Requested, Started, Yie
 from handrail.messages import Delta, ModelError, Prompt, Reply, Request, StreamItem
 from handrail.permissions import Pending
 from handrail.testing import ScriptedModel
+from virtual_time import Quick
 
 
 def show(event: StreamEvent[Any]) -> str:  # noqa: C901, PLR0911  one case for each kind
@@ -305,10 +306,10 @@ async def test_a_question_is_shown_however_many_events_follow_it(
         told.set()
         return "ok"
 
-    inner = Agent(by_turn(calls(put("a", "1")), says("ok")), world.tools, policy=put_asks)
+    inner = Agent(by_turn(calls(put("a", "1")), says("ok")), world.tools, policy=Quick(put_asks))
     scout = inner.as_tool("scout", "Put.", touches=lambda task: Access("write", f"task:{task}"))
     model = by_turn(calls(first, Call("talk", "{}", "2")), says("done"))
-    agent = Agent(model, [*world.tools, talk, scout], policy=put_asks)
+    agent = Agent(model, [*world.tools, talk, scout], policy=Quick(put_asks))
     with anyio.fail_after(10):
         async with agent.stream("go") as events:
             await told.wait()

@@ -52,6 +52,7 @@ from handrail.messages import (
 )
 from handrail.permissions import Answer, Approver, Pending
 from handrail.testing import ScriptedModel
+from virtual_time import Quick
 
 
 def scout(call_id: str = "s") -> Call:
@@ -386,7 +387,7 @@ async def test_a_sub_agent_that_waits_in_a_call_of_no_reply_asks_nothing() -> No
         return Ask("May it?")
 
     tools = World().tools.only("look")
-    inner = Agent(by_turn(calls(look("a", "1"))), tools, policy=policy)
+    inner = Agent(by_turn(calls(look("a", "1"))), tools, policy=Quick(policy))
     agent = Agent(model, [inner.as_tool("scout", "Look.")], approvals=defer)
     run = agent.run("go")
     with pytest.raises(ModelError) as failed:

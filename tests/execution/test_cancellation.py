@@ -29,6 +29,7 @@ from handrail import (
 )
 from handrail.events import Event, Finished, Requested, Started
 from handrail.permissions import Pending
+from virtual_time import Quick
 
 
 def kind(result: Result) -> FailureKind | None:
@@ -419,7 +420,9 @@ async def test_a_call_that_was_allowed_but_waits_for_its_turn_can_be_stopped() -
     async def yes(_pending: Pending) -> Allow:
         return Allow()
 
-    async with Executor(Toolset(wait), policy=lambda *_: Ask("?"), approvals=yes) as executor:
+    async with Executor(
+        Toolset(wait), policy=Quick(lambda *_: Ask("?")), approvals=yes
+    ) as executor:
         turn = executor.turn()
         turn.add(Call("wait", {}, "1"), Call("wait", {}, "2"))
         await begun.wait()

@@ -21,6 +21,7 @@ from handrail import (
 )
 from handrail.events import Waiting
 from handrail.permissions import Answer, Edit, Pending
+from virtual_time import Quick
 
 
 class Office:
@@ -57,7 +58,7 @@ async def test_an_edited_inner_call_no_longer_holds_those_behind_it() -> None:
 
     office = Office()
     tools = Toolset.from_object(office)
-    async with Executor(tools, policy=decide, approvals=person) as executor:
+    async with Executor(tools, policy=Quick(decide), approvals=person) as executor:
         office.executor = executor
         result = await executor.run(Call("work", {"paths": ["a", "a"]}, "1"))
 

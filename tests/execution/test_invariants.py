@@ -43,6 +43,7 @@ from handrail import (
     writes_file,
 )
 from handrail.permissions import Pending
+from virtual_time import Quick
 
 Runner = Callable[[Sequence[Call]], Awaitable[list[Result]]]
 """What runs a batch: an executor's run_all, or a weak stand-in."""
@@ -1077,7 +1078,7 @@ async def test_invariant_13_a_call_runs_in_its_callers_context(
     seen: dict[str, list[str]] = {}
     async with Executor(
         Toolset(whoami, in_a_thread),
-        policy=(lambda _: Ask("?")) if waits_for == "a question" else None,
+        policy=Quick(lambda _: Ask("?")) if waits_for == "a question" else None,
         approvals=later,
         limits=CallLimits(max_running=1 if waits_for == "a slot" else 128),
     ) as executor:

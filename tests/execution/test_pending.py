@@ -37,6 +37,7 @@ from handrail.events import Answered, Asked, Decided, Event
 from handrail.permissions import Answer, Edit, Ledger, MemoryLedger, Origin, Pending
 from handrail.runs import SqliteJournal, SqliteLedger
 from resuming import resume
+from virtual_time import Quick
 
 ran: list[str] = []
 
@@ -1159,7 +1160,7 @@ async def test_only_those_of_a_batch_wait_that_have_to() -> None:
         return Ask("?") if call.id == "1" else Allow()
 
     results: list[Result] = []
-    async with Executor(TOOLS | Toolset(both), policy=policy, approvals=person) as executor:
+    async with Executor(TOOLS | Toolset(both), policy=Quick(policy), approvals=person) as executor:
 
         async def turn() -> None:
             async def calls() -> Any:

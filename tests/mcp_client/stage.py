@@ -14,6 +14,7 @@ import anyio
 
 from handrail import Allow, Call, Executor, Registry, Result
 from handrail.mcp import Effects, McpSource, Offer, Pins, StdioServer
+from virtual_time import Quick
 
 HERE = Path(__file__).parent
 RAW = str(HERE / "raw_server.py")
@@ -64,6 +65,6 @@ async def connected(
     registry = Registry()
     async with (
         registry.connect(source),
-        Executor(registry, policy=lambda _: Allow()) as executor,
+        Executor(registry, policy=Quick(lambda _: Allow())) as executor,
     ):
         yield Stage(source, registry, executor)

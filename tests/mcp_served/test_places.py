@@ -15,6 +15,7 @@ from handrail import READ, Access, Allow, Ask, CallLimits, Context, Executor, To
 from handrail.mcp._server.places import Places
 from handrail.mcp.server import make_server
 from mcp_served.served import MODERN, answering, call_as, speaking, text_of
+from virtual_time import Quick
 
 pytestmark = pytest.mark.anyio
 YOURS = "Not run: {} of your calls are running or waiting already. Call again when some have ended."
@@ -47,7 +48,7 @@ class Hall:
 
         self.executor = Executor(
             Toolset(hold, look, write),
-            policy=lambda call: Ask("Write?") if call.spec.name == "write" else Allow(),
+            policy=Quick(lambda call: Ask("Write?") if call.spec.name == "write" else Allow()),
             limits=CallLimits(**limits),
         )
 
@@ -221,7 +222,7 @@ async def test_answers_are_counted_too() -> None:
         await go.wait()
         return "paid"
 
-    made = Executor(Toolset(pay), policy=lambda _: Ask("Pay?"))
+    made = Executor(Toolset(pay), policy=Quick(lambda _: Ask("Pay?")))
     ask: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
     async with made, anyio.create_task_group() as group:
         async with Client(make_server(made, max_calls=1), **ask) as client:
@@ -339,7 +340,7 @@ async def test_in_the_newer_protocol_answers_stay_within_the_share(
 
 
 async def test_an_answered_call_passes_those_that_hold_all_places_and_wait_for_it() -> None:
-    desk = Desk(policy=lambda call: Ask("Pay?") if call.spec.name == "pay" else Allow())
+    desk = Desk(policy=Quick(lambda call: Ask("Pay?") if call.spec.name == "pay" else Allow()))
     ended = list[str]()
 
     async def call(name: str) -> None:

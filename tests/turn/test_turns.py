@@ -1236,7 +1236,7 @@ async def test_21_a_call_that_waits_names_all_earlier_ones_that_conflict_and_wai
 
     files = Files()
     async with Executor(
-        Toolset.from_object(files), policy=ask_to_write, approvals=person
+        Toolset.from_object(files), policy=Quick(ask_to_write), approvals=person
     ) as executor:
         turn = executor.turn()
         turn.add(load("0", "b"), save("1"), save("2", "b"), save("3"))
