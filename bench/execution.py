@@ -41,10 +41,10 @@ def counts_of(command: list[str]) -> dict[str, float]:
 
 
 HELD = {
-    ("plain", "add"): 6.5,
+    ("plain", "add"): 6.6,
     ("plain", "place_order"): 1.8,
     ("full", "add"): 11.0,
-    ("full", "place_order"): 2.4,
+    ("full", "place_order"): 2.45,
 }
 MAX_KIND = 2.0
 """How much more any kind of tool may cost than a plain one, besides what it waits for itself."""
