@@ -13,9 +13,9 @@ from handrail.policy._shell.wrappers import SHELLS, program_name, without_versio
 INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
 _RUNNERS = SHELLS | {"eval", "source", "."}
 _DECODES = re.compile(
-    r"\b(?:base(?:32|64)|basenc)\s[^|;&\n]{0,200}?-\w{0,9}[dD]|\bxxd\s[^|;&\n]{0,200}?-\w{0,9}r"
+    r"\b(?:base(?:32|64)|basenc)\s[^|;&\n]{0,60}?-\w{0,4}[dD]|\bxxd\s[^|;&\n]{0,60}?-\w{0,4}r"
     r"|\buudecode\b|\bopenssl\s[^|;&\n]{0,200}?\s-d\b|\b(?:gunzip|zcat|bzcat|xzcat)\b"
-    r"|\b(?:gzip|bzip2|xz|zstd)\s[^|;&\n]{0,200}?-\w{0,9}d"
+    r"|\b(?:gzip|bzip2|xz|zstd)\s[^|;&\n]{0,60}?-\w{0,4}d"
 )
 _RUNS_OUTPUT = re.compile(
     r"(?:\beval|\bsource|(?<![\w./])\.|\b(?:ba|da|z|k)?sh[ \t]{1,9}-c)[ \t]{1,9}"

@@ -153,8 +153,11 @@ class DbosEngine:
         """Take no more segments, and wait for those that run."""
         if self._is_own:
             self._is_own = False
+            system: Any = self._find_instance()._sys_db  # noqa: SLF001  it is gone afterwards
             whole = partial(DBOS.destroy, workflow_completion_timeout_sec=int(seconds))
             await to_thread.run_sync(whole)
+            # what a segment writes later is not tried forever, which would keep the process alive
+            system._retry_connection_errors = False  # noqa: SLF001  there is no public setting
             # DBOS gave the loop its own threads for `to_thread`, and has ended them
             loop: Any = running_loop()
             loop.set_default_executor(ThreadPoolExecutor())
