@@ -100,8 +100,9 @@ class KnownPrograms:
         piped = [argv for argv in started if program_name(argv[0]) not in SHELLS]
         printed = piped and all(argv[0] == "cat" and argv[1:] for argv in piped)
         files = "<<" not in line and bool(printed if "|" in line else read.inputs)
-        reasons = map(replace(self, reads_files=files).describe, started)
-        return _describe_variables(read.assigned) or next(filter(None, reasons), "")
+        known = replace(self, reads_files=files)
+        reasons = (reason for argv in started if (reason := known.describe(argv)))
+        return _describe_variables(read.assigned) or next(reasons, "")
 
     def describe(self, argv: Argv) -> str:
         """Return why a command may run files that are not found; empty if it does not."""

@@ -225,5 +225,5 @@ def find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
         second = rows_by_second_word()
         named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
         meant = (row for word in named for row in second.get(word, ()))
-    found = (row.kind for row in meant if is_meant((row.words[0], *words), row))
+    found: list[Kind] = [row.kind for row in meant if is_meant((row.words[0], *words), row)]
     return tuple(dict.fromkeys(found))
