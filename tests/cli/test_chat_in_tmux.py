@@ -603,7 +603,8 @@ model = ScriptedModel(["I dig.", Call("dig", {"depth": 3}, "c1")])
 def test_a_call_is_shown_while_it_runs_with_its_time_and_how_far_it_is(tmux: Open) -> None:
     pane = tmux(80)
     chats(pane, SLOW, "Dig.", "-t", "model.py:dig")
-    during = pane.shows("half")
+    pane.shows("half")
+    during = pane.shows("working")  # the call begins while the model still writes
     pane.presses("C-c")
     after = pane.shows("a new message\n>")
 
