@@ -49,13 +49,13 @@ class Deploys:
     def _add_worker(self) -> None:
         self._pids.append(self._forks.spawn(self._ledger, self._url, **self._options))
 
-    async def terminate(self, signals: int) -> None:
+    async def terminate(self, signals: int, per_run: int = 1) -> None:
         """Send so many signals to the workers of runs that then end."""
         try:
             async with DurableRuns(self._url, make_slow_agents(Ledger(self._ledger))) as runs:
                 self._add_worker()
                 while len(self.codes) < signals:
-                    await self._run(runs, min(PER_RUN, signals - len(self.codes)))
+                    await self._run(runs, min(per_run, signals - len(self.codes)))
                     print(f"\r{len(self.codes)} signals", end="", flush=True)  # noqa: T201
         finally:
             for pid in self._pids:
@@ -100,7 +100,7 @@ async def test_no_payment_that_outlasts_the_drain_is_doubled(
     forks: Forks, tmp_path: Path, database: str
 ) -> None:
     deploys = Deploys(forks, tmp_path / "ledger", database, pause=PAUSE)
-    await deploys.terminate(SIGNALS)
+    await deploys.terminate(SIGNALS, PER_RUN)
     paid = await judge_payments(tmp_path / "ledger", database, deploys.run_ids)
 
     ends = {code: deploys.codes.count(code) for code in set(deploys.codes)}
