@@ -94,6 +94,8 @@ SHAPES = {
     "variables": ";".join(f"$a{at} x" for at in range(1_100)),
     "outputs": ";".join(f"$(a{at}) x" for at in range(950)),
     "modules": "python3 -m " * 900 + "ls",
+    "empty words": "awk " + "'' " * 400,
+    "programs of awk": "awk " + " ".join(f"'p{at} q'" for at in range(1_800)),
     "removals": "\n".join(f"rm a{at}" for at in range(1_200)),
 }
 

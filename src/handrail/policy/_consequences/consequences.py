@@ -193,12 +193,12 @@ def _programs_in(command: ShellCommand) -> set[str]:
 
 def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
     """Yield commands that are only strings in code that runs no program."""
-    code = [
+    code = dict.fromkeys(  # each once, and none empty: a text must not grow
         word
         for argv in command.possible
         for flag, word in pairwise(argv)
-        if _is_code(program_name(argv[0]), flag) and not _RUNS_PROGRAMS.search(word)
-    ]
+        if word and _is_code(program_name(argv[0]), flag) and not _RUNS_PROGRAMS.search(word)
+    )
     rest = command.text
     for word in code:
         rest = rest.replace(word, "0")
