@@ -206,6 +206,8 @@ def attacks(pattern: re.Pattern[Any], tried: int) -> Iterator[tuple[str, str, st
     places = list(_repeats(tree, ()))
     letters = sorted(_literals(tree) | set(_USUAL))
     sample = partial(_sample, letters=letters, chance=chance)
+    for letter in letters if tried > _MANY else " \n":  # where spaces also begin a match
+        yield "", letter, "\0"
     for turn in range(tried):
         before, body = places[turn % len(places)]
         start = "".join(map(sample, before))

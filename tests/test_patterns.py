@@ -36,6 +36,7 @@ BAD = (
     (r"<\s*/?\s*system", "search"),
     (r'"(?:[^"\\]|\\.)*"', "findall"),
     (r"-\w*[iow].*", "fullmatch"),
+    (r"(?:[;\n]|\bdo)\s*(?::|true)?\s*>\$(\w+)", "findall"),
 )
 
 

@@ -25,7 +25,9 @@ _SHELL_LOOP = re.compile(
     r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n]*)|\bread\s+(?:-\w+\s+)*(?P<line>\w+)"
 )
 _EMPTIED = re.compile(
-    r"(?:[;&|{\n]|\bdo|\bthen)\s*(?::|true)?\s*>\|?\s*[\"']?\$\{?(\w+)\}?[\"']?\s*(?=[;&}\n]|$|done)"
+    r"(?:^|[;&|{]|\bdo|\bthen)[ \t]*+(?:(?::|true)[ \t]*+)?>\|?[ \t]*+"
+    r"[\"']?\$\{?(\w+)\}?[\"']?[ \t]*+(?=[;&}]|$|done)",
+    re.MULTILINE,
 )
 
 
