@@ -47,7 +47,7 @@ def possible_redirects(text: str) -> tuple[str, ...]:
 def certain_arguments(text: str) -> frozenset[tuple[str, ...]]:
     """Return the commands that start with an argument of another program, as in ``nice a b``."""
     findings = _explore(text)
-    return frozenset(findings.arguments).difference(findings.programs)
+    return frozenset(one for one in findings.arguments if one not in findings.programs)
 
 
 def runs_unread_text(text: str) -> bool:
@@ -205,8 +205,12 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
     }
     for command, inner in inner_commands.items():
         findings.commands[command.argv] = None
-        findings.commands |= dict.fromkeys(inner.commands)
-        findings.programs |= {command.argv, *inner.commands} - {*inner.arguments}
+        # one by one: to hash many long commands at once would stop the other threads
+        findings.commands |= {one: None for one in inner.commands}  # noqa: C420
+        arguments = {one for one in inner.arguments}  # noqa: C416
+        findings.programs |= {
+            one for one in (command.argv, *inner.commands) if one not in arguments
+        }
         findings.arguments += inner.arguments
         yield from _read_by_shell(command.argv, inner) if findings.shell_only else inner.nested
     if scanner.doubtful:
@@ -241,7 +245,8 @@ def _open(argv: tuple[str, ...], inner: InnerCommands, *, words: bool) -> InnerC
     """Return the commands in a command whose output another one runs, or takes for ``words``."""
     opened = unwrap(argv, opened=True)
     if words:
-        programs = {*inner.commands} - {*inner.arguments}
+        arguments = {one for one in inner.arguments}  # noqa: C416  as above
+        programs = {one for one in inner.commands if one not in arguments}
         opened.arguments += [command for command in opened.commands if command not in programs]
     return opened
 
