@@ -563,6 +563,10 @@ def test_a_line_that_is_too_long_to_be_read_asks_and_is_denied_where_anything_is
             "(" + "".join(f"a{n:x};" for n in range(2_001)) + ")",
             "2,001 possible commands, and handrail checks at most 2,000",
         ),
+        (
+            "sudo -u a git " * 700 + "ls",
+            "182,321 words in possible commands, and handrail checks at most 60,000",
+        ),
     ],
 )
 def test_a_line_with_too_much_in_it_asks_and_is_denied_where_anything_is(

@@ -65,7 +65,7 @@ class AccessIndex:
     def candidates(self, accesses: Sequence[Access]) -> Candidates:
         """Return every rule that may match one of these accesses, with the accesses."""
         candidates: Candidates = {rule: [] for rule in self._always}
-        for access in accesses:
+        for access in dict.fromkeys(accesses):
             resource = access.resource
             scheme, _, path = resource.partition(":")
             last = path.rpartition("/")[2]

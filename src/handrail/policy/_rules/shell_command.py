@@ -34,6 +34,8 @@ MAX_SIMPLE_COMMANDS = 50
 MAX_PIPES = 500
 """Of an incomplete pipeline, the grammar takes quadratic time, in which no other thread runs."""
 MAX_POSSIBLE_COMMANDS = 2_000
+MAX_POSSIBLE_WORDS = 60_000
+"""Of all possible commands: programs inside programs have the words of each other."""
 MAX_COMPUTED_COMMANDS = 200
 """Commands such as ``$x push``: each may be any program."""
 COMPUTED = re.compile(r"[$`]")
@@ -170,6 +172,7 @@ def _describe_number(commands: Sequence[tuple[str, ...]]) -> str:
     computed = sum(COMPUTED.search(argv[0]) is not None for argv in commands)
     counted = (
         (len(commands), MAX_POSSIBLE_COMMANDS, "possible commands"),
+        (sum(map(len, commands)), MAX_POSSIBLE_WORDS, "words in possible commands"),
         (computed, MAX_COMPUTED_COMMANDS, "commands with a computed name"),
     )
     return _describe_excess(counted)
