@@ -68,6 +68,16 @@ def headline(path: str, **_: str) -> str:
     return f"Save {path}"
 
 
+async def test_a_preview_gets_the_key_of_the_call_if_it_has_a_parameter_for_it() -> None:
+    """Without the parameter, it gets only the arguments."""
+    named = saver(preview=lambda path, text, idempotency_key: f"{path} {text} {idempotency_key}")
+    others = saver(preview=lambda **others: str(sorted(others)))
+    [[first], _], [[second], _] = await asked(named), await asked(others)
+
+    assert first.changes == (f"a new\n {first.key}",)
+    assert second.changes == ("['path', 'text']",)
+
+
 async def test_a_question_carries_what_the_tool_says_of_the_call() -> None:
     [pending], [result] = await asked(saver(preview=change, headline=headline))
 

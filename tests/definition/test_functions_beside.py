@@ -185,6 +185,13 @@ def test_what_cannot_be_called_with_every_argument_by_name_is_refused(
     assert refused(option, fn, function) == f"`{option}` {why}"
 
 
+def test_only_a_preview_may_need_the_key_of_the_call() -> None:
+    def keyed(room: str, hour: int, idempotency_key: str) -> None: ...
+
+    tool(preview=keyed)(book)
+    assert refused("headline", keyed, book) == f"`headline` needs 'idempotency_key', {NO_PARAMETER}"
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_what_belongs_to_a_method_may_take_its_object(option: str) -> None:
     class Shelf:

@@ -22,7 +22,10 @@ YOURS = "Not run: {} of your calls are running or waiting already. Call again wh
 
 
 class Hall:
-    """A tool that waits until the test says so, and calls to it that are kept."""
+    """A tool that waits until the test says so, and calls to it that are kept.
+
+    Nothing runs in a thread: a task that waits for one counts as blocked.
+    """
 
     def __init__(self, **limits: Any) -> None:
         self.go = anyio.Event()
@@ -37,12 +40,12 @@ class Hall:
             return "held"
 
         @tool(effect=READ, touches=lambda: Access("read", "note:b"))
-        def look() -> str:
+        async def look() -> str:
             """Look."""
             return "seen"
 
         @tool(touches=lambda: Access("write", "note:a"))
-        def write() -> str:
+        async def write() -> str:
             """Write."""
             return "written"
 
@@ -201,6 +204,7 @@ async def test_in_the_newer_protocol_an_answer_passes_the_calls_that_wait_for_it
             }
             with anyio.fail_after(30):
                 done: Any = await alice.session.call_tool(**call, **yes)
+            await all_ended(written, 2)
 
     assert (text_of(done), written) == ("written", ["input_required"] * 2)
 
@@ -269,12 +273,12 @@ class Desk:
             return f"paid {account}"
 
         @tool(touches=lambda account: Access("write", f"account:{account}"))
-        def close(account: int) -> str:
+        async def close(account: int) -> str:
             """Close."""
             return f"closed {account}"
 
         limits = CallLimits(max_running=8)
-        self.executor = Executor(Toolset(pay, close), policy=policy, limits=limits)
+        self.executor = Executor(Toolset(pay, close), policy=Quick(policy), limits=limits)
 
     async def think(self, _context: Any, _params: Any) -> ElicitResult:
         self.asked += 1
@@ -340,7 +344,7 @@ async def test_in_the_newer_protocol_answers_stay_within_the_share(
 
 
 async def test_an_answered_call_passes_those_that_hold_all_places_and_wait_for_it() -> None:
-    desk = Desk(policy=Quick(lambda call: Ask("Pay?") if call.spec.name == "pay" else Allow()))
+    desk = Desk(policy=lambda call: Ask("Pay?") if call.spec.name == "pay" else Allow())
     ended = list[str]()
 
     async def call(name: str) -> None:

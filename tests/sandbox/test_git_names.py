@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,136 @@ async def test_the_host_may_write_what_is_reserved_meanwhile(root: Path) -> None
     assert shell(root, "git config --worktree a.b") == "c\n"
 
 
-async def test_a_new_commondir_is_removed_and_one_that_exists_is_held(root: Path) -> None:
-    evil = "echo ../evil > .git/commondir && echo done"
-    first = await told(root, evil)
-    gone = not (root / ".git/commondir").exists()
-    (root / ".git/commondir").write_text(".\n", encoding="utf-8")
-    then = await told(root, evil)
+COMMON = ".git/commondir"
+EVERYDAY = f"""
+    touch {{0}} && git add {{0}} && {COMMIT} && git branch {{0}} && git checkout -q {{0}} &&
+    git worktree add -q ../ws/in-{{0}} && git -C in-{{0}} status --short &&
+    git worktree remove in-{{0}} && git stash list && git gc -q && git status --short &&
+    git rev-parse --show-toplevel --abbrev-ref HEAD
+"""
 
-    assert (first, gone) == (["done"], True)
-    assert then == [f".git/commondir{READ_ONLY}"]
-    assert (root / ".git/commondir").read_text(encoding="utf-8") == ".\n"
+
+async def test_a_commondir_that_leads_nowhere_is_there_while_a_command_runs(root: Path) -> None:
+    inside = f"echo started; read line; {EVERYDAY.format('inner')}"
+    process = Sandbox(root, tier="bubblewrap").start(inside, source=True)
+    assert await process.read() == b"started\n"
+
+    meanwhile = (root / COMMON).read_text(encoding="utf-8")
+    outside = shell(root, EVERYDAY.format("outer"))
+    linked = shell(root.parent / "linked", f"{COMMIT}; git status --short --branch")
+    await process.send(b"\n")
+    made = await ended(process)
+
+    assert meanwhile == ".\n"
+    assert outside == f"{root}\nouter\n"
+    assert linked == "## linked\n"
+    assert made.text == f"{root}\ninner\n"
+    assert not (root / COMMON).exists()
+
+
+SPOIL = (
+    f"echo ../evil > {COMMON}; rm -f {COMMON}; mv -T .git/info {COMMON}; ln -sf x {COMMON}; "
+    f"mv .git away; cat {COMMON}; git config a.b"
+)
+
+
+async def test_a_command_can_neither_create_nor_change_commondir(root: Path) -> None:
+    """The control may: git outside obeys it, even after the command."""
+    shell(root, "git init -q --bare evil; git -C evil config a.b evil; git config a.b mine")
+    held = await told(root, SPOIL)
+    after = shell(root, "git config a.b")
+    sandbox = Sandbox(root, tier="bubblewrap", writable=[COMMON])
+    free = await run(sandbox, f"echo ../evil > {COMMON}; git config a.b")
+
+    assert held == [
+        f"{COMMON}{READ_ONLY}",
+        f"rm: cannot remove '{COMMON}': Device or resource busy",
+        f"mv: cannot overwrite non-directory '{COMMON}' with directory '.git/info'",
+        f"ln: failed to create symbolic link '{COMMON}': Device or resource busy",
+        "mv: cannot move '.git' to 'away': Device or resource busy",
+        ".",
+        "mine",
+    ]
+    assert after == "mine\n"
+    assert (free.text, shell(root, "git config a.b")) == ("evil\n", "evil\n")
+
+
+async def test_commands_side_by_side_share_one_placeholder(root: Path) -> None:
+    sandbox = Sandbox(root, tier="bubblewrap")
+    process = sandbox.start("echo started; read line", source=True)
+    assert await process.read() == b"started\n"
+    beside = await run(sandbox, f"echo ../evil > {COMMON}; cat {COMMON}")
+    between = (root / COMMON).exists()
+    await process.send(b"\n")
+    await ended(process)
+
+    assert beside.text.endswith(f"{COMMON}{READ_ONLY}\n.\n")
+    assert (between, (root / COMMON).exists()) == (True, False)
+
+
+async def test_a_commondir_that_exists_is_held_and_stays(root: Path) -> None:
+    (root / COMMON).write_text(".\n", encoding="utf-8")
+
+    assert await told(root, f"echo ../evil > {COMMON}") == [f"{COMMON}{READ_ONLY}"]
+    assert (root / COMMON).read_text(encoding="utf-8") == ".\n"
+
+
+async def test_the_host_may_write_commondir_meanwhile(root: Path) -> None:
+    process = Sandbox(root, tier="bubblewrap").start("echo started; read line", source=True)
+    assert await process.read() == b"started\n"
+    (root / COMMON).write_text("./\n", encoding="utf-8")
+    await process.send(b"\n")
+    await ended(process)
+
+    assert (root / COMMON).read_text(encoding="utf-8") == "./\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reserved"),
+    [
+        ("[core]\n\tbare = true\n", False),
+        ("[core]\n\tbare\n", False),
+        ("[core] worktree = ../tree\n", False),
+        ("[extensions]\n\tworktreeConfig = false\n[core]\n\tbare = FALSE\n", True),
+    ],
+)
+async def test_where_git_would_ignore_settings_a_new_commondir_is_removed(
+    root: Path, settings: str, *, reserved: bool
+) -> None:
+    """Git ignores these settings beside any `commondir`, so there can be no placeholder."""
+    (root / "tree").mkdir()
+    with (root / ".git/config").open("a", encoding="utf-8") as config:
+        config.write(settings)
+    words = "rev-parse --is-bare-repository --is-inside-work-tree"
+    before = shell(root, f"git {words}")
+    told_inside = await told(root, f"git {words}; echo ../evil > {COMMON} && echo done")
+
+    last = f"{COMMON}{READ_ONLY}" if reserved else "done"
+    assert told_inside == [*before.splitlines(), last]
+    assert not (root / COMMON).exists()
+
+
+IN_PROCESS = """
+import sys, anyio
+from handrail.sandbox import Sandbox
+
+async def run():
+    process = Sandbox(sys.argv[1], tier="bubblewrap").start("git status --short && echo fine")
+    while piece := await process.read():
+        print(piece.decode(), end="")
+    await process.kill()
+
+anyio.run(run)
+"""
+
+
+def test_a_repository_that_nobody_can_write_needs_no_placeholder(root: Path) -> None:
+    git, program = root / ".git", root.parent / "program.py"
+    program.write_text(IN_PROCESS, encoding="utf-8")
+    mounted = f"mount --bind {git} {git} && mount -o remount,ro,bind {git}"
+    started = f"exec {sys.executable} {program} {root}"
+
+    assert shell(root, f"unshare -rm sh -c '{mounted} && {started}'") == "fine\n"
 
 
 async def test_missing_names_of_submodules_are_reserved(root: Path) -> None:
@@ -126,8 +247,23 @@ async def test_missing_names_of_submodules_are_reserved(root: Path) -> None:
         "File exists",
         "Read-only file system",
         "Read-only file system",
+        "Read-only file system",
     ]
     assert {"hooks", "config.worktree", "commondir"}.isdisjoint(names_in(root / module))
+
+
+async def test_git_works_in_a_submodule_with_a_reserved_commondir(root: Path) -> None:
+    shell(root, f"git init -q ../other; cd ../other; {COMMIT}")
+    shell(root, f"git -c protocol.file.allow=always submodule add -q ../other m; {COMMIT} -a")
+    inside = f"cat .git/modules/m/commondir; cd m; touch n; git add n; {COMMIT}; git status --short; cd ..; "
+
+    assert await told(
+        root, f"{inside} git submodule --quiet foreach git status -s; git status -s"
+    ) == [
+        ".",
+        " M m",
+    ]
+    assert "commondir" not in names_in(root / ".git/modules/m")
 
 
 async def test_of_many_worktrees_the_whole_folder_is_held(root: Path) -> None:

@@ -294,7 +294,7 @@ async def test_git_works_and_what_steers_it_is_held(tmp_path: Path) -> None:
 first
 mv: cannot move '.git' to 'elsewhere': Device or resource busy
 bash: line 4: .git/hooks/pre-commit: Read-only file system
-error: could not write config file .git/config: Device or resource busy
+error: could not write config file /.git/config: Device or resource busy
 touch: cannot touch '.vscode/x': Read-only file system
 bash: line 5: .mcp.json: Is a directory
 """
@@ -926,7 +926,7 @@ sandbox: bubblewrap
   not enforced: named pipes of other programs can be written, if the user may
   not enforced: a command can cause an empty file or folder outside while another command starts
   not enforced: other repositories inside the workspace are not protected
-  not enforced: git obeys a new .git/commondir until the command ends, which is when it is removed
+  not enforced: with core.bare or core.worktree set, git obeys a new .git/commondir until the command ends
   not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
   not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code\
 """)

@@ -106,7 +106,7 @@ async def test_the_sandbox_reserves_what_is_missing_where_the_row_says_always(ro
 
     missing = {row.name for row in OBEYED_NAMES if not (root / in_row(row)).is_file()}
     reserved = {row.name for row in OBEYED_NAMES if row.held == "always"}
-    assert missing == reserved - {".git/config"} | {".git/commondir"}  # which is removed
+    assert missing == reserved - {".git/config"} | {".git/commondir"}
     assert "x\n" not in (root / ".git/config").read_text(encoding="utf-8")
 
 

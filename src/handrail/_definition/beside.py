@@ -23,8 +23,9 @@ def check_beside(
         parameters = parameters[1:]
     names = [parameter.name for parameter in taken.parameters]
     names += [KEY] if option == "verify" else []
+    filled = [*names, KEY] if option == "preview" else names
     for parameter in parameters:
-        why = "" if _is_optional(parameter) else _why_not_filled(parameter, names, taken.context)
+        why = "" if _is_optional(parameter) else _why_not_filled(parameter, filled, taken.context)
         if why:
             refuse(function, f"`{option}` {why}")
     accepted = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -38,8 +39,13 @@ def check_beside(
             )
 
 
+def takes_key(fn: Callable[..., Any]) -> bool:
+    """Return whether a function has a parameter for the key of the call."""
+    return any(one.name == KEY and one.kind in _NAMED for one in _read_parameters(fn))
+
+
 KEY = "idempotency_key"
-"""What ``verify`` gets besides the arguments: the key of the call."""
+"""What ``verify`` gets besides the arguments, and ``preview`` if it wants to: the call's key."""
 _ANYTHING = (Parameter("_", Parameter.VAR_KEYWORD),)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

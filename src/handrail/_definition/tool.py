@@ -42,7 +42,8 @@ T = TypeVar("T")
 Touches: TypeAlias = Callable[..., Access | Iterable[Access]]
 """Takes a call's arguments, with defaults; returns what the call will touch. May take ``self``."""
 Preview: TypeAlias = Callable[..., PlannedChange | Iterable[PlannedChange]]
-"""Takes a call's arguments, like ``touches``; returns what the call would do."""
+"""Takes a call's arguments, like ``touches``, and its ``idempotency_key`` if it has a parameter of
+that name; returns what the call would do."""
 Headline: TypeAlias = Callable[..., str]
 """Takes a call's arguments, like ``touches``; returns one line for a person."""
 Verify: TypeAlias = Callable[..., bool | str | Awaitable[bool | str | None] | None]

@@ -12,14 +12,7 @@ from typing import Any, TypeGuard
 
 import anyio
 
-from handrail._execution.running import (
-    NO_REASON,
-    RunningCall,
-    describe_end,
-    fail,
-    keep_finds,
-    not_begun,
-)
+from handrail._execution.running import RunningCall, fail, keep_finds, not_begun
 from handrail._execution.settings import After, Around, Before, Hook
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import is_quick
@@ -268,9 +261,9 @@ def _is_too_deep(running: RunningCall) -> bool:
 
 def stop_run(running: RunningCall, error: StopRun) -> Result:
     """Deny a call, close its turn, and let the run end."""
-    reason = str(error) or NO_REASON
+    reason = str(error) or StopRun.NO_REASON
     running.turn.close(reason)
-    return fail(running, FailureKind.DENIED, describe_end(reason))
+    return fail(running, FailureKind.DENIED, StopRun.describe(reason))
 
 
 def _deny(running: RunningCall, how: str, detail: str = "") -> Result:

@@ -16,6 +16,7 @@ from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
 from handrail._values.effect import Exposure
+from handrail._values.errors import StopRun
 from handrail._values.result import FailureKind, Result
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
@@ -180,13 +181,8 @@ def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = ""
 def not_begun(running: RunningCall) -> Result:
     """Return the result of a call that was cancelled before it started."""
     reason = running.turn.stop_reason
-    message = _NOT_BEGUN if reason is None else describe_end(reason)
+    message = _NOT_BEGUN if reason is None else StopRun.describe(reason)
     return fail(running, FailureKind.CANCELLED, message)
-
-
-def describe_end(reason: str) -> str:
-    """Return the text of a call that does not run because a hook ended the run."""
-    return _ENDED if reason == NO_REASON else f"{_ENDED} {reason}"
 
 
 def keep_finds(running: RunningCall, result: Result) -> Result:
@@ -195,7 +191,4 @@ def keep_finds(running: RunningCall, result: Result) -> Result:
     return result if searched else result._replace(found=())
 
 
-_ENDED = "Not run: a check ended the run."
-NO_REASON = "A check ended the run."
-"""Why a run ended if the hook does not say."""
 _NOT_BEGUN = "Not run: the call was cancelled before it started."

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from handrail._definition.beside import KEY, takes_key
 from handrail._definition.tool import call_beside
 from handrail._permissions.checked_call import CheckedCall
 from handrail._values.access import Access, contains, territory, writes_file
@@ -59,7 +60,8 @@ def _call(
         return default
     tool: Any = checked.tool
     try:
-        return read(call_beside(tool, fn, checked.args))
+        key = {KEY: checked.key} if fn is tool.preview and takes_key(fn) else {}
+        return read(call_beside(tool, fn, {**key, **checked.args}))
     except BaseException:
         log.exception("the preview of the tool %r (%s) is broken", checked.name, tool.origin)
         return default

@@ -28,6 +28,13 @@ _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')
 _ESCAPE: Final = re.compile(r"\\(.)")
 _MOVED: Final = re.compile("hookspath|worktree|include", re.IGNORECASE)
 """Settings that move hooks or settings to other places, in any spelling."""
+_RESHAPED: Final = re.compile(
+    r"(?:^|\])\s*(?:bare\b(?!\s*=\s*(?:false|no|off|0)\b)|worktree\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Settings that git ignores beside a `commondir`, if they say something."""
+COMMONDIR_PLACEHOLDER: Final = ".\n"
+"""The content of a `commondir` that leads git to where it is anyway."""
 _UNREAD: Final = "include.path"
 """The setting to name if there are too many settings to read."""
 _MAX_MODULES: Final = 100
@@ -84,9 +91,23 @@ def is_plain_repository(folder: str) -> bool:
     """Return whether the own settings of a repository leave its hooks and settings in `.git`."""
     git = f"{folder}/.git"
     texts = [_read_start(f"{git}/{name}") for name in ("config", "config.worktree")]
-    return not os.path.lexists(f"{git}/commondir") and not any(
+    common = f"{git}/commondir"
+    return (not os.path.lexists(common) or is_commondir_placeholder(common)) and not any(
         len(text) >= _MAX_SETTINGS_BYTES or _MOVED.search(text) for text in texts
     )
+
+
+def is_commondir_placeholder(path: str) -> bool:
+    """Return whether a file leads git to where it is anyway, as the placeholder of a sandbox."""
+    return not os.path.islink(path) and _read_start(path) == COMMONDIR_PLACEHOLDER  # noqa: PTH114
+
+
+def can_have_commondir(git: str) -> bool:
+    """Return whether git works as before if a repository's `.git` has a `commondir`.
+
+    Beside one, git ignores `core.bare` and `core.worktree`.
+    """
+    return not _RESHAPED.search(_read_start(f"{git}/config"))
 
 
 def has_worktree_settings(git: str) -> bool:

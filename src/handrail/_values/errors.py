@@ -82,6 +82,15 @@ class Suspended(Deliberate):
 class StopRun(HandrailError):
     """Raised by a hook to end the run: its call is denied, and calls not begun are cancelled."""
 
+    NO_REASON = "A check ended the run."
+    """The reason if the hook gives none."""
+
+    @classmethod
+    def describe(cls, reason: str) -> str:
+        """Return what a model reads about a call that did not run, for this reason."""
+        text = "Not run: a check ended the run."
+        return text if reason == cls.NO_REASON else f"{text} {reason}"
+
 
 class HandrailDeprecationWarning(UserWarning):
     """A name still works, and will be removed. A UserWarning, so that it is shown by default."""

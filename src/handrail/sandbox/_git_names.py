@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from handrail._support.git_settings import has_worktree_settings, list_modules
+from handrail._support.git_settings import (
+    can_have_commondir,
+    has_worktree_settings,
+    list_modules,
+)
 from handrail._support.obeyed_names import OBEYED_NAMES
 
 _HELD: Final = [row for row in OBEYED_NAMES if row.held != "never" and row.parts[0] == ".git"]
@@ -18,7 +22,7 @@ _MAX_WORKTREES: Final = 50
 """Worktrees whose files are held one by one. Of more, their whole folder is."""
 Reserved: TypeAlias = Literal["", "folder", "file", "removed"]
 """What happens to a missing name while a command runs: nothing, or a placeholder is there, or it is
-removed after the command. Git cannot work with a placeholder for every name."""
+removed after the command. Not every repository can have every placeholder."""
 
 
 class GitName(NamedTuple):
@@ -41,7 +45,7 @@ def list_git_names(root: str) -> Iterator[GitName]:
         return
     yield from _list_module_names(root)
     yield from _list_worktree_names(root)
-    yield GitName(".git/commondir", "removed")
+    yield GitName(".git/commondir", "file" if can_have_commondir(f"{root}/.git") else "removed")
     if has_worktree_settings(f"{root}/.git"):
         yield GitName(".git/config.worktree", "file")
     for row in _HELD:
@@ -63,7 +67,7 @@ def _list_module_names(root: str) -> Iterator[GitName]:
         yield GitName(f"{name}/config")
         yield GitName(f"{name}/config.worktree", "file" if own else "")
         yield GitName(f"{name}/hooks", "folder")
-        yield GitName(f"{name}/commondir", "removed")
+        yield GitName(f"{name}/commondir", "file")
 
 
 def _list_worktree_names(root: str) -> Iterator[GitName]:

@@ -47,7 +47,7 @@ class ProtectedPaths:
     hidden: tuple[str, ...] = ()
     """Real paths in writable folders that a rule hides from this command."""
     files: tuple[str, ...] = ()
-    """Missing names that are empty files until the command ends: git rejects a folder."""
+    """Missing names that are small files until the command ends: git rejects a folder."""
     removed: tuple[str, ...] = ()
     """Missing names that are removed after the command, if it creates them."""
 
@@ -95,8 +95,9 @@ def find_protected(
             kept += _link_target(root, name, refused=refuses_link)
         elif kind:
             kept.append(path)
-        elif reserving and os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120
-            missing[reserving].append(name)
+        elif reserving and os.path.isdir(folder := os.path.dirname(path)):  # noqa: PTH112, PTH120
+            writable = reserving != "file" or os.access(folder, os.W_OK, effective_ids=True)
+            missing[reserving if writable else "removed"].append(name)
     kept = outermost([*_paths_of_git(root, opened, kept), *kept])
     files, removed = missing["file"], missing["removed"]
     return ProtectedPaths(

@@ -159,7 +159,7 @@ ok    sandbox             bubblewrap: 8 protections enforced, 8 not enforced
                           not enforced: named pipes of other programs can be written, if the user may
                           not enforced: a command can cause an empty file or folder outside while another command starts
                           not enforced: other repositories inside the workspace are not protected
-                          not enforced: git obeys a new .git/commondir until the command ends, which is when it is removed
+                          not enforced: with core.bare or core.worktree set, git obeys a new .git/commondir until the command ends
                           not enforced: file watches (inotify) are counted by user: a command can use all of them until it ends
                           not enforced: kernel bugs and processor side channels: use a virtual machine for hostile code
 ok    state               will be created

@@ -239,10 +239,10 @@ def test_people_see_what_a_patch_would_do(tmp_path: Path) -> None:
     workspace = start(tmp_path)
     tool = apply_patch(workspace)
     seen = [
-        (tool.headline(input=text), tool.preview(input=text))
+        (tool.headline(input=text), tool.preview(input=text, idempotency_key="k"))
         for text in (WHOLE, "x", WRONG["not there"])
     ]  # type: ignore[misc]
-    removed = tool.preview(input=patch("*** Delete File: old.txt"))  # type: ignore[misc]
+    removed = tool.preview(input=patch("*** Delete File: old.txt"), idempotency_key="k")  # type: ignore[misc]
 
     assert seen == snapshot(
         [

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from handrail import Allow, Ask, Call, Executor, Toolset
+from handrail import Allow, Ask, Call, CheckedCall, Executor, Toolset
+from handrail.approvals import defer
 from handrail.permissions import Pending
 from handrail.tools import Workspace, apply_patch, edit, read, write
 from handrail.tools._files import shown as shown_contents
@@ -113,6 +114,34 @@ async def test_calls_of_one_turn_may_change_the_same_file(root: Path) -> None:
 
     assert [text.partition(",")[0] for text in told[:2]] == ["Edited 'a.txt'", "Edited 'a.txt'"]
     assert (root / "a.txt").read_text(encoding="utf-8") == "ONE\nTWO\nthree\n"
+
+
+@pytest.mark.parametrize("name", ["edit", "patch", "write"])
+async def test_an_approval_is_for_what_its_own_request_showed(root: Path, name: str) -> None:
+    """Two requests have equal arguments. The file changed between them."""
+    call, path, workspace = CALLS[name], file_of(CALLS[name], root), Workspace(root)
+    tools = Toolset(*(make(workspace) for make in (read, write, edit, apply_patch)))
+
+    def policy(checked: CheckedCall) -> Allow | Ask:
+        return Ask("?") if checked.name != "read" else Allow()
+
+    async with Executor(tools, policy=policy, approvals=defer) as executor:
+        turns = [executor.turn() for _ in range(2)]
+        for turn in turns:
+            await executor.run(Call("read", {"file_path": path.name}))
+            await turn.run(call)
+            change(path)
+        path.write_text("ONE\ntwo\nthree\n", encoding="utf-8")  # as the second request showed it
+        told = list[str]()
+        for turn in turns:
+            turn.answer(turn.pending[0], Allow())
+            told += [result.text for result in await turn.results()]
+
+    assert told[0] == (
+        f"Not changed: {path.name!r} changed after the user was asked. Read it, then call again."
+    )
+    assert "Not changed" not in told[1]
+    assert "TWO" in path.read_text(encoding="utf-8")
 
 
 async def test_what_was_not_asked_about_is_as_before(root: Path) -> None:

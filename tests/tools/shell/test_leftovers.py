@@ -86,6 +86,9 @@ FOUND = {
     "ln -s ../../plain.txt .git/hooks/post-merge": ["git hook .git/hooks/post-merge"],
     "git config core.fsmonitor ./x": ["git settings .git/config"],
     "echo ../evil > .git/commondir": ["git settings .git/commondir"],
+    "echo . > .git/commondir": [],  # the placeholder of a sandbox
+    "printf ' .\\n' > .git/commondir": ["git settings .git/commondir"],
+    "ln -s config .git/commondir": ["git settings .git/commondir"],
     "echo '* filter=x' > .git/info/attributes": ["git settings .git/info/attributes"],
     "echo 'gitdir: ../evil' > docs/.git": ["git repository docs/.git"],
     "ln -s ../evil docs/.git": ["git repository docs/.git"],

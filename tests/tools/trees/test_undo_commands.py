@@ -446,6 +446,37 @@ def test_a_job_is_undone_without_the_changes_of_others(tmp_path: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["c", "w"]
 
 
+@pytest.mark.parametrize(
+    ("writable", "changed"),
+    [
+        ((), {"c1": ["begun", "two"]}),
+        ((".git/commondir",), {"c1": [".git/commondir", "begun", "two"]}),
+    ],
+)
+def test_what_the_sandbox_reserves_is_no_change(
+    tmp_path: Path, writable: tuple[str, ...], changed: dict[str, list[str]]
+) -> None:
+    """The control may write the file, so it is a change."""
+    root = tmp_path / "w"
+    subprocess.run(["git", "init", "-q", root], check=True)  # noqa: S603, S607
+    workspace = Workspace(root)
+
+    async def run() -> dict[str, list[str]]:
+        tools = bash(Sandbox(root, writable=writable), jobs=Jobs(), workspace=workspace)
+        spoil = "echo ./ > .git/commondir; touch begun; until [ -e two ]; do sleep 0.01; done"
+        async with Executor(Toolset(tools)) as executor:
+            await executor.run(Call("bash", {"command": spoil, "background": True}, "c1"))
+            while not (root / "begun").exists():  # noqa: ASYNC110  only the file says so
+                await anyio.sleep(0.01)
+            later = {"command": "touch two; exec sleep 60", "background": True}
+            await executor.run(Call("bash", later, "c2"))
+            while not (entries := list_changes(workspace)):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        return {one.call_id: [change.path for change in one.changes] for one in entries}
+
+    assert anyio.run(run) == changed
+
+
 KILLED = """
 import sys, anyio
 from handrail import Call, Executor, Toolset

@@ -13,7 +13,7 @@ from handrail.agent._history.state import (
     InnerRun,
     RunState,
     Spent,
-    not_started_result,
+    stopped_result,
     unknown_result,
     without_answers,
 )
@@ -114,7 +114,7 @@ class Conversation:
         has ended the run, no call waits any more: an answer must not start one later.
         """
         if turn.stop_reason is not None:
-            results = tuple([self._end(result) for result in results])
+            results = tuple([self._end(result, turn.stop_reason) for result in results])
         message = ToolResults(results)
         pending = [result.pending for result in results if result.pending is not None]
         self.waiting = results if pending else ()
@@ -125,13 +125,13 @@ class Conversation:
             self.messages.append(message)
         return message
 
-    def _end(self, result: Result) -> Result:
+    def _end(self, result: Result, reason: str) -> Result:
         """Return a result that waits for nothing. A sub-agent may have done a part of its work."""
         pending = result.pending
         if pending is None:
             return result
         has_begun = pending.key in self._inner
-        return (unknown_result if has_begun else not_started_result)(pending.call)
+        return unknown_result(pending.call) if has_begun else stopped_result(pending.call, reason)
 
     def _find_unused(
         self, pending: Iterable[Pending], approved: Iterable[str]

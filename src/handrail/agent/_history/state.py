@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail import READ, Call, Executor, FailureKind, Result, Tool
+from handrail import READ, Call, Executor, FailureKind, Result, StopRun, Tool
 from handrail.agent._history.compaction import Shortened
 from handrail.agent._history.given_answers import GivenAnswer, select_answers
 from handrail.messages import (
@@ -168,6 +168,11 @@ def unknown_result(call: AnyCall) -> Result:
 def over_limit_result(call: Call) -> Result:
     """Return the result of a call over the limit."""
     return Result.fail(call.id, FailureKind.CANCELLED, _OVER_LIMIT)
+
+
+def stopped_result(call: Call, reason: str) -> Result:
+    """Return the result of a call that did not start because a hook ended the run."""
+    return Result.fail(call.id, FailureKind.CANCELLED, StopRun.describe(reason))
 
 
 def not_started_result(call: Call) -> Result:

@@ -72,6 +72,7 @@ from handrail.policy._consequences.table import (
 )
 from handrail.policy._consequences.wrapped import find_wrapped, without_package
 from handrail.policy._rules.shell_command import COMPUTED, ShellCommand, read_shell_command
+from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import (
     SHELLS,
     may_expand,
@@ -114,7 +115,6 @@ _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
 _MAX_MODULES = 8
 """Modules that one command runs, as ``python -m coverage run -m pytest`` does with two."""
-_GLOB = re.compile(r"[*?\[]")
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
     r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
@@ -238,7 +238,7 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 def _find_meant(program: str) -> Iterable[str]:
     """Return the programs that a name can mean: one such as `r[m]` may be any that it matches."""
-    if not _GLOB.search(program) or not re.search(r"\w", program):
+    if not GLOB.search(program) or not re.search(r"\w", program):
         return (program,)
     return [name for name in {**_CHECKS, **rows()} if may_expand(program, name)]
 

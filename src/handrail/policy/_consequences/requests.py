@@ -76,6 +76,16 @@ _OTHER_SOURCES = (
     *("--index-url", "--extra-index-url", "--registry", "--find-links", "--index"),
     *("--default-index", "--source", "--repository", "--repository-url", "--channel", "--repo"),
 )
+_ADDING = frozenset("install i add download wheel inject require get dlx".split())
+"""Commands of package managers that take packages. Each may be given by its address."""
+_RUNNERS = frozenset(["npx", "uvx", "bunx"])
+_RUNNING = frozenset(["run", "exec", "test", "start"])
+_RUNNER_FLAGS = ("--from", "--with", "-p", "--package")
+_INTERPRETERS = frozenset(["python", "python3"])
+_PACKAGE_ADDRESS = re.compile(
+    r"(?:--?[\w-]+=)?(?:[^:/]*@\s*)?((?:(?!file:)[\w+]+:)?//.+|git@[\w.-]+:.+)", re.DOTALL
+)
+"""A package by its address: ``https://…``, ``git+ssh://…``, ``name @ https://…``."""
 _SOURCE_LETTERS = {
     **dict.fromkeys(("pip", "pip3", "python", "python3", "uv"), ("-i", "-f")),
     "gem": ("-s",),
@@ -203,10 +213,25 @@ def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_named_sources(argv: Argv) -> Iterator[Kind]:
-    """Yield whether a command of a package manager has the address of an index."""
+    """Yield whether a command of a package manager has the address of an index or a package."""
     flags = (*_OTHER_SOURCES, *_SOURCE_LETTERS.get(program_name(argv[0]), ()))
-    if any(map(_is_other_source, values_of(argv, flags))):
+    others = any(map(_is_other_source, values_of(argv, flags)))
+    if others or not all(map(_PUBLIC.fullmatch, _find_package_addresses(argv))):
         yield "sources"
+
+
+def _find_package_addresses(argv: Argv) -> list[str]:
+    """Return the addresses that a command installs from, or runs a package from."""
+    program, words = program_name(argv[0]), argv[1:]
+    if program in _INTERPRETERS and "pip" not in words:
+        return []
+    if program in _RUNNERS or _RUNNING.issuperset(words[:1]):
+        run = operands_of(argv)[: 1 if program in _RUNNERS else 2]
+        words = (*values_of(argv, _RUNNER_FLAGS), *run)
+    else:
+        verb = next((at for at, word in enumerate(words) if word in _ADDING), len(words))
+        words = words[verb:]
+    return [found[1] for word in words if (found := _PACKAGE_ADDRESS.match(word))]
 
 
 def find_set_sources(command: ShellCommand) -> Iterator[Kind]:
@@ -223,6 +248,8 @@ def _is_other_source(value: str) -> bool:
 
 
 def _is_local_package(word: str) -> bool:
+    if "://" in word:
+        return word.startswith("file://")
     return word in (".", "-") or word.startswith(("./", "../", ".[", "/")) or word.endswith(".whl")
 
 

@@ -10,11 +10,11 @@ from importlib.resources import files
 from itertools import chain
 from typing import Literal, TypeAlias, cast
 
+from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import matches
 
 SAME_ROWS = {"podman": "docker", "nerdctl": "docker", "podman-compose": "docker-compose"}
 """Programs that have the commands of another one."""
-_GLOB = re.compile(r"[*?\[]")
 Argv: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal[
     "work",
@@ -223,7 +223,7 @@ def find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
         meant: Iterable[ConsequenceRow] = (*rows().get(program, ()), *other)
     else:
         second = rows_by_second_word()
-        named = second if any(map(_GLOB.search, words)) else dict.fromkeys(words)
+        named = second if any(map(GLOB.search, words)) else dict.fromkeys(words)
         meant = (row for word in named for row in second.get(word, ()))
     found: list[Kind] = [row.kind for row in meant if is_meant((row.words[0], *words), row)]
     return tuple(dict.fromkeys(found))

@@ -14,6 +14,7 @@ from handrail._support import is_table
 from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
+from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import may_expand
 
 REMEMBERED_PREFIX = "remembered-"
@@ -32,7 +33,6 @@ class Level(IntEnum):
     RUN = 4
 
 
-_HAS_PATTERN = re.compile(r"[*?\[]")
 _STARTS_LITERALLY = re.compile(r"[^*?\[]{3}")
 
 
@@ -85,7 +85,7 @@ class Touch:
         return bool(self.name) and any(
             (part.startswith(".") or _STARTS_LITERALLY.match(part)) and may_expand(part, self.name)
             for part in word.split("/")
-            if _HAS_PATTERN.search(part)
+            if GLOB.search(part)
         )
 
     def reaches(self, folder: str) -> bool:

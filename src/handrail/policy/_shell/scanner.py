@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from handrail.policy._shell.words import WordReader, spellings, strip_marks, strip_quotes
+from handrail.policy._shell.words import GLOB, WordReader, spellings, strip_marks, strip_quotes
 
 _MAX_VALUE_CHARS = 256
 """Characters of a variable's value, which can double with every assignment."""
@@ -36,7 +36,6 @@ _LOCATED = re.compile(
     r"[^|;&]*(?:\|\|[^|;&]*)*"
 )
 """Substitutions whose output is the path of a program, or that can be read."""
-_PATTERN = re.compile(r"[*?\[]")
 _QUOTED = re.compile(r"""'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.""", re.DOTALL)
 _SUBSTITUTED = re.compile(r"\$\(|`")
 _CUT = re.compile(r"\$\{(?:!|\w+(?:\[[^]]{0,99}\])?(?:[/^,#%@~]|:[\s\d(\-$]*\d))")
@@ -262,7 +261,7 @@ class CommandScanner(WordReader):
 
     def _note_glob(self, raw: str, word: str) -> None:
         """Note a word with a pattern outside of quotes."""
-        if _PATTERN.search(raw) and _PATTERN.search(_QUOTED.sub("", raw)):
+        if GLOB.search(raw) and GLOB.search(_QUOTED.sub("", raw)):
             self.globs += [path for words in spellings([word]) for path in words]
 
     def _hides_name(self, raw: str, before: list[str]) -> bool:

@@ -17,6 +17,8 @@ HELD = str.maketrans("{},", "\ue002\ue003\ue004")
 """Braces and commas in quotes, which the shell does not expand."""
 _FREED = str.maketrans("\ue002\ue003\ue004", "{},")
 
+GLOB = re.compile(r"[*?\[]")
+"""Finds the first sign of a pattern that a shell expands to names of files."""
 _MAX_BRACE_CHARS = 4096
 """Characters of all words that braces make of one word. Beyond it, braces stay."""
 _MAX_EXPANDED_WORDS = 256

@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 
 from handrail.policy._shell.editor_scripts import EDITORS, commands_in_editor
 from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
+from handrail.policy._shell.words import GLOB
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox".split())
 _AWK = frozenset("awk gawk mawk nawk busybox".split())
@@ -127,7 +128,6 @@ _AWK_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
-_GLOB = re.compile(r"[*?\[]")
 _MAX_GLOB_CHARS = 100
 """Characters of a word with a glob. A longer one may be any word."""
 _RUN_OTHERS = _WRAPPERS | _INTERPRETERS
@@ -380,7 +380,7 @@ def matches(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
 
 
 def _may_be(token: str, word: str) -> bool:
-    if token == word or not (glob := _GLOB.search(token)):
+    if token == word or not (glob := GLOB.search(token)):
         return token == word
     return word.startswith(token[: glob.start()]) and may_expand(token, word)
 

@@ -1,4 +1,4 @@
-"""The empty folders and files that protected names need in the workspace while commands run.
+"""The folders and files that missing protected names need in the workspace while commands run.
 
 A mount needs a mount point. The folders that bubblewrap creates for that are removed again when no
 command of any process runs in the workspace. Removing one earlier would remove the mount of a
@@ -15,12 +15,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from handrail._support.git_settings import COMMONDIR_PLACEHOLDER
 from handrail._support.loop import in_event_loop
 from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _FILE = "\tfile"
-"""Ends the name of an empty file in the list."""
+"""Ends the name of a file in the list."""
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -55,7 +56,7 @@ class MountPoints:
             os.write(self._lock, "".join(lines).encode())
         for name in files:
             with contextlib.suppress(FileExistsError):  # of a command that started just now
-                os.close(os.open(f"{self._root}/{name}", _OPEN | os.O_EXCL, 0o600))
+                _make_placeholder(f"{self._root}/{name}")
 
     def release(self, removed: Sequence[str] = ()) -> None:
         """Release the lock; if no other command holds it, remove the folders and files.
@@ -83,7 +84,7 @@ class MountPoints:
             with contextlib.suppress(OSError):  # not empty, not a folder, or removed: not ours
                 if not name.endswith(_FILE):
                     os.rmdir(path)  # noqa: PTH106  after every command
-                elif not os.lstat(path).st_size:
+                elif _is_placeholder(path):
                     os.unlink(path)  # noqa: PTH108
         Path(self._path).unlink()
 
@@ -94,6 +95,26 @@ class MountPoints:
             for name in dict.fromkeys(text.splitlines())
             if not name.startswith("/") and ".." not in name.split("/")
         )
+
+
+def _make_placeholder(path: str) -> None:
+    """Create a file. Other users who share the repository must be able to read it."""
+    fd = os.open(path, _OPEN | os.O_EXCL, 0o644)
+    try:
+        os.write(fd, _content_of(path))
+    finally:
+        os.close(fd)
+
+
+def _is_placeholder(path: str) -> bool:
+    """Return whether a file is unchanged since. Its content may be missing after a crash."""
+    size, content = os.lstat(path).st_size, _content_of(path)
+    return not size or (size == len(content) and Path(path).read_bytes() == content)
+
+
+def _content_of(path: str) -> bytes:
+    """Return the content of a placeholder. Git fails on a `commondir` without one."""
+    return COMMONDIR_PLACEHOLDER.encode() if path.endswith("/commondir") else b""
 
 
 def _lock_folder() -> str:

@@ -70,7 +70,7 @@ _OPEN: Final = (
     "named pipes of other programs can be written, if the user may",
     "a command can cause an empty file or folder outside while another command starts",
     "other repositories inside the workspace are not protected",
-    "git obeys a new .git/commondir until the command ends, which is when it is removed",
+    "with core.bare or core.worktree set, git obeys a new .git/commondir until the command ends",
     "file watches (inotify) are counted by user: a command can use all of them until it ends",
     "kernel bugs and processor side channels: use a virtual machine for hostile code",
 )
@@ -286,7 +286,7 @@ class BubblewrapTier:
         )
 
     def _placeholders(self, protected: ProtectedPaths) -> list[str]:
-        """Return the empty files of missing names, which exist by then."""
+        """Return the files at missing names, which exist by then."""
         return [f"{self._setup.root}/{name}" for name in protected.files]
 
     def _visible_secrets(self, protected: ProtectedPaths, home: HomeView) -> list[str]:

@@ -52,8 +52,8 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
             return (_INVALID,)
         return tuple(access for one in operations for access in _accesses(workspace, one))
 
-    def preview(input: str) -> list[FileChange] | str:  # noqa: A002
-        return _preview(workspace, input)
+    def preview(input: str, idempotency_key: str) -> list[FileChange] | str:  # noqa: A002
+        return _preview(workspace, input, idempotency_key)
 
     def headline(input: str) -> str:  # noqa: A002
         with suppress(ToolFailed):
@@ -80,7 +80,7 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
         """
         steps = _plan(workspace, input)
         for step in steps:  # each is compared again before it is written
-            workspace.shown.check(input, context, step.real, step.before)
+            workspace.shown.check(context, step.real, step.before)
         _run_steps(workspace, steps, context)
         edits = [FileEdit(step.real, step.before, step.after) for step in steps]
         workspace.changes.put_edits(context.call_id, edits)
@@ -89,14 +89,14 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
     return apply_patch
 
 
-def _preview(workspace: Workspace, text: str) -> list[FileChange] | str:
+def _preview(workspace: Workspace, text: str, key: str) -> list[FileChange] | str:
     """Return the exact changes that a call would make."""
     try:
         steps = _plan(workspace, text)
     except (ToolFailed, Refused) as error:
-        workspace.shown.note(text, {})
+        workspace.shown.note(key, {})
         return f"The call would fail. {error}"
-    workspace.shown.note(text, {step.real: step.before for step in steps})
+    workspace.shown.note(key, {step.real: step.before for step in steps})
     return [_show_change(step) for step in steps]
 
 

@@ -40,8 +40,8 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
     def touches(file_path: str, **_: object) -> tuple[Access, ...]:
         return workspace.change(file_path)
 
-    def preview(file_path: str, **others: Any) -> FileChange | str:
-        return _preview(workspace, file_path, others)[0]
+    def preview(file_path: str, idempotency_key: str, **others: Any) -> FileChange | str:
+        return _preview(workspace, file_path, others, idempotency_key)[0]
 
     def headline(file_path: str, **others: Any) -> str:
         return f"Edit {file_path}{_preview(workspace, file_path, others)[1]}"
@@ -80,7 +80,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
         _check_exists(workspace, file_path, wanted)
         with open_for_change(workspace, file_path, context) as change:
             before = change.before or b""
-            workspace.shown.check((file_path, *wanted), context, change.real, before)
+            workspace.shown.check(context, change.real, before)
             changed = _changed_since_read(workspace, change.real, before)
             outcome = _apply(change.real, before, wanted, changed=changed)
             change.write(outcome.data, context.call_id)
@@ -90,17 +90,20 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
 
 
 def _preview(
-    workspace: Workspace, file_path: str, others: dict[str, Any]
+    workspace: Workspace, file_path: str, others: dict[str, Any], key: str | None = None
 ) -> tuple[FileChange | str, str]:
     """Return the exact change that a call would make, and its location."""
+    shown: dict[str, bytes] = {}
     try:
         wanted = _collect_edits(**others)
-        workspace.shown.note((file_path, *wanted), {})  # if there is no such file
         real, before = peek(workspace, file_path)
-        workspace.shown.note((file_path, *wanted), {real: before or b""})
+        shown[real] = before or b""
         outcome = _apply(real, before or b"", wanted)
     except (ToolFailed, Refused) as error:
         return f"The call would fail. {error}", ""
+    finally:
+        if key is not None:
+            workspace.shown.note(key, shown)
     old = decode_text(before or b"")
     change = FileChange(real, old.text, old.decode(outcome.data))
     where = [_lines(change) for change in outcome.changes]

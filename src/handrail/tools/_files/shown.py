@@ -22,18 +22,18 @@ class ShownContents:
     """The contents that questions showed, and those that tools have written since."""
 
     def __init__(self) -> None:
-        self._shown: OrderedDict[bytes, tuple[int, dict[str, bytes | None]]] = OrderedDict()
+        self._shown: OrderedDict[str, tuple[int, dict[str, bytes | None]]] = OrderedDict()
         self._written: OrderedDict[str, tuple[int, bytes | None]] = OrderedDict()
         self._count = itertools.count()
         self._lock = threading.Lock()
 
-    def note(self, call: object, contents: Mapping[str, bytes | None]) -> None:
-        """Record the files that a question shows, for a call that is given by its arguments.
+    def note(self, key: str, contents: Mapping[str, bytes | None]) -> None:
+        """Record the files that the last question about a call shows. The key is the call's.
 
         If the question says that the call would fail, there may be none.
         """
         digests = {real: data and digest(data) for real, data in contents.items()}
-        self._keep(self._shown, _key(call), digests)
+        self._keep(self._shown, key, digests)
 
     def note_written(self, real: str, data: bytes | None) -> None:
         """Record what a tool has written; None if it has removed the file."""
@@ -46,13 +46,13 @@ class ShownContents:
             if len(kept) > _MAX_KEPT:
                 kept.popitem(last=False)
 
-    def check(self, call: object, context: Context, real: str, data: bytes | None) -> None:
+    def check(self, context: Context, real: str, data: bytes | None) -> None:
         """Raise ToolFailed if an approved call would change another content than was shown.
 
         Another call may have changed the file since: it was decided, too. A call that was approved
         in another process has no record here.
         """
-        noted = self._shown.get(_key(call))
+        noted = self._shown.get(context.idempotency_key)
         if noted is None or not context.is_approved:
             return
         (shown_at, shown), now = noted, data and digest(data)
@@ -62,8 +62,3 @@ class ShownContents:
             raise ToolFailed(
                 f"Not changed: {real!r} changed after the user was asked. Read it, then call again."
             )
-
-
-def _key(call: object) -> bytes:
-    """Return a short key for arguments, which may be long."""
-    return digest(repr(call).encode())

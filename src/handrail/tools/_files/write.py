@@ -28,8 +28,8 @@ def write(workspace: Workspace) -> Tool[..., Any]:
     def touches(file_path: str, **_: object) -> tuple[Access, ...]:
         return workspace.change(file_path)
 
-    def preview(file_path: str, content: str) -> FileChange | str:
-        return _preview(workspace, file_path, content)
+    def preview(file_path: str, content: str, idempotency_key: str) -> FileChange | str:
+        return _preview(workspace, file_path, content, idempotency_key)
 
     def headline(file_path: str, content: str) -> str:
         return f"Write {file_path}, {_size(content)}"
@@ -53,7 +53,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
             context: The context of the call.
         """
         with open_for_change(workspace, file_path, context, create=True) as change:
-            workspace.shown.check((file_path, content), context, change.real, change.before)
+            workspace.shown.check(context, change.real, change.before)
             if change.before is None:
                 change.write(content.encode(), context.call_id)
                 return f"Created {change.real!r} with {_size(content)}."
@@ -62,12 +62,12 @@ def write(workspace: Workspace) -> Tool[..., Any]:
     return write
 
 
-def _preview(workspace: Workspace, file_path: str, content: str) -> FileChange | str:
+def _preview(workspace: Workspace, file_path: str, content: str, key: str) -> FileChange | str:
     """Return the exact change that a call would make."""
-    workspace.shown.note((file_path, content), {})  # if there can be no such file
+    workspace.shown.note(key, {})  # if there can be no such file
     try:
         real, before = peek(workspace, file_path, create=True)
-        workspace.shown.note((file_path, content), {real: before})
+        workspace.shown.note(key, {real: before})
         if before is None:
             return FileChange(real, None, content)
         new, _ = _plan(workspace, real, before, content)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
-from handrail._support.git_settings import find_git_paths
+from handrail._support.git_settings import find_git_paths, is_commondir_placeholder
 from handrail._support.obeyed_names import OBEYED_NAMES, find_name, index_names
 from handrail.tools._files.links import follow_links
 from handrail.tools._files.paths import quote_path
@@ -289,14 +289,22 @@ class _FolderWalk:
             raise _CutShort
 
     def _change_time(self, entry: os.DirEntry[str], here: _FolderInfo) -> int:
-        """Return when it changed, if that is recent and it is not empty; otherwise 0."""
+        """Return when it changed, if that is recent and it has an effect; otherwise 0."""
         try:
             about = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # a job may still be running
             return 0
-        # An empty file has no effect, and a sandbox may need it as a mount point.
         new = here.new or about.st_ctime_ns >= self.since
-        return about.st_ctime_ns if new and about.st_size else 0
+        return about.st_ctime_ns if new and not self._is_mount_point(entry, about, here) else 0
+
+    def _is_mount_point(
+        self, entry: os.DirEntry[str], about: os.stat_result, here: _FolderInfo
+    ) -> bool:
+        """Return whether a file has no effect: a sandbox may need it while a command runs."""
+        return not about.st_size or (
+            entry.name == "commondir"
+            and is_commondir_placeholder(f"{self.root}/{here.path}{entry.name}")
+        )
 
     def _describe_link(self, path: str) -> str:
         """Describe a link that leads out of the workspace; empty if it does not."""

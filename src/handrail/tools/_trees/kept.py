@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handrail._support.git_settings import is_commondir_placeholder
 from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail._support.own_files import is_run_database
 from handrail._support.private_files import make_private_folder, replace_file
@@ -50,6 +52,8 @@ _MOUNT_POINTS = frozenset(row.name for row in OBEYED_NAMES if row.held == "alway
     ".git/config.worktree",
 }
 """Names that a sandbox creates and removes. To remove one, while a job runs, would open it."""
+_COMMONDIR = re.compile(r"\.git/(modules/.+/)?commondir")
+"""Files that a sandbox creates and removes, with a content that is known."""
 _MAX_NAMED = 3
 """Entries of one folder that are named. If there are more, only their number is."""
 _INTERRUPTED = "the command was interrupted: later changes by others are included"
@@ -227,7 +231,10 @@ class KeptTrees:
 
     def _is_others(self, path: str) -> bool:
         """Return whether the sandbox or saved runs change a path, not the command."""
-        return path in _MOUNT_POINTS or is_run_database(f"{self._workspace.root}/{path}")
+        full = f"{self._workspace.root}/{path}"
+        if _COMMONDIR.fullmatch(path):
+            return not os.path.lexists(full) or is_commondir_placeholder(full)
+        return path in _MOUNT_POINTS or is_run_database(full)
 
     def _read_unseen(self, path: str, before: FileState) -> FileState | None:
         """Return what is in a folder that was not listed; a path out of reach is unchanged."""
