@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
@@ -17,8 +18,12 @@ from sqlalchemy import Engine, event
 from handrail import READ, WRITE, Access, Call, Text, tool
 from handrail.agent import Agent, Limits
 from handrail.messages import Reply, Request, ToolResults
-from handrail.runs._durable.database import Database
+from handrail.runs._durable.dbos_engine import make_engine
+from handrail.runs._store.database import Database
 from handrail.runs.durable import DurableRuns
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from runs.durable.statements import LISTENERS, watching
 
 TURNS, ROUNDS, RUNS = 20, 3, 40
 WARM = 3
@@ -165,7 +170,7 @@ def make_config(url: str) -> DBOSConfig:
     return DBOSConfig(
         name="handrail",
         system_database_url=database.url,
-        system_database_engine=database.engine,
+        system_database_engine=make_engine(database),
         application_version="1",
         executor_id="bench",
         serializer=DBOSPortableJSONSerializer(),
@@ -174,7 +179,7 @@ def make_config(url: str) -> DBOSConfig:
 
 
 async def main(url: str) -> None:
-    event.listen(Engine, "before_cursor_execute", count)
+    LISTENERS.append(count)
     event.listen(Engine, "commit", count)
     steps: Any = DBOS.workflow(name="bare")(bare_steps)
     program: Any = DBOS.workflow(name="naive")(naive)
@@ -191,4 +196,5 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    with watching():
+        asyncio.run(main(sys.argv[1]))

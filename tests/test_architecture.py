@@ -107,7 +107,8 @@ DOORS = {
     },
     "pydantic_ai": {"adapters._sources.pydantic_ai", "adapters.pydantic_ai"},
     "pydantic_core": {"_schema.validator", "adapters._turns"},
-    "sqlalchemy": {"runs._durable.database"},
+    "psycopg": {"runs._store.postgres"},
+    "sqlalchemy": {"runs._durable.dbos_engine"},
 }
 """The only modules that know a package."""
 

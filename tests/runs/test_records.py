@@ -417,10 +417,10 @@ def test_a_place_without_runs_is_reported(tmp_path: Path) -> None:
 
 
 def test_postgresql_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    monkeypatch.delitem(sys.modules, "handrail.runs._durable.database", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "handrail.runs._store.postgres", raising=False)
 
-    with pytest.raises(HandrailError, match=r"needs sqlalchemy. .*handrail\[durable\]"):
+    with pytest.raises(HandrailError, match=r"needs the package psycopg .*handrail\[postgres\]"):
         open_records("postgresql://nowhere/x")
 
 

@@ -57,7 +57,7 @@ def _planted(_given: Any, root: Path, *, judged: bool) -> bool:
 
 def _private(_given: Any, root: Path, *, judged: bool) -> bool:
     """The file is the owner's alone; the control lets SQLite create it."""
-    from handrail.runs._durable.database import Database
+    from handrail.runs._store.database import Database
 
     before = os.umask(0o022)
     try:

@@ -12,6 +12,7 @@ from anyio import to_thread
 from handrail.permissions import Answer
 from handrail.runs._reading.claims import AnswerOutcome, Claimant
 from handrail.runs._serving.opening import open_store
+from handrail.runs._store.database import Database
 from handrail.runs.chain import dump_chain
 from handrail.runs.journal import JournalReader, Summary
 from handrail.runs.sqlite import SqliteJournal
@@ -52,7 +53,6 @@ def _read_summary(where: str, run: str) -> Summary:
 def open_journal(where: str) -> Generator[JournalReader]:
     """Open the journal of the runs in a file or a database, to read and to verify it. Blocks."""
     if is_durable(where):
-        from handrail.runs._durable.database import Database
         from handrail.runs._durable.journal import DurableJournal
 
         with closing(Database(where, read_only=True)) as database:

@@ -69,7 +69,6 @@ class DurableRuns:
         queues: Mapping[str, CallQueue] | None = None,
     ) -> None:
         try:
-            from handrail.runs._durable.database import Database
             from handrail.runs._durable.dbos_engine import DbosEngine
         except ModuleNotFoundError as error:
             raise HandrailError(
@@ -82,6 +81,7 @@ class DurableRuns:
         from handrail.runs._durable.rows import Rows
         from handrail.runs._durable.segments import Segments
         from handrail.runs._serving.claiming import Claims
+        from handrail.runs._store.database import Database
 
         self._database = Database(database)
         self._rows = Rows(self._database, crash_point)
@@ -109,14 +109,14 @@ class DurableRuns:
 
     async def _create(self) -> None:
         """Create the tables, unless they exist as this version needs them."""
-        from handrail.runs._durable.rows import ADDED, SCHEMA, list_tables
+        from handrail.runs._durable.rows import SCHEMA, list_tables
 
         version = f"{SCHEMA}, {self._engine.version}"
         if await to_thread.run_sync(self._database.has_schema, version):
             return
         await self._engine.create()
         tables = list_tables(postgres=self._database.is_postgres)
-        await to_thread.run_sync(self._database.create, tables, ADDED)
+        await to_thread.run_sync(self._database.create, tables)
         await self._rows.make_reading_rows()
         await self._rows.add_schema(version)
 

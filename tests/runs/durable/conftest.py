@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy
 
 from handrail.runs.durable import DurableRuns
+from runs.durable.statements import watching
 from runs.durable.workers import Forks, forking
 from services import VARIABLE, Postgres, find_binaries
 
@@ -31,7 +32,7 @@ def shared_statements() -> Generator[None]:
     """Compile each statement of the engine once, not again for each database of a test.
 
     SQLAlchemy keeps what it compiled by connection pool and by dialect object. All tests have the
-    same two dialects, with the same settings.
+    same two dialects, with the same settings. `counting` sees every statement.
     """
     caches: dict[type, Any] = {}
     made = sqlalchemy.Engine.__init__
@@ -42,7 +43,7 @@ def shared_statements() -> Generator[None]:
         self._compiled_cache = caches.setdefault(kind, self._compiled_cache)
         self.dialect.__class__ = _equal(kind)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, watching():
         patch.setattr(sqlalchemy.Engine, "__init__", share)
         yield
 

@@ -17,7 +17,6 @@ from handrail import READ, Allow, Call, CheckedCall, Decision, Text, Toolset, to
 from handrail.agent import Agent
 from handrail.messages import ModelError, Prompt, Reply, Request
 from handrail.runs import replay_run
-from handrail.runs._durable.database import Database
 from handrail.runs.durable import DurableRuns
 from handrail.runs.lines import EVENTS, as_fields
 
@@ -158,14 +157,3 @@ async def test_metadata_is_a_part_of_a_run(database: str) -> None:
         run = await runs.get(await runs.start("a", "Look.", metadata=facts))
 
     assert run.metadata == facts
-
-
-async def test_tables_of_an_older_version_get_the_column(database: str) -> None:
-    older = Database(database)
-    await older.write("ALTER TABLE handrail_run DROP COLUMN metadata")
-    await older.write("DELETE FROM handrail_schema")
-    older.close()
-    async with DurableRuns(database, {"a": Watched().agent}) as runs:
-        run = await runs.get(await runs.start("a", "Look.", metadata={"tenant": "acme"}))
-
-    assert run.metadata == {"tenant": "acme"}

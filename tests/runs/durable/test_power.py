@@ -13,10 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio import to_thread
-from sqlalchemy.exc import DBAPIError
 
-from handrail.runs._durable.database import Database
-from handrail.runs._durable.threads import Threads
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import DatabaseError
+from handrail.runs._store.threads import Threads
 from handrail.runs.crash_points import DURABLE_POINTS
 from runs.durable.statements import counting
 from runs.durable.workers import Forks, Verdict, judge
@@ -98,7 +98,7 @@ class Writer:
     async def _add(self, name: str) -> None:
         try:
             await self.database.write("INSERT INTO handrail_schema VALUES (:name)", name=name)
-        except DBAPIError:
+        except DatabaseError:
             self.failed.append(name)
 
     async def find(self) -> set[str]:
@@ -133,7 +133,7 @@ async def test_what_could_not_be_committed_has_failed(sqlite: str) -> None:
     await writer.database.write(f"CREATE TABLE checked (id TEXT {checked})")
 
     async def add_wrong() -> None:
-        with pytest.raises(DBAPIError, match="FOREIGN KEY"):
+        with pytest.raises(DatabaseError, match="FOREIGN KEY"):
             await writer.database.write("INSERT INTO checked VALUES (:id)", id="nobody")
 
     names = {f"name {number}" for number in range(50)}
@@ -186,9 +186,9 @@ async def test_each_statement_has_its_own_outcome_if_sqlite_undoes_what_is_writt
 async def test_a_transaction_that_fails_changes_nothing(database: str) -> None:
     opened = Database(database)
     add = ("INSERT INTO handrail_schema VALUES (:name)", [{"name": "name 1"}])
-    with pytest.raises(DBAPIError):
+    with pytest.raises(DatabaseError):
         await opened.transact([add, ("INSERT INTO nowhere VALUES (1)", [{}])], 0)
-    with pytest.raises(DBAPIError):
+    with pytest.raises(DatabaseError):
         await opened.transact([add, add], 0)
     changed = await opened.transact([add], 0)
     rows = await opened.read("SELECT version FROM handrail_schema WHERE version LIKE 'name%'")

@@ -17,9 +17,9 @@ from anyio import to_thread
 from handrail import Call, Executor, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
-from handrail.runs._durable.database import Database
 from handrail.runs._serving import ending, worker
 from handrail.runs._serving.liveness import make_lock
+from handrail.runs._store.database import Database
 from handrail.runs.durable import DurableRuns
 from runs.durable.fleet import Tables
 from runs.durable.shop import Ledger, call_once

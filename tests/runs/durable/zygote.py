@@ -17,7 +17,6 @@ import signal
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import database, dbos_engine, recorder, segments  # once for all forks
+from handrail.runs._durable import dbos_engine, recorder, segments  # once for all forks
 from handrail.runs._serving import worker
+from handrail.runs._store import sqlite
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent
 from runs.durable.slow import make_slow_agents
@@ -41,6 +41,7 @@ AGENTS = {
     "wire": make_agent(LEDGER, call_once("wire")),
     **make_slow_agents(LEDGER),
 }
+SET_UP = sqlite.set_up
 WARM: dict[tuple[str, float], DurableRuns] = {}
 
 
@@ -89,7 +90,7 @@ def child(order: dict[str, Any]) -> None:
     if order["control"] == "early release":
         worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
     if order["control"] == "normal sync":
-        database._set_up_sqlite = partial(_sync_less, database._set_up_sqlite)  # noqa: SLF001
+        sqlite.set_up = dbos_engine.set_up = _sync_less
     if order["synced"]:
         os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]
@@ -108,8 +109,8 @@ async def _release_early(self: Any, seconds: float, _end: object) -> None:
     await anyio.to_thread.run_sync(self._lock.release)
 
 
-def _sync_less(set_up: Any, begin: str | None, connection: Any, record: object) -> None:
-    set_up(begin, connection, record)
+def _sync_less(connection: Any) -> None:
+    SET_UP(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
 
 

@@ -1,23 +1,27 @@
-"""DBOS Transact as the engine. The only module that knows it."""
+"""DBOS Transact as the engine. The only module that knows it, and SQLAlchemy."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
 from typing import Any
 
+import sqlalchemy
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
 from dbos import _dbos as internals
 from dbos import _serialization as serialization
+from sqlalchemy import event
 
 from handrail import HandrailError
 from handrail._support.loop import running_loop
 from handrail.runs._durable.call_queue import CallQueue
-from handrail.runs._durable.database import Database
 from handrail.runs._durable.port import Body, SegmentStatus
+from handrail.runs._store.database import Database
+from handrail.runs._store.sqlite import create_private, set_up
 
 SEGMENT = "handrail.segment"
 """The name of the workflow."""
@@ -58,6 +62,7 @@ class DbosEngine:
         queues: Mapping[str, CallQueue],
     ) -> None:
         self._database = database
+        self._sql = make_engine(database)
         self._name = name
         self._version = version
         self._poll = poll
@@ -79,7 +84,7 @@ class DbosEngine:
         """Connect to the tables of DBOS."""
         connect = partial(
             DBOSClient,
-            system_database_engine=self._database.engine,
+            system_database_engine=self._sql,
             serializer=DBOSPortableJSONSerializer(),
             application_name=self._name,
         )
@@ -117,7 +122,7 @@ class DbosEngine:
         return DBOSConfig(
             name=self._name,
             system_database_url=self._database.url,
-            system_database_engine=self._database.engine,
+            system_database_engine=self._sql,
             application_version=self._version,
             executor_id=worker,
             serializer=DBOSPortableJSONSerializer(),
@@ -166,6 +171,7 @@ class DbosEngine:
         """Close all connections."""
         await to_thread.run_sync(self.client.destroy)
         self._client = None
+        await to_thread.run_sync(self._sql.dispose)
         await to_thread.run_sync(self._database.close)
 
     async def start(self, segment_id: str, text: str) -> None:
@@ -295,6 +301,29 @@ class DbosEngine:
         found = await to_thread.run_sync(ask) if self._queues else []
         ids = [*segment_ids, *(one.workflow_id for one in found)]
         await to_thread.run_sync(self.client.delete_workflows, ids)
+
+
+def make_engine(database: Database) -> sqlalchemy.Engine:
+    """Return the connections of DBOS to a database, which has its own transactions."""
+    if database.is_postgres:
+        url = database.url.replace("postgresql://", "postgresql+psycopg://", 1)
+        alive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+        return sqlalchemy.create_engine(url, pool_size=3, max_overflow=5, connect_args=alive)
+    engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sqlite", database=str(database.path)))
+    event.listen(engine, "do_connect", lambda *_: create_private(database.path))
+    event.listen(engine, "connect", _set_up)
+    return engine
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    """Prepare a connection to SQLite. DBOS calls a function that it has since 3.42 only."""
+    connection.isolation_level = "IMMEDIATE"
+    set_up(connection)
+    connection.create_function("unixepoch", 1, _tell_time)
+
+
+def _tell_time(_modifier: str) -> float:
+    return round(time.time(), 3)
 
 
 def refuse_pickles() -> None:

@@ -25,11 +25,12 @@ from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
 from handrail.permissions import Answer
 from handrail.runs._durable.call_queue import QueuedLines
-from handrail.runs._durable.database import Database
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.store import POSTGRES, Dialect
 from handrail.runs._reading.tables import POSTGRES_PUTS, PUTS
-from handrail.runs._reading.tally import TALLY_COLUMNS, Step, Tally
+from handrail.runs._reading.tally import TALLY_COLUMNS, Tally
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step
 from handrail.runs.journal import (
     STATUS,
     EventRow,

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from handrail import Deny
 from handrail.permissions import Answer, Pending
-from handrail.runs._durable.database import Database
 from handrail.runs._reading.answers import (
     dump_answer,
     given_by,
@@ -28,6 +27,7 @@ from handrail.runs._reading.claims import (
     say_used,
 )
 from handrail.runs._reading.tables import PUT_VOTE, READ_VOTES
+from handrail.runs._store.database import Database
 
 NO_ANSWER = "Not run: no one answered in time. Call again if it is still needed."
 

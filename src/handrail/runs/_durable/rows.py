@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail.runs._durable.database import Database
 from handrail.runs._durable.journal import RunJournal
 from handrail.runs._reading.tables import OF_A_RUN, QUESTION, reading_tables
-from handrail.runs._reading.tally import Step
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step
 from handrail.runs.journal import RunHead
 
 Reach: TypeAlias = Callable[[str], None]
@@ -48,10 +48,6 @@ CREATE TABLE IF NOT EXISTS handrail_schema (version TEXT PRIMARY KEY);
 """.split(";")
     if statement.strip()
 )
-
-
-ADDED = ("handrail_run", "metadata", "TEXT NOT NULL DEFAULT '{}'")
-"""A column that tables of an older version do not have."""
 
 
 def list_tables(*, postgres: bool) -> tuple[str, ...]:

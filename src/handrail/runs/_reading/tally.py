@@ -10,14 +10,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 from zlib import crc32
 
 from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
+from handrail.runs._store.port import Step
 from handrail.runs.journal import STATUS, JournalEntry
-
-Step: TypeAlias = tuple[str, list[dict[str, Any]]]
-"""A statement, and the values of each of its executions."""
 
 SLOTS = 16
 """Rows of one count, so that runs seldom wait for one another."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from handrail.runs._durable.database import Database
+from handrail.runs._store.database import Database
 
 
 class Lock(Protocol):
@@ -83,16 +83,15 @@ class PostgresLock:
     def take(self) -> bool:
         """Take the lock. Returns False if a living process holds it."""
         self._connection = self._database.hold()
-        ask = f"SELECT pg_try_advisory_lock({self._key})"
-        taken = bool(self._connection.exec_driver_sql(ask).scalar())
+        [taken] = self._connection.execute(f"SELECT pg_try_advisory_lock({self._key})").fetchone()
         if not taken:
             self._connection.close()
-        return taken
+        return bool(taken)
 
     def is_held(self) -> bool:
         """Return whether the connection still lives, and with it the lock."""
         try:
-            self._connection.exec_driver_sql("SELECT 1")
+            self._connection.execute("SELECT 1")
         except Exception:  # noqa: BLE001  whatever it is, the lock is not certain
             self.release()
             return False
@@ -101,5 +100,4 @@ class PostgresLock:
     def release(self) -> None:
         """Release the lock: close its connection, so that not even an error can keep it."""
         with suppress(Exception):
-            self._connection.invalidate()
             self._connection.close()

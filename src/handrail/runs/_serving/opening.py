@@ -8,13 +8,12 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from handrail import HandrailError
 from handrail.runs._reading.records import DatabaseRecords
 from handrail.runs._reading.store import POSTGRES, Dialect, SqliteStore, Store
+from handrail.runs._store.database import Database
 from handrail.runs.sqlite import SqliteJournal
 
 if TYPE_CHECKING:
-    from handrail.runs._durable.database import Database
     from handrail.runs._reading.port import Records
 
 
@@ -38,12 +37,6 @@ def open_store(where: str | os.PathLike[str]) -> Store:
     """Open a database to read from."""
     address = os.fspath(where)
     if address.startswith("postgresql:"):
-        try:
-            from handrail.runs._durable.database import Database
-        except ModuleNotFoundError as error:
-            raise HandrailError(
-                f"PostgreSQL needs {error.name}. Install it: `pip install 'handrail[durable]'`."
-            ) from error
         return DatabaseStore(Database(address, read_only=True))
     return _open_file(Path(address.removeprefix("sqlite:///")))
 

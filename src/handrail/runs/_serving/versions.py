@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from anyio import to_thread
 
-from handrail.runs._durable.database import Database
 from handrail.runs._durable.port import Engine
 from handrail.runs._durable.rows import Rows
 from handrail.runs._serving.liveness import make_lock
+from handrail.runs._store.database import Database
 
 
 async def adopt_version(

@@ -16,10 +16,10 @@ from anyio import to_thread
 
 from handrail import HandrailError
 from handrail.runs._durable.active import Gate
-from handrail.runs._durable.database import Database
 from handrail.runs._durable.port import Engine
 from handrail.runs._durable.segments import Segments
 from handrail.runs._serving.liveness import Lock, make_lock
+from handrail.runs._store.database import Database
 
 log = logging.getLogger("handrail")
 

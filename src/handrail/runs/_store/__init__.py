@@ -1,0 +1,1 @@
+"""The database of runs: SQLite by the standard library, PostgreSQL by psycopg."""

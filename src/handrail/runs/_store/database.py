@@ -1,0 +1,159 @@
+"""The database of runs: statements in a few threads, transactions, and retries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from handrail import HandrailError
+from handrail._support.own_files import note_database
+from handrail.runs._store.port import DatabaseAway, DatabaseError, Driver, Step, Values
+from handrail.runs._store.sqlite import SqliteFile
+from handrail.runs._store.threads import Threads
+
+_T = TypeVar("_T")
+_RETRY_SECONDS = 20.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 2.0
+"""Seconds between two tries."""
+_READERS = 2
+_WRITERS = 2
+"""How many statements write at once, on PostgreSQL."""
+_CREATING = 4_722_013_118
+"""The key of the lock that is held while tables are created."""
+_SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
+
+
+class Database:
+    """Runs statements of coroutines. Each is a transaction.
+
+    A statement on a lost connection is tried again, so every statement must be one that can be
+    repeated. Raises DatabaseError.
+
+    Args:
+        address: A path of a SQLite file, or a URL that begins with ``sqlite:`` or ``postgresql:``.
+        read_only: Whether PostgreSQL refuses to write, and to work for more than two seconds.
+    """
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        self.url = as_url(address)
+        self.is_postgres = self.url.startswith(_POSTGRES)
+        self._driver: Driver
+        if self.is_postgres:
+            self._driver = _open_postgres(self.url, read_only=read_only)
+            self._writers = Threads(_WRITERS)
+        else:
+            note_database(self.path)
+            self._driver = file = SqliteFile(self.path)
+            self._writers = Threads(1, file.together)
+            """SQLite has one writer. Statements that wait at the same time share one disk sync."""
+        self._readers = Threads(_READERS)
+
+    @property
+    def path(self) -> Path:
+        """The file of a SQLite database."""
+        return Path(self.url.removeprefix(_SQLITE))
+
+    async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        return await self._run(self._readers, self._driver.read, sql, values)
+
+    async def write(self, sql: str, **values: Any) -> int:
+        """Run a statement, and return the number of changed rows."""
+        return await self._run(self._writers, self._driver.write, sql, values)
+
+    async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in one transaction, each with several values.
+
+        Returns the number of rows that each changed. If one of the first ``guards`` changes no row,
+        nothing is changed, and the result is empty.
+        """
+        return await self._run(self._writers, self._driver.transact, steps, guards)
+
+    def read_now(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, in this thread."""
+        tries = _Tries()
+        while True:
+            try:
+                return self._driver.read(sql, values)
+            except DatabaseAway:
+                if (pause := tries.next_pause()) is None:
+                    raise
+            time.sleep(pause)
+
+    async def _run(self, threads: Threads, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run a statement in a thread, and again if the database is away. No thread waits."""
+        tries = _Tries()
+        while True:
+            try:
+                return await threads.run(function, *arguments)
+            except DatabaseAway:
+                if (pause := tries.next_pause()) is None:
+                    raise
+            await anyio.sleep(pause)
+
+    def has_schema(self, version: str) -> bool:
+        """Return whether the tables exist, as this version needs them."""
+        try:
+            rows = self._driver.read("SELECT version FROM handrail_schema", {})
+        except DatabaseError:  # there is no such table, or no database
+            return False
+        return (version,) in rows
+
+    def create(self, statements: Sequence[str]) -> None:
+        """Create tables. One process at a time: PostgreSQL fails if two create the same one."""
+        with closing(self.hold()) as connection:
+            if self.is_postgres:
+                connection.execute(f"SELECT pg_advisory_lock({_CREATING})")
+            for statement in statements:
+                connection.execute(statement)
+
+    def hold(self) -> Any:
+        """Return a connection for one holder, who closes it."""
+        return self._driver.hold()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._readers.close()
+        self._writers.close()
+        self._driver.close()
+
+
+class _Tries:
+    """Counts the time of tries: each pause is twice as long as the one before."""
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + _RETRY_SECONDS
+        self._pause = _FIRST_PAUSE
+
+    def next_pause(self) -> float | None:
+        """Return the seconds before the next try, or None if it is too late for one."""
+        pause, self._pause = self._pause, min(2 * self._pause, _MAX_PAUSE)
+        return pause if time.monotonic() < self._until else None
+
+
+def _open_postgres(url: str, *, read_only: bool) -> Driver:
+    try:
+        from handrail.runs._store.postgres import PostgresServer
+    except ImportError as error:
+        raise HandrailError(
+            f"PostgreSQL needs the package psycopg ({error}). "
+            "Install it: `pip install 'handrail[postgres]'`."
+        ) from error
+    return PostgresServer(url, read_only=read_only)
+
+
+def as_url(address: str) -> str:
+    """Return the URL of a database. A plain path is a SQLite file, in the current folder."""
+    if "://" not in address:
+        return f"{_SQLITE}{Path(address).absolute()}"
+    if not address.startswith((_SQLITE, _POSTGRES)):
+        raise ValueError(
+            f"{address.partition('://')[0]}: durable runs are kept in a SQLite file (a path) or in "
+            "PostgreSQL (postgresql://...)."
+        )
+    return address

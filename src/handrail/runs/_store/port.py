@@ -1,0 +1,48 @@
+"""The part of a database that runs use: statements with named values, and their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from handrail.runs.journal import JournalError
+
+Values: TypeAlias = Mapping[str, Any]
+"""The values of a statement, by the names that it has as ``:name``."""
+Step: TypeAlias = tuple[str, list[dict[str, Any]]]
+"""A statement, and the values of each of its executions."""
+
+
+class DatabaseError(JournalError):
+    """The database cannot be reached, or refuses a statement."""
+
+
+class DatabaseAway(DatabaseError):
+    """The database was reached before, and cannot be reached now."""
+
+
+class Driver(Protocol):
+    """Runs statements in the thread of its caller. Raises DatabaseError."""
+
+    def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        ...
+
+    def write(self, sql: str, values: Values) -> int:
+        """Run a statement, and return the number of changed rows."""
+        ...
+
+    def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in one transaction, and return the number of rows that each changed.
+
+        If one of the first ``guards`` changes no row, nothing is changed, and the list is empty.
+        """
+        ...
+
+    def hold(self) -> Any:
+        """Return a connection for one holder, who closes it."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections that no one uses."""
+        ...

@@ -1,0 +1,127 @@
+"""A PostgreSQL database of runs. No other module knows psycopg."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from threading import BoundedSemaphore
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import QueryCanceled
+
+from handrail.runs._store.connections import Connections
+from handrail.runs._store.port import DatabaseAway, DatabaseError, Step, Values
+
+_Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+_MAX_READS = 8
+"""How many queries run at once."""
+_SETTINGS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
+"""A server that is cut off is noticed soon. The address can have other values."""
+_READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
+
+
+class PostgresServer:
+    """Runs statements on a server; see ``Driver``.
+
+    Args:
+        url: ``postgresql://...``
+        read_only: Whether the server refuses to write, and to work for more than two seconds.
+    """
+
+    def __init__(self, url: str, *, read_only: bool) -> None:
+        given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+        self._settings = {**_SETTINGS, **given}
+        if read_only:
+            self._settings["options"] = f"{given.get('options', '')} {_READ_ONLY}".strip()
+        self._place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
+        self._connections = Connections(self._connect)
+        self._reads = BoundedSemaphore(_MAX_READS)
+        self._was_reached = False
+
+    def _connect(self) -> _Connection:
+        settings: dict[str, Any] = dict(self._settings)
+        connection: _Connection = psycopg.connect("", autocommit=True, **settings)
+        self._was_reached = True
+        return connection
+
+    def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self._reads, self._lend() as connection:
+            return connection.execute(_translate(sql), values).fetchall()
+
+    def write(self, sql: str, values: Values) -> int:
+        """Run a statement, and return the number of changed rows."""
+        with self._lend() as connection:
+            return connection.execute(_translate(sql), values).rowcount
+
+    def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in one transaction, with one round trip for the guards and one for all."""
+        with self._lend() as connection, connection.pipeline() as pipeline:
+            connection.execute(b"BEGIN")
+            done = [_execute(connection, step) for step in steps[:guards]]
+            pipeline.sync()
+            if not all(_count(cursors) for cursors in done):
+                connection.execute(b"ROLLBACK")
+                return []
+            done += [_execute(connection, step) for step in steps[guards:]]
+            connection.execute(b"COMMIT")
+            pipeline.sync()
+            return [_count(cursors) for cursors in done]
+
+    def hold(self) -> _Connection:
+        """Return a connection for one holder, who closes it."""
+        with self._clear_errors():
+            return self._connect()
+
+    def close(self) -> None:
+        """Close the connections that no one uses."""
+        self._connections.close()
+
+    @contextmanager
+    def _lend(self) -> Generator[_Connection]:
+        with self._clear_errors(), self._connections.lend() as connection:
+            yield connection
+
+    @contextmanager
+    def _clear_errors(self) -> Generator[None]:
+        """Raise errors as ours. A server that was never reached probably has another address."""
+        try:
+            yield
+        except psycopg.Error as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            text = f"Cannot use the runs in {self._place}: {reason}."
+            if self._was_reached and _is_away(error):
+                raise DatabaseAway(text) from error
+            raise DatabaseError(text) from error
+
+
+def _is_away(error: psycopg.Error) -> bool:
+    """Return whether the server is gone, shuts down, or does not accept connections yet."""
+    if isinstance(error, QueryCanceled):
+        return False
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+@cache
+def _translate(sql: str) -> bytes:
+    """Return a statement with its parameters as psycopg writes them. SQLite's ``:name`` is ours."""
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", sql.replace("%", "%%")).encode()
+
+
+def _execute(connection: _Connection, step: Step) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+    sql, several = step
+    return [connection.execute(_translate(sql), values) for values in several]
+
+
+def _count(cursors: Sequence[psycopg.Cursor[tuple[Any, ...]]]) -> int:
+    return sum(cursor.rowcount for cursor in cursors)
