@@ -8,10 +8,10 @@ not a boundary: the sandbox is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 
 from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
 from handrail.policy._consequences.git_commands import (
@@ -131,9 +131,10 @@ _NO_SCRIPTS = frozenset("test t build check start exec x install i add why info 
 """Commands of package managers that are not followed by the name of a script."""
 
 
+@lru_cache(maxsize=8)
 def find_consequences(
-    command: ShellCommand, chosen: AbstractSet[Argv] = frozenset()
-) -> dict[Kind, str]:
+    command: ShellCommand, chosen: frozenset[Argv] = frozenset()
+) -> Mapping[Kind, str]:
     """Return what a shell command can cause, each with the command that may cause it.
 
     ``chosen`` are commands that a written rule allows: their consequences were accepted.
@@ -145,7 +146,7 @@ def find_consequences(
                 found.setdefault(kind, " ".join(argv))
     for kind in _kinds_of_text(command):
         found.setdefault(kind, command.text)
-    return found
+    return MappingProxyType(found)
 
 
 def find_computed(command: ShellCommand) -> list[Argv]:
@@ -196,8 +197,9 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
     code = dict.fromkeys(  # each once, and none empty: a text must not grow
         word
         for argv in command.possible
+        if (takes_code := _takes_code(program_name(argv[0])))
         for flag, word in pairwise(argv)
-        if word and _is_code(program_name(argv[0]), flag) and not _RUNS_PROGRAMS.search(word)
+        if word and takes_code(flag) and not _RUNS_PROGRAMS.search(word)
     )
     rest = command.text
     for word in code:
@@ -209,10 +211,11 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
                 yield argv
 
 
-def _is_code(program: str, flag: str) -> bool:
-    """Return whether a program takes the word after a flag, or any word, for program text."""
-    in_language = without_version(program) in INTERPRETERS
-    return program in _AWKS or (in_language and _CODE_FLAG.fullmatch(flag) is not None)
+def _takes_code(program: str) -> Callable[[str], object] | None:
+    """Return after which words a program takes the next one for program text; None if never."""
+    if program in _AWKS:
+        return lambda _: True
+    return _CODE_FLAG.fullmatch if without_version(program) in INTERPRETERS else None
 
 
 def _quoted_commands(text: str) -> Iterator[Argv]:

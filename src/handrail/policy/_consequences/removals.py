@@ -91,20 +91,18 @@ def is_kept(path: str) -> bool:
 
 def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield whether ``rm`` may delete something else than what tools or the same text made."""
-    operands = [word for word in operands_of(argv) if word not in _PLACEHOLDERS]
+    operands = {word for word in operands_of(argv) if word not in _PLACEHOLDERS}
     if operands:
         outside = _runs_in_temporary_folder(command)
         renamed = _find_renamed(argv, command)
-        kept = [
-            path
-            for path in operands
-            if _is_at(path, renamed)
+        if any(
+            _is_at(path, renamed)
             or not (is_made(path) or _is_created(path, command) or (outside and _is_inside(path)))
-        ]
-        if kept:
+            for path in operands
+        ):
             yield "files"
-        if kept and _clones(command):
-            yield "workspace"
+            if _clones(command):
+                yield "workspace"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
 

@@ -54,7 +54,7 @@ def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand],
 
     ``parts`` are its simple commands, with the rules that allow them.
     """
-    for kind, cause in find_consequences(command, written_commands(parts)).items():
+    for kind, cause in find_consequences(command, frozenset(written_commands(parts))).items():
         if mode is not Mode.OPEN or kind in IN_EVERY_MODE:
             return f"{REASONS[kind]}: {quote_command(cause[:_MAX_CAUSE_CHARS])}"
     return ""
