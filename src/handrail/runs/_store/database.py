@@ -31,7 +31,7 @@ _SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
 class Database:
     """Runs statements of coroutines. Each is a transaction.
 
-    A statement on a lost connection is tried again, so every statement must be one that can be
+    A statement on a lost connection is retried, so every statement must be one that can be
     repeated. Raises DatabaseError.
 
     Args:
