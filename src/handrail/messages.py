@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -175,6 +175,8 @@ class Reply:
     model: str = ""
     stop_detail: str = ""
     """What the provider says about a refusal or an invalid tool call; or what is not supported."""
+    seconds: float | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """The time from the request to the end of the reply. An agent sets it, unless a model did."""
 
     @property
     def text(self) -> str:

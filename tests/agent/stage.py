@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
 from typing import Any
 
 import anyio.lowlevel
 
-from handrail import READ, Call, Result, Text, Tool, Toolset, reads_file, tool, writes_file
+from handrail import (
+    READ,
+    Call,
+    Hook,
+    Result,
+    Text,
+    Tool,
+    Toolset,
+    Turn,
+    reads_file,
+    tool,
+    writes_file,
+)
 from handrail.messages import (
     Delta,
     Message,
@@ -22,6 +34,7 @@ from handrail.messages import (
     ToolResults,
     TruncatedCall,
 )
+from handrail.permissions import MemoryLedger
 from providers.apis import APIS
 
 
@@ -153,3 +166,27 @@ def named(tools: Toolset, name: str) -> Tool[..., Any]:
     found = tools.find(name)
     assert found is not None
     return found
+
+
+class Recorded:
+    """Records steps in memory. What is recorded is not done again."""
+
+    claimant = "segment"
+    hook = Hook()
+
+    def __init__(self) -> None:
+        self.known, self.ledger = dict[str, Result](), MemoryLedger()
+        self.steps = list[str]()
+        self._next = 0
+
+    async def record(self, _name: str, work: Callable[[], Awaitable[str]], /) -> str:
+        if self._next == len(self.steps):
+            self.steps.append(await work())
+        self._next += 1
+        return self.steps[self._next - 1]
+
+    async def begin(self, _turn: Turn[Any], /) -> None:
+        pass
+
+    def restart(self) -> None:
+        self._next = 0

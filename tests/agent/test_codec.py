@@ -70,7 +70,13 @@ PROMPTS = st.builds(Prompt, st.lists(CONTENT, max_size=2).map(tuple))
 MESSAGES = st.one_of(
     PROMPTS,
     st.builds(
-        Reply, st.lists(SAID, max_size=3).map(tuple), st.sampled_from(STOPS), USAGES, TEXT, TEXT
+        Reply,
+        st.lists(SAID, max_size=3).map(tuple),
+        st.sampled_from(STOPS),
+        USAGES,
+        TEXT,
+        TEXT,
+        seconds=st.none() | st.floats(0, 1e9) | st.integers(0, 9),
     ),
     st.builds(ToolResults, st.lists(RESULTS, max_size=2).map(tuple)),
 )
@@ -122,6 +128,7 @@ def test_the_format_of_a_saved_state() -> None:
                     TruncatedCall("b", "2", "{"),
                 ),
                 "length",
+                seconds=2,
             ),
             ToolResults((Result("1", "1", data="1"), Result.fail("2", FailureKind.BAD_ARGS, "no", "why"))),
         ),
@@ -165,6 +172,7 @@ def test_the_format_of_a_saved_state() -> None:
                     "stop": "length",
                     "usage": [0, 0, 0, 0, 0],
                     "model": "",
+                    "seconds": 2.0,
                 },
                 {
                     "results": [
@@ -284,7 +292,7 @@ GARBAGE: dict[str, str] = {
         f"{key}={value}": json.dumps({**EMPTY, key: value})
         for key, values in {
             "handrail": [None, "1", 1.0, True, [1]],
-            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"opaque": "{}", "api": "a", "kind": "odd"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
+            "messages": [None, {}, "prompt", [5], [None], ["prompt"], [{}], [{"prompt": None}], [{"prompt": [{}]}], [{"prompt": [{"text": 5}]}], [{"prompt": [{"image": "?", "type": "a"}]}], [{"prompt": [{"image": "AA=="}]}], [{"prompt": [{"file": "AA==", "type": "a", "name": 1}]}], [{"reply": []}], [{"reply": [], "stop": "why", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": ["end"], "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": None}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": "", "seconds": -1.0}], [{"reply": [], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": "", "seconds": "1"}], [{"reply": [], "stop": "end", "usage": [0, 0], "model": ""}], [{"reply": [{"call": "a", "args": [], "id": "1"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"reasoning": "a", "signature": None, "api": ""}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"opaque": "{}", "api": "a", "kind": "odd"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"truncated_call": "a"}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}], [{"reply": [{"text": []}], "stop": "end", "usage": [0, 0, 0, 0, 0], "model": ""}]],
             "waiting": [None, [5], [{}], [{**RESULT, "v": 2}], [{**RESULT, "call_id": 1}], [{**RESULT, "failure": {"kind": "sulking", "message": "", "detail": ""}}], [{**RESULT, "pending": {}}], [{**RESULT, "more": 1}], [{**RESULT, "metadata": {"n": float("nan")}}]],
             "inbox": [None, [{"results": []}], [{"reply": []}]],
             "usage": [None, [], [0, 0], [0, 0, 0, 0], [0, 0, 0, 0, -1], [0, 0, 0, 0, 0.5], {"sent": 1}],

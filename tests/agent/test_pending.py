@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.stage import World, by_turn, calls, kinds, look, owed, put, says, streamed
+from agent.stage import Recorded, World, by_turn, calls, kinds, look, owed, put, says, streamed
 from handrail import (
     Allow,
     Approvals,
@@ -26,10 +26,8 @@ from handrail import (
     Deny,
     Executor,
     HandrailError,
-    Hook,
     Result,
     Toolset,
-    Turn,
     tool,
     writes_file,
 )
@@ -450,30 +448,6 @@ async def test_a_state_of_a_sub_agent_does_not_keep_answers_that_are_in_use() ->
 
     assert (done.stop_reason, kept.answer) == ("answer", Allow())
     assert [(at.answers, at.inner[0].state.answers) for at in seen] == [((), ()), ((), ())]
-
-
-class Recorded:
-    """Records steps in memory. What is recorded is not done again."""
-
-    claimant = "segment"
-    hook = Hook()
-
-    def __init__(self) -> None:
-        self.known, self.ledger = dict[str, Result](), MemoryLedger()
-        self.steps = list[str]()
-        self._next = 0
-
-    async def record(self, _name: str, work: Callable[[], Awaitable[str]], /) -> str:
-        if self._next == len(self.steps):
-            self.steps.append(await work())
-        self._next += 1
-        return self.steps[self._next - 1]
-
-    async def begin(self, _turn: Turn[Any], /) -> None:
-        pass
-
-    def restart(self) -> None:
-        self._next = 0
 
 
 async def test_an_approval_that_waits_is_recorded_for_a_restart() -> None:

@@ -138,11 +138,13 @@ OLD = "    return\n"
 NEW = "    if row.cells:  # no final newline\n        yield row\n"
 RULE = {"rule": "no-force", "file": ".handrail/rules.toml", "line": 12}
 MODE = {"rule": "mode ask", "file": "", "line": 0}
+SECOND = 11.6
+"""When the second reply came."""
 PUSHED = "Not run: rule 'no-force' denies it (history is not rewritten)."
 
 
 def _event(at: float, event: str, call: str, **more: Any) -> dict[str, Any]:
-    return {"at": at, "event": event, "call_id": call, **more}
+    return {"at": at, "event": event, "turn": 1 if at < SECOND else 2, "call_id": call, **more}
 
 
 RUN: list[dict[str, Any]] = [
@@ -150,6 +152,8 @@ RUN: list[dict[str, Any]] = [
     {
         "at": 2.1,
         "event": "reply",
+        "turn": 1,
+        "seconds": 2.1,
         "model": "some-model",
         "usage": {"input_tokens": 3210, "output_tokens": 96, "cached_tokens": 2900},
         "text": "I read the parser and run its tests.",
@@ -170,8 +174,10 @@ RUN: list[dict[str, Any]] = [
     _event(9.8, "started", "c3"),
     _event(10.0, "finished", "c3", kind="", text="edited"),
     {
-        "at": 11.6,
+        "at": SECOND,
         "event": "reply",
+        "turn": 2,
+        "seconds": 1.6,
         "model": "some-model",
         "usage": {"input_tokens": 3540, "output_tokens": 61, "cached_tokens": 3200},
         "text": "It is fixed. I push it.",

@@ -14,6 +14,7 @@ from handrail.console.store import Store
 from handrail.permissions import Grade
 from handrail.policy import Rulebook
 from handrail.runs import RunRecord, SqliteJournal
+from replying import Way, stream_lines
 
 ODD = make_pending(
     "c03f5e",
@@ -36,7 +37,7 @@ UNKNOWN = make_pending(
 ANSWERED = make_pending("9c41d2", "c9")
 
 
-def make_file(folder: Path) -> Path:
+def make_file(folder: Path, way: Way = "whole") -> Path:
     """Write the journal."""
     file = folder / "journal.db"
     journal = SqliteJournal(file)
@@ -47,12 +48,12 @@ def make_file(folder: Path) -> Path:
     RunRecord(journal, "9c41d2").answer(
         {ANSWERED.id: {"answer": "allow", "by": "proxy|jo", "via": "console"}}
     )
-    record(journal)
+    record(journal, way)
     journal.close()
     return file
 
 
-def record(journal: SqliteJournal) -> None:
+def record(journal: SqliteJournal, way: Way) -> None:
     """A run that has ended, with waits, a denial and a retry."""
     run = RunRecord(journal, "ab12cd")
     run.set_status(
@@ -64,6 +65,8 @@ def record(journal: SqliteJournal) -> None:
         {
             "at": at + 2,
             "event": "reply",
+            "turn": 1,
+            "seconds": 2.0,
             "model": "m",
             "stop": "tools",
             "usage": {"input_tokens": 3210, "output_tokens": 96},
@@ -72,7 +75,7 @@ def record(journal: SqliteJournal) -> None:
         },
     ]
     for number, (tool, kind) in enumerate([("bash", ""), ("read_file", ""), ("bash", "denied")], 1):
-        call, start = {"call_id": f"c{number}"}, at + 2 + number
+        call, start = {"turn": 1, "call_id": f"c{number}"}, at + 2 + number
         lines.append({"at": start, "event": "requested", "tool": tool, "args": {"n": 1}, **call})
         word = "deny" if kind else "allow"
         origin = {"rule": "no-force", "file": "rules.toml", "line": 12}
@@ -84,7 +87,7 @@ def record(journal: SqliteJournal) -> None:
         if not kind:
             lines.append({"at": start + number, "event": "started", "attempt": 1, **call})
         lines.append({"at": start + 4, "event": "finished", "kind": kind, "text": "done", **call})
-    run.note(lines)
+    run.note(stream_lines(way, lines))
     run.set_status(status="answer")
 
 

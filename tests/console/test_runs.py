@@ -12,19 +12,34 @@ import pytest
 from console.scenes import make_file
 from console.visits import read_page, visit
 from handrail.runs import RunRecord, SqliteJournal
+from replying import WAYS, Way, stream_lines
 
 AT = 1_763_350_000.0
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_file(tmp_path_factory.mktemp("runs"))
+@pytest.fixture(scope="module", params=WAYS)
+def file(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    return make_file(tmp_path_factory.mktemp("runs"), request.param)
+
+
+in_one_way = pytest.mark.parametrize("file", ["whole"], indirect=True)
+in_each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def said(found: Any) -> str:
     return read_page(found.text).text.replace("\u00a0", " ")
 
 
+def calls_of(page: Any) -> list[tuple[str, int]]:
+    """Return the heading of each turn, and how many calls are below it."""
+    parts = re.split("<h2>((?:Turn|Prompt|Calls)[^<]*)</h2>", page.text)
+    return [
+        (name, part.count('class="call"'))
+        for name, part in zip(parts[1::2], parts[2::2], strict=True)
+    ]
+
+
+@in_one_way
 def test_runs_are_listed_with_figures_and_found_again(file: Path) -> None:
     person = visit(file, "admins")
     text = said(person.get("/runs"))
@@ -60,6 +75,7 @@ def test_a_run_shows_its_calls_and_why_they_waited(file: Path) -> None:
         assert words in text
     labels = [one for one in read_page(page.text).attributes if "waited" in one]
     assert "waited 2.00 s, ran 2.00 s" in labels
+    assert calls_of(page) == [("Prompt", 0), ("Turn 1", 3)]
 
 
 def test_a_viewer_sees_the_shape_of_a_run_and_not_its_content(tmp_path: Path) -> None:
@@ -72,31 +88,30 @@ def test_a_viewer_sees_the_shape_of_a_run_and_not_its_content(tmp_path: Path) ->
     assert "Arguments, as recorded" in said(visit(file, "auditors").get("/runs/c03f5e?call=1"))
 
 
-def test_a_strip_says_how_long_a_run_waited_for_people(tmp_path: Path) -> None:
+@in_each_way
+def test_a_strip_says_how_long_a_run_waited_for_people(tmp_path: Path, way: Way) -> None:
     file = tmp_path / "journal.db"
     run = RunRecord(SqliteJournal(file), "shop")
     run.set_status(status="running", agent="shop")
     at = time.time()  # after the status
-    reply = {"event": "reply", "model": "m", "stop": "tools", "usage": {}}
-    call = {"call_id": "c1", "tool": "refund"}
-    run.note(
-        [
-            {"at": at, "event": "prompt", "text": "Refund order 88213."},
-            {**reply, "at": at + 2, "text": "I refund it."},
-            {**call, "at": at + 2, "event": "requested", "args": {}},
-            {**call, "at": at + 2, "event": "asked", "pending": "p1", "question": "?"},
-            {**call, "at": at + 62, "event": "answered", "answer": "allow", "by": "ana"},
-            {**call, "at": at + 62, "event": "started", "attempt": 1},
-            {**call, "at": at + 63, "event": "finished", "kind": "", "text": "refunded"},
-            {**reply, "at": at + 65, "text": "The order is refunded."},
-        ]
-    )
+    reply = {"event": "reply", "model": "m", "stop": "tools", "usage": {}, "seconds": 2.0}
+    call = {"turn": 1, "call_id": "c1", "tool": "refund"}
+    lines = [
+        {"at": at, "event": "prompt", "text": "Refund order 88213."},
+        {**reply, "at": at + 2, "turn": 1, "text": "I refund it."},
+        {**call, "at": at + 2, "event": "requested", "args": {}},
+        {**call, "at": at + 2, "event": "asked", "pending": "p1", "question": "?"},
+        {**call, "at": at + 62, "event": "answered", "answer": "allow", "by": "ana"},
+        {**call, "at": at + 62, "event": "started", "attempt": 1},
+        {**call, "at": at + 63, "event": "finished", "kind": "", "text": "refunded"},
+        {**reply, "at": at + 65, "turn": 2, "text": "The order is refunded."},
+    ]
+    run.note(stream_lines(way, lines))
     page = visit(file, "admins").get("/runs/shop")
     strip = "Whole run: 4.00 s of models, 1.00 s of calls, 1m of waiting for approval"
-    headings = re.findall("<h2>((?:Turn|Prompt)[^<]*)</h2>", page.text)
 
     assert strip in page.text.replace("\u00a0", " ")
-    assert headings == ["Prompt", "Turn 1", "Turn 2"]
+    assert calls_of(page) == [("Prompt", 0), ("Turn 1", 1), ("Turn 2", 0)]
     assert "The order is refunded." in said(page)
     assert "before this" not in said(page)
 
@@ -110,10 +125,10 @@ def make_long(folder: Path, *, turns: int, each: int = 10) -> Path:
     for turn in range(turns):
         at = AT + turn * 20
         lines.append(
-            {"at": at, "event": "reply", "model": "m", "stop": "tools", "text": "On.", "usage": {}}
+            {"at": at, "event": "reply", "turn": turn + 1, "model": "m", "text": "On.", "usage": {}}
         )
         for number in range(each):
-            call = {"at": at + number, "call_id": f"c{turn}-{number}"}
+            call = {"at": at + number, "turn": turn + 1, "call_id": f"c{turn}-{number}"}
             lines += [
                 {**call, "event": "requested", "tool": "read_file", "args": {"path": "a"}},
                 {**call, "event": "started", "attempt": 1},
@@ -166,6 +181,7 @@ def test_pages_of_a_long_run_go_on_by_key_and_stay_small(tmp_path: Path) -> None
     assert person.get("/runs/long?call=999").status_code == 200
 
 
+@in_one_way
 def test_runs_without_an_engine_have_no_fleet(file: Path) -> None:
     assert "No workers here" in said(visit(file, "admins").get("/fleet"))
     assert visit(file, "approvers").get("/fleet").status_code == 404
@@ -182,3 +198,32 @@ def test_a_run_without_calls_is_shown(tmp_path: Path) -> None:
 
     assert ("Prompt" in text, "odd" in text) == (True, True)
     assert "unknown time" not in text
+
+
+def test_a_call_of_a_reply_that_is_not_complete_is_in_its_turn(tmp_path: Path) -> None:
+    """A page that is live shows it while the model still replies."""
+    file = tmp_path / "journal.db"
+    run = RunRecord(SqliteJournal(file), "live")
+    run.set_status(status="running", agent="coder", prompt="Work.")
+    call = {"at": AT, "event": "requested", "tool": "look", "args": {}}
+    reply = {"at": AT, "event": "reply", "model": "m", "usage": {}}
+    person = visit(file, "admins")
+
+    run.note([{"event": "prompt", "at": AT, "text": "Work."}])
+    run.note([{**reply, "turn": 1}, {**call, "turn": 1, "call_id": "c1"}])
+    run.note([{**call, "turn": 2, "call_id": "c1"}])
+    early = person.get("/runs/live?turn=1")
+    run.note([{**reply, "turn": 2, "usage": {"input_tokens": 7}}])
+    late = person.get("/runs/live?turn=1")
+
+    turns = [("Prompt", 0), ("Turn 1", 1), ("Turn 2", 1)]
+    assert (calls_of(early), calls_of(late)) == (turns, turns)
+    assert ("7 tokens in" in said(early), "7 tokens in" in said(late)) == (False, True)
+
+
+def test_calls_of_no_agent_have_a_heading_without_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    run = RunRecord(SqliteJournal(file), "served")
+    run.note([{"at": AT, "event": "requested", "call_id": "c1", "tool": "look", "args": {}}])
+
+    assert calls_of(visit(file, "admins").get("/runs/served")) == [("Calls", 1)]

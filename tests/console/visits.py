@@ -71,10 +71,12 @@ def park(
     record.set_status(status="running", labels=list(labels), **first)
     record.note([{"event": "prompt", "at": ASKED, "text": first["prompt"]}])
     calls = tuple(one.call for one in pending)
-    reply = {"at": ASKED, "event": "reply", "model": "m", "stop": "tools", "text": "I refund it."}
-    record.note([{**reply, "usage": {"input_tokens": 3, "output_tokens": 2}, "calls": []}])
+    reply = {"at": ASKED, "event": "reply", "turn": 1, "model": "m", "text": "I refund it."}
+    record.note(
+        [{**reply, "stop": "tools", "usage": {"input_tokens": 3, "output_tokens": 2}, "calls": []}]
+    )
     for one in pending:
-        at = {"at": one.asked_at, "call_id": one.call.id}
+        at = {"at": one.asked_at, "turn": 1, "call_id": one.call.id}
         record.note(
             [
                 {**at, "event": "requested", "tool": one.call.name, "args": one.call.args},

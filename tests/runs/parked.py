@@ -14,6 +14,7 @@ from handrail.runs import Journal, JournalLine
 from handrail.runs.lines import as_line, event_lines, prompt_line, reply_line
 from handrail.runs.states import state_line
 
+TURN = "run/1"
 RULE = Origin("large refunds", "handrail.toml", 12, digest="00ff")
 
 
@@ -45,10 +46,10 @@ def call_lines(pending: Pending, at: float = 1_000.0) -> list[JournalLine]:
     """Return the lines of a call up to its request."""
     call, question = pending.call, Ask(pending.question, pending.origin)
     events = (
-        Requested(at, call),
-        Decided(at + 1, call.id, pending.accesses, question),
-        Asked(at + 2, pending),
-        Finished(at + 3, waiting_result(pending)),
+        Requested(at, call, turn=TURN),
+        Decided(at + 1, call.id, pending.accesses, question, turn=TURN),
+        Asked(at + 2, pending, turn=TURN),
+        Finished(at + 3, waiting_result(pending), turn=TURN),
     )
     return [as_line(line) for event in events for line in event_lines(event)]
 
@@ -66,12 +67,13 @@ def lines_of(pending: Iterable[Pending], run: str, **about: Any) -> list[Journal
         tuple(one.call for one in several),
         usage=Usage(input_tokens=10, output_tokens=5, cached_tokens=2),
         model="m",
+        seconds=1.0,
     )
     state = RunState(waiting=tuple(map(waiting_result, several)), run_id=run, turns=1)
     return [
         JournalLine.of("status", at=998.0, **fields),
         as_line(prompt_line(998.5, Prompt.of("Refund order A1, please."))),
-        as_line(reply_line(999.5, reply)),
+        as_line(reply_line(999.5, reply, 1)),
         *(line for one in several for line in call_lines(one)),
         state_line(state, 0, 1_004.0),
         JournalLine.of("status", at=1_005.0, status="pending"),
@@ -88,9 +90,9 @@ def resume_lines(pending: Pending, at: float, by: str = "jo") -> list[JournalLin
 
     call = pending.call.id
     events = (
-        Answered(at, pending.id, call, Allow(by=by)),
-        Started(at + 1, call, 1),
-        Finished(at + 2, Result(call, "done")),
+        Answered(at, pending.id, call, Allow(by=by), turn=TURN),
+        Started(at + 1, call, 1, turn=TURN),
+        Finished(at + 2, Result(call, "done"), turn=TURN),
     )
     lines = [as_line(line) for event in events for line in event_lines(event)]
     return [*lines, JournalLine.of("status", at=at + 3, status="answer", why="")]

@@ -232,7 +232,7 @@ def test_a_newer_format_is_reported(journal: SqliteJournal) -> None:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
 
-    with pytest.raises(JournalError, match="has format 9, and this handrail reads 2"):
+    with pytest.raises(JournalError, match="has format 9, and this handrail reads 3"):
         journal.head("r")
 
 

@@ -21,8 +21,10 @@ from handrail.runs import (
     extend,
     read_history,
 )
+from handrail.runs.lines import reply_line
 from handrail.runs.states import count_shared, read_states, state_line
 from handrail.testing import ScriptedModel
+from replying import WAYS, Way, stream_lines
 
 MESSAGES = st.lists(
     st.builds(Prompt.of, st.sampled_from(["a", "b"]))
@@ -148,17 +150,29 @@ def test_the_latest_answer_to_a_call_is_used(journal: SqliteJournal) -> None:
     assert record.answers["p1"]["reason"] == "No."
 
 
-def test_the_time_of_a_person_is_not_the_time_of_the_model() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_the_time_of_a_person_and_of_calls_is_not_the_time_of_the_model(way: Way) -> None:
     """A run that was resumed a day later: the model took two seconds."""
+    call = {"call_id": "c", "turn": 1}
     lines = [
         {"event": "prompt", "at": 0.0, "text": "Go"},
-        {"event": "reply", "at": 1.0},
-        {"event": "status", "at": 1.5, "status": "pending"},
+        reply_line(1.0, Reply((), seconds=0.75), 1),
+        {"event": "requested", "at": 0.25, **call},
+        {"event": "started", "at": 0.5, **call},
+        {"event": "finished", "at": 9.0, "kind": "pending", **call},
+        {"event": "status", "at": 9.5, "status": "pending"},
         {"event": "answer", "at": 80_000.0, "answer": "allow"},
-        {"event": "status", "at": 86_400.0, "status": "running"},
-        {"event": "reply", "at": 86_402.0},
+        {"event": "finished", "at": 86_400.0, "kind": "", **call},
+        reply_line(86_402.0, Reply((), seconds=2.0), 2),
+        reply_line(86_403.0, Reply(()), 3),
     ]
 
-    assert [turn.seconds for turn in read_history(lines)] == [0.0, 1.0, 2.0]
-    control = [line for line in lines if line["event"] in ("prompt", "reply")]
-    assert [turn.seconds for turn in read_history(control)] == [0.0, 1.0, 86_401.0]
+    turns = read_history(stream_lines(way, lines))
+
+    assert [(turn.at, turn.seconds) for turn in turns] == [
+        (0.0, 0.0),
+        (1.0, 0.75),
+        (86_402.0, 2.0),
+        (86_403.0, 0.0),
+    ]
+    assert [turn.number for turn in turns if turn.calls] == [1]

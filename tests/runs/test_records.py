@@ -33,6 +33,7 @@ from handrail.runs import (
     open_records,
     verify,
 )
+from replying import WAYS, StreamedJournal
 from runs.pages import PAGES, counted
 from runs.parked import RULE, call_lines, make_pending, park, resume_lines
 
@@ -41,9 +42,15 @@ DAY = "1970-01-01"
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 
 
-@pytest.fixture
-def journal(tmp_path: Path) -> SqliteJournal:
-    return SqliteJournal(tmp_path / "state" / "journal.db", clock=lambda: NOW)
+@pytest.fixture(params=WAYS)
+def journal(tmp_path: Path, request: pytest.FixtureRequest) -> SqliteJournal:
+    journal = StreamedJournal(tmp_path / "state" / "journal.db", clock=lambda: NOW)
+    journal.way = request.param
+    return journal
+
+
+in_one_way = pytest.mark.parametrize("journal", ["whole"], indirect=True)
+"""For tests of the database, in which no reply has a call."""
 
 
 def read(journal: SqliteJournal, *labels: str, now: float = NOW) -> Records:
@@ -75,6 +82,7 @@ def test_the_inbox_has_what_waits_by_the_time_that_is_left(journal: SqliteJourna
     )
 
 
+@in_one_way
 def test_pages_of_the_inbox_go_on_by_key(journal: SqliteJournal) -> None:
     for number in range(5):
         park(journal, f"r{number}", make_pending(f"r{number}", expires_at=1_600.0 + number // 2))
@@ -160,6 +168,74 @@ def test_a_run_has_a_summary_and_its_turns(journal: SqliteJournal) -> None:
     )
 
 
+def two_turns(*, numbered: bool = True) -> list[JournalLine]:
+    """Return the lines of two replies that came whole, each with a call of the same id."""
+    lines = [JournalLine.of("prompt", at=0.0, text="Go.")]
+    for number in (1, 2):
+        about: dict[str, Any] = {"turn": number} if numbered else {}
+        lines += [
+            JournalLine.of("reply", at=number * 10.0, seconds=number / 4, model="m", **about),
+            JournalLine.of("requested", at=number * 10.0, call_id="c", tool="t", **about),
+            JournalLine.of("decided", at=number * 10.0, call_id="c", **about),
+            JournalLine.of("finished", at=number * 10.0 + 3, call_id="c", kind="", **about),
+        ]
+    return lines
+
+
+def test_a_call_is_in_the_turn_that_made_it(journal: SqliteJournal) -> None:
+    journal.append("r", two_turns())
+    journal.append("parts", two_turns()[:3])
+    for line in two_turns()[3:]:
+        journal.append("parts", [line])
+
+    for run in ("r", "parts"):
+        turns, calls = read(journal).turns(run), read(journal).calls(run, after=0).rows
+        assert [(one.speaker, one.reply, one.seconds, one.calls, one.at) for one in turns] == [
+            ("person", 0, 0.0, 0, 0.0),
+            ("model", 1, 0.25, 1, 10.0),
+            ("model", 2, 0.5, 1, 20.0),
+        ]
+        assert [(row.turn, row.id, row.history and row.history.turn) for row in calls] == [
+            (2, "c", 1),
+            (3, "c", 2),
+        ]
+        assert [(one.models, one.calls) for one in read(journal).parts(run)] == [
+            (0.0, 0.0),
+            (0.25, 3.0),
+            (0.5, 3.0),
+        ]
+
+
+@pytest.mark.parametrize("journal", ["early"], indirect=True)
+def test_without_turns_in_the_lines_a_call_would_be_in_the_turn_before(
+    journal: SqliteJournal,
+) -> None:
+    journal.append("r", two_turns(numbered=False))
+
+    assert [one.calls for one in read(journal).turns("r")] == [0, 2, 0]
+
+
+@pytest.mark.parametrize("journal", ["early"], indirect=True)
+def test_a_turn_without_a_reply_is_shown_and_the_next_prompt_ends_it(
+    journal: SqliteJournal,
+) -> None:
+    """The stream broke. After the next prompt, the turn has the same number."""
+    first, *lines = two_turns()[:5]
+    journal.append("r", [first, *lines[1:], first, *lines])
+
+    records = read(journal)
+    turns, run = records.turns("r"), records.run("r")
+    assert [(one.speaker, one.reply, one.calls) for one in turns] == [
+        ("person", 0, 0),
+        ("unknown", 1, 1),
+        ("person", 0, 0),
+        ("model", 1, 1),
+    ]
+    assert run is not None
+    assert (run.turns, run.calls) == (1, 2)
+
+
+@in_one_way
 def test_runs_are_searched_and_go_on_by_key(journal: SqliteJournal) -> None:
     for number, status in enumerate(["answer", "failed", "pending"]):
         line = {"status": status, "command": "chat", "prompt": f"Fix 100% of bug_{number}"}
@@ -192,11 +268,11 @@ def test_calls_open_at_the_turn_that_matters(journal: SqliteJournal) -> None:
 
     lines = [JournalLine.of("status", at=1.0, status="running")]
     for number, kind in enumerate(["", "error", ""], 1):
-        id_ = f"c{number}"
+        call = {"turn": number, "call_id": f"c{number}"}
         lines += [
-            JournalLine.of("reply", at=float(number), text="", calls=[id_]),
-            JournalLine.of("requested", at=float(number), call_id=id_, tool="t"),
-            JournalLine.of("finished", at=number + 0.5, call_id=id_, kind=kind),
+            JournalLine.of("reply", at=float(number), turn=number, text=""),
+            JournalLine.of("requested", at=float(number), tool="t", **call),
+            JournalLine.of("finished", at=number + 0.5, kind=kind, **call),
         ]
     journal.append("fails", lines)
     assert [row.number for row in records.calls("fails").rows] == [2, 3]
@@ -205,13 +281,15 @@ def test_calls_open_at_the_turn_that_matters(journal: SqliteJournal) -> None:
     assert records.calls("none").rows == ()
 
 
+@in_one_way
 def test_pages_of_calls_have_the_history_of_each(journal: SqliteJournal) -> None:
     lines = [JournalLine.of("status", at=1.0, status="running")]
     for number in range(1, 6):
+        call = {"turn": number // 2, "call_id": "same"}
         lines += [
-            JournalLine.of("requested", at=float(number), call_id="same", tool="look", args={}),
-            JournalLine.of("started", at=number + 0.25, call_id="same", attempt=1),
-            JournalLine.of("finished", at=number + 0.5, call_id="same", kind="", text=f"{number}"),
+            JournalLine.of("requested", at=float(number), tool="look", args={}, **call),
+            JournalLine.of("started", at=number + 0.25, attempt=1, **call),
+            JournalLine.of("finished", at=number + 0.5, kind="", text=f"{number}", **call),
         ]
     journal.append("r", lines)
     records = read(journal)
@@ -335,6 +413,7 @@ def multiply(journal: SqliteJournal, times: int) -> None:
     connection.close()
 
 
+@in_one_way
 @pytest.mark.parametrize("times", [10, 100_000 if SOAK else 2_000])
 def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch, times: int
@@ -363,13 +442,16 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
     assert records.inbox().total == times + 1
 
 
+@in_one_way
 def test_a_long_run_carries_no_more_than_a_short_one(journal: SqliteJournal) -> None:
     carried: list[int] = []
     for number in range(10, 30):
-        id_ = str(number)
-        journal.append("r", [JournalLine.of("reply", at=float(number), calls=[id_])])
-        journal.append("r", [JournalLine.of("requested", at=float(number), call_id=id_)])
-        journal.append("r", [JournalLine.of("finished", at=float(number), call_id=id_, kind="")])
+        about: dict[str, Any] = {"at": float(number), "turn": number}
+        call = {**about, "call_id": str(number)}
+        journal.append("r", [JournalLine.of("prompt", at=float(number))])
+        journal.append("r", [JournalLine.of("requested", **call)])
+        journal.append("r", [JournalLine.of("reply", **about)])
+        journal.append("r", [JournalLine.of("finished", kind="", **call)])
         connection = sqlite3.connect(journal.path)
         [(size,)] = connection.execute("SELECT length(unfinished) FROM handrail_summary")
         carried.append(size)
@@ -378,6 +460,7 @@ def test_a_long_run_carries_no_more_than_a_short_one(journal: SqliteJournal) -> 
     assert max(carried) - min(carried) <= 4  # a digit more
 
 
+@in_one_way
 def test_labels_may_come_after_the_first_line(journal: SqliteJournal) -> None:
     journal.append("r", [JournalLine.of("status", at=1.0, status="running")])
     assert read(journal, "team=pay").runs().rows == ()
@@ -389,6 +472,7 @@ def test_labels_may_come_after_the_first_line(journal: SqliteJournal) -> None:
     assert read(journal, "team=web").runs().rows == ()
 
 
+@in_one_way
 def test_records_cannot_write(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     park(journal, "r")
     opened: list[sqlite3.Connection] = []
@@ -506,6 +590,7 @@ def test_a_run_that_is_removed_leaves_no_rows(journal: SqliteJournal) -> None:
 # the feed
 
 
+@in_one_way
 async def test_a_feed_reads_all_that_it_missed_and_waits_for_more(journal: SqliteJournal) -> None:
     journal.append("r", [JournalLine.of("prompt", at=1.0)] * 501)
     seen: list[int] = []
@@ -527,6 +612,7 @@ async def test_a_feed_reads_all_that_it_missed_and_waits_for_more(journal: Sqlit
     assert seen == list(range(1, 503))
 
 
+@in_one_way
 async def test_a_feed_has_what_others_write_after_a_place(journal: SqliteJournal) -> None:
     park(journal, "r")
     last = read(journal).events(limit=1).rows[0].row.place
@@ -543,6 +629,7 @@ async def test_a_feed_has_what_others_write_after_a_place(journal: SqliteJournal
     assert seen == [("r", "status"), ("s", "prompt")]
 
 
+@in_one_way
 async def test_a_feed_without_a_place_begins_now_and_keeps_to_its_labels(
     journal: SqliteJournal,
 ) -> None:
@@ -571,7 +658,7 @@ def test_lines_that_are_damaged_change_no_rows_and_stop_no_append(journal: Sqlit
         "r",
         [
             JournalLine.of("status", at="soon", status=3, labels="all", cost=1, prompt=None),
-            JournalLine.of("reply", at=1.0, usage=[1], model=2),
+            JournalLine.of("reply", at=1.0, usage=[1], model=2, turn="1", seconds=[]),
             JournalLine.of("requested", at=2.0, call_id="\ud800\0", tool="\ud800"),
             JournalLine.of("decided", at=True, call_id="\ud800\0", origin="rule", decision=4),
             JournalLine.of("finished", at=-1, call_id="other", kind="error"),
@@ -588,6 +675,7 @@ def test_lines_that_are_damaged_change_no_rows_and_stop_no_append(journal: Sqlit
     assert [row.tool for row in read(journal).calls("r").rows] == ["?"]
 
 
+@in_one_way
 def test_a_run_has_the_cost_that_its_states_or_its_end_say(journal: SqliteJournal) -> None:
     lines = [
         JournalLine("state", '{"at":1,"kept":0,"state":{"cost":"0.25","waiting":[]}}'),
@@ -599,6 +687,7 @@ def test_a_run_has_the_cost_that_its_states_or_its_end_say(journal: SqliteJourna
     assert [row.cost for row in read(journal).runs().rows] == ["0.5", "0.25"]
 
 
+@in_one_way
 def test_a_call_line_without_its_request_is_no_call(journal: SqliteJournal) -> None:
     pending: Pending = make_pending("r")
     journal.append("r", call_lines(pending)[1:])
@@ -610,10 +699,11 @@ def test_a_call_line_without_its_request_is_no_call(journal: SqliteJournal) -> N
 def test_the_parts_of_a_run_say_where_its_time_went(journal: SqliteJournal) -> None:
     run = RunRecord(journal, "long")
     for turn in range(6):
-        at, call = 1e9 + turn * 10, {"call_id": f"c{turn}", "tool": "save"}
+        at, call = 1e9 + turn * 10, {"call_id": f"c{turn}", "tool": "save", "turn": turn + 1}
+        reply = {"event": "reply", "turn": turn + 1, "model": "m", "text": "", "usage": {}}
         lines = [
             {"at": at, "event": "prompt", "text": "Go on."},
-            {"at": at + 1, "event": "reply", "model": "m", "text": "", "usage": {}},
+            {**reply, "at": at + 1, "seconds": 1.0},
             {**call, "at": at + 1, "event": "requested", "args": {}},
             {**call, "at": at + 1, "event": "asked", "pending": f"p{turn}", "question": "?"},
             {**call, "at": at + 4, "event": "answered", "answer": "allow"},
@@ -635,4 +725,4 @@ def test_the_parts_of_a_run_say_where_its_time_went(journal: SqliteJournal) -> N
     )
     assert read(journal).parts("unknown") == ()
     turns = [(one.number, one.reply) for one in read(journal).turns("long", after=2, limit=3)]
-    assert turns == [(3, 1), (4, 2), (5, 2)]
+    assert turns == [(3, 0), (4, 2), (5, 0)]

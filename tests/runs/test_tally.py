@@ -11,9 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.runs import JournalLine, SqliteJournal, open_records
+from handrail.runs import JournalLine, RunRecord, SqliteJournal, open_records, read_history
+from replying import WAYS, stream_lines
 
 IDS = st.sampled_from(["a", "b", "c"])
+TURNS = st.sampled_from([1, 2])
 ORIGIN = st.none() | st.fixed_dictionaries(
     {"rule": st.sampled_from(["r1", "r2"]), "file": st.just("f"), "line": st.sampled_from([1, 2])}
 )
@@ -24,6 +26,7 @@ LINES = st.one_of(
         st.just("reply"),
         st.fixed_dictionaries(
             {
+                "turn": TURNS,
                 "model": st.sampled_from(["m", "n"]),
                 "usage": st.fixed_dictionaries(
                     {"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}
@@ -31,26 +34,38 @@ LINES = st.one_of(
             }
         ),
     ),
-    st.tuples(st.just("requested"), st.fixed_dictionaries({"call_id": IDS, "tool": st.just("t")})),
+    st.tuples(
+        st.just("requested"),
+        st.fixed_dictionaries({"turn": TURNS, "call_id": IDS, "tool": st.just("t")}),
+    ),
     st.tuples(
         st.just("decided"),
         st.fixed_dictionaries(
-            {"call_id": IDS, "decision": st.sampled_from(["allow", "ask"]), "origin": ORIGIN}
+            {
+                "turn": TURNS,
+                "call_id": IDS,
+                "decision": st.sampled_from(["allow", "ask"]),
+                "origin": ORIGIN,
+            }
         ),
     ),
     st.tuples(
         st.just("asked"),
-        st.fixed_dictionaries({"call_id": IDS, "pending": IDS, "origin": ORIGIN}),
+        st.fixed_dictionaries({"turn": TURNS, "call_id": IDS, "pending": IDS, "origin": ORIGIN}),
     ),
     st.tuples(
         st.just("answered"),
-        st.fixed_dictionaries({"call_id": IDS, "answer": st.sampled_from(["allow", "deny"])}),
+        st.fixed_dictionaries(
+            {"turn": TURNS, "call_id": IDS, "answer": st.sampled_from(["allow", "deny"])}
+        ),
     ),
     st.tuples(
         st.just("answer"), st.fixed_dictionaries({"pending": IDS, "answer": st.just("deny")})
     ),
-    st.tuples(st.just("started"), st.fixed_dictionaries({"call_id": IDS})),
-    st.tuples(st.just("finished"), st.fixed_dictionaries({"call_id": IDS, "kind": KINDS})),
+    st.tuples(st.just("started"), st.fixed_dictionaries({"turn": TURNS, "call_id": IDS})),
+    st.tuples(
+        st.just("finished"), st.fixed_dictionaries({"turn": TURNS, "call_id": IDS, "kind": KINDS})
+    ),
     st.tuples(
         st.just("status"),
         st.fixed_dictionaries({"status": st.sampled_from(["running", "pending", "answer"])}),
@@ -67,7 +82,7 @@ class Count:
         self.kinds: Counter[str] = Counter()
         self.rules: Counter[tuple[Any, ...]] = Counter()
         self.tokens: Counter[str] = Counter()
-        self.open: dict[str, dict[str, Any]] = {}
+        self.open: dict[tuple[int, str], dict[str, Any]] = {}
         for at, (kind, line) in enumerate(lines, 1):
             if kind == "status":
                 self.status = line["status"]
@@ -89,7 +104,7 @@ class Count:
             call["waits"] = call["waits"] and call["asked"] != pending
 
     def read(self, kind: str, line: dict[str, Any]) -> None:
-        id_ = line["call_id"]
+        id_ = line["turn"], line["call_id"]
         if kind == "requested" and id_ not in self.open:
             self.calls += 1
             self.open[id_] = {"waits": False, "asked": "", "by": None}
@@ -149,6 +164,53 @@ def test_the_rows_of_a_run_equal_a_count_of_its_events(
     assert sum(turn.calls for turn in turns) == len(calls.rows) == counted.calls
     assert sum(turn.waiting for turn in turns) == counted.waiting
     assert [event.number for event in events] == list(range(len(lines), 0, -1))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Return the lines of a run, and its turns: who spoke, the number, and the calls."""
+    lines, turns, number = list[dict[str, Any]](), list[Any](), draw(st.sampled_from([1, 5]))
+    for _ in range(draw(st.integers(1, 4))):
+        if not turns or turns[-1][0] == "unknown" or draw(st.booleans()):
+            lines.append({"event": "prompt"})
+            turns.append(("person", 0, []))
+        ids = draw(st.lists(IDS, unique=True, max_size=3))
+        has_reply = not ids or draw(st.booleans())
+        calls = [{"turn": number, "call_id": id_, "tool": f"{number}{id_}"} for id_ in ids]
+        steps = [{**call, "event": "requested"} for call in calls]
+        steps += [{**call, "event": "finished", "kind": ""} for call in calls]
+        reply = [{"event": "reply", "turn": number}] if has_reply else []
+        lines += stream_lines(draw(st.sampled_from(WAYS)), [*reply, *steps])
+        speaker = "model" if has_reply else "unknown"
+        turns.append((speaker, number, [call["tool"] for call in calls]))
+        number += has_reply
+    return lines, turns
+
+
+@settings(max_examples=25)
+@given(runs(), st.integers(1, 7))
+def test_histories_and_records_have_each_call_in_its_turn(
+    run: tuple[list[dict[str, Any]], list[Any]], size: int
+) -> None:
+    lines, expected = run
+    history = [
+        (turn.speaker, turn.number, [call.tool for call in turn.calls])
+        for turn in read_history(lines)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        record = RunRecord(SqliteJournal(Path(folder) / "journal.db"), "r")
+        for start in range(0, len(lines), size):
+            record.note(lines[start : start + size])
+        records = open_records(Path(folder) / "journal.db")
+        rows = records.calls("r", after=0).rows
+        recorded = [
+            (turn.speaker, turn.reply, [row.tool for row in rows if row.turn == turn.number])
+            for turn in records.turns("r")
+        ]
+        records.close()
+        record.journal.close()
+
+    assert (history, recorded) == (expected, expected)
 
 
 def _key(rule: Any) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ Phase: TypeAlias = Literal["waiting", "approval", "backoff", "running"]
 """Waiting for other calls or a free slot; for approval; for the next attempt; or running."""
 MAX_SECONDS = 1e11
 """Times after this are invalid."""
+CallKey: TypeAlias = tuple[int, str, str]
+"""A call of a run: the number of its turn, the sub-agent's turn inside it, and the call's id."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class CallHistory:
     text: str = ""
     principal: str = ""
     """On whose behalf it ran; empty if the journal does not say."""
+    turn: int = 0
+    """The number of the turn that made it; 0 if it was none of an agent."""
     moments: list[CallMoment] = field(default_factory=list[CallMoment])
     spans: list[PhaseSpan] = field(default_factory=list[PhaseSpan])
 
@@ -107,15 +111,19 @@ class RunTurn:
     """A reply of the model with its calls, or a prompt."""
 
     at: float
+    """When it was complete."""
     speaker: Literal["model", "person", "unknown"]
+    """``unknown`` if there are calls, and no reply."""
     text: str = ""
     model: str = ""
     seconds: float = 0.0
-    """How long the reply took."""
+    """How long the model took: from the request to the end of the reply."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     calls: list[CallHistory] = field(default_factory=list[CallHistory])
+    number: int = 0
+    """The number of the model's turn in its run; 0 if there is none."""
 
 
 def read_history(journal: Iterable[Any]) -> list[RunTurn]:
@@ -128,6 +136,11 @@ def read_history(journal: Iterable[Any]) -> list[RunTurn]:
     return reader.turns
 
 
+def read_key(line: Mapping[str, Any]) -> CallKey:
+    """Return the key of the call that a line is about."""
+    return _count(line.get("turn")), _text(line, "inner"), _text(line, "call_id")
+
+
 def all_calls(turns: Iterable[RunTurn]) -> Iterator[CallHistory]:
     """Yield every call of every turn."""
     for turn in turns:
@@ -137,7 +150,11 @@ def all_calls(turns: Iterable[RunTurn]) -> Iterator[CallHistory]:
 class _HistoryReader:
     def __init__(self) -> None:
         self.turns: list[RunTurn] = []
-        self._calls: dict[str, CallHistory] = {}
+        self._turn: RunTurn | None = None
+        """The model's last turn, unless its reply cannot come any more."""
+        self._calls: dict[CallKey, CallHistory] = {}
+        self._latest: dict[str, CallHistory] = {}
+        """The last call of each id."""
         self._waiters: dict[str, list[CallHistory]] = {}
         """Calls by the id of the call that they wait for."""
         self._count = 0
@@ -154,14 +171,16 @@ class _HistoryReader:
         }
 
     def read(self, line: Mapping[str, Any]) -> None:
-        before, self._now = self._now, _time(line.get("at"), self._now)
+        self._now = _time(line.get("at"), self._now)
         event = _text(line, "event")
         if event == "prompt":
             self.turns.append(RunTurn(self._now, "person", _text(line, "text")))
+            if self._turn and self._turn.speaker == "unknown":
+                self._turn = None
         elif event == "reply":
-            self._reply(line, before)
+            self._note_reply(line)
         elif event in self._about_calls:
-            call = self._call(_text(line, "call_id"), event)
+            call = self._call(read_key(line), event)
             self._about_calls[event](call, line)
             call.principal = call.principal or _text(line, "principal")
             call.ended = max(call.ended, self._now)
@@ -174,28 +193,41 @@ class _HistoryReader:
                     span.end = max(span.start, self._now)
                     call.ended = max(call.ended, span.end)
 
-    def _reply(self, line: Mapping[str, Any], before: float) -> None:
+    def _note_reply(self, line: Mapping[str, Any]) -> None:
+        number, turn = _count(line.get("turn")), self._turn
+        if turn is None or turn.number != number or turn.speaker == "model":
+            turn = self._begin_turn(number)
         usage: Any = line.get("usage")
         used: Mapping[str, Any] = (
             cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else {}
         )
-        turn = RunTurn(self._now, "model", _text(line, "text"), _text(line, "model"))
-        turn.seconds = max(0.0, self._now - before) if self.turns else 0.0
+        turn.at, turn.speaker = self._now, "model"
+        turn.text, turn.model = _text(line, "text"), _text(line, "model")
+        turn.seconds = _time(line.get("seconds"), 0.0)
         turn.input_tokens, turn.output_tokens, turn.cached_tokens = (
             _count(used.get(name)) for name in ("input_tokens", "output_tokens", "cached_tokens")
         )
-        self.turns.append(turn)
 
-    def _call(self, id_: str, event: str) -> CallHistory:
-        """Return the call that a line is about. An id can be reused after its call has ended."""
-        known = self._calls.get(id_)
+    def _begin_turn(self, number: int) -> RunTurn:
+        self._turn = RunTurn(self._now, "unknown", number=number)
+        self.turns.append(self._turn)
+        return self._turn
+
+    def _call(self, key: CallKey, event: str) -> CallHistory:
+        """Return the call that a line is about. An id can be reused after its call has ended.
+
+        The turn of a call begins with its first line: a reply that is streamed comes later.
+        """
+        known = self._calls.get(key)
         if known is not None and not (event == "requested" and known.kind not in (None, "pending")):
             return known
-        if not self.turns:
-            self.turns.append(RunTurn(self._now, "unknown"))
+        (number, _, id_), turn = key, self._turn
+        if turn is None or turn.number != number:
+            turn = self._begin_turn(number)
         self._count += 1
-        call = self._calls[id_] = CallHistory(self._count, id_, self._now, self._now)
-        self.turns[-1].calls.append(call)
+        call = CallHistory(self._count, id_, self._now, self._now, turn=number)
+        self._calls[key] = self._latest[id_] = call
+        turn.calls.append(call)
         return call
 
     def _note_request(self, call: CallHistory, line: Mapping[str, Any]) -> None:
@@ -255,7 +287,7 @@ class _HistoryReader:
     def _free(self, call: CallHistory) -> bool:
         """Return whether every call it waits for has ended; a wait for a slot ends at its start."""
         on = [
-            self._calls.get(call_id)
+            self._latest.get(call_id)
             for span in call.spans
             if not span.closed
             for call_id in span.why

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import unified_diff
 from typing import Any, TypeAlias, assert_never
+from urllib.parse import unquote
 
 from handrail import Access, Allow, Ask, Call, Decision, Deny, Result, Text
 from handrail.events import (
@@ -55,6 +57,9 @@ EVENTS = (
     "status",
 )
 """The kinds of lines that say what happened, without the states."""
+_NUMBER = re.compile("[0-9]{1,9}")
+_IN_A_CALL = 2
+"""Separators in the id of a sub-agent's run: the run, turn and call that it works for."""
 
 
 def as_line(fields: Mapping[str, Any]) -> JournalLine:
@@ -68,8 +73,11 @@ def as_fields(entry: JournalEntry) -> LineFields:
     return {**entry.content, "event": entry.kind}
 
 
-def event_lines(event: Event) -> list[LineFields]:
-    """Return an event as a line; none for a piece of a result, as the result has it all."""
+def event_lines(event: Event, run: str = "") -> list[LineFields]:
+    """Return an event as a line; none for a piece of a result, as the result has it all.
+
+    ``run`` is the id of the run. Without it, the id of a sub-agent is known by its form.
+    """
     match event:
         case Requested(at, call):
             line = {**_head(at, "requested", call.id), "tool": call.name, "args": _args(call)}
@@ -91,7 +99,23 @@ def event_lines(event: Event) -> list[LineFields]:
             return []
         case _:
             line = _step(event)
-    return [line]
+    return [line | turn_fields(event.turn, run)]
+
+
+def turn_fields(key: str, run: str = "") -> LineFields:
+    """Return the number of a turn, from its key; nothing if it has no number.
+
+    A turn of a sub-agent has the number of the run's turn. ``inner`` then says where inside it.
+    """
+    owner, _, turn = key.rpartition("/")
+    inner: list[str] = []
+    while (outer := unquote(owner)) != run and outer.count("/") == _IN_A_CALL:
+        outer, _, call = outer.rpartition("/")
+        inner[:0] = (call, turn)
+        owner, _, turn = outer.rpartition("/")
+    if not _NUMBER.fullmatch(turn):
+        return {}
+    return {"turn": int(turn), "inner": "/".join(inner)} if inner else {"turn": int(turn)}
 
 
 def make_diff(changes: Iterable[PlannedChange]) -> str:
@@ -133,8 +157,8 @@ def prompt_line(at: float, prompt: Prompt) -> LineFields:
     return {"at": at, "event": "prompt", "text": text[:MAX_TEXT_CHARS]}
 
 
-def reply_line(at: float, reply: Reply) -> LineFields:
-    """Return a reply as a line. Its text also says which calls were truncated."""
+def reply_line(at: float, reply: Reply, turn: int) -> LineFields:
+    """Return the reply of a turn as a line. Its text also says which calls were truncated."""
     truncated = [
         f"[truncated call of {part.name[:MAX_TEXT_CHARS]}, not run]"
         for part in reply.parts
@@ -143,6 +167,8 @@ def reply_line(at: float, reply: Reply) -> LineFields:
     return {
         "at": at,
         "event": "reply",
+        "turn": turn,
+        "seconds": reply.seconds,
         "model": reply.model,
         "stop": reply.stop,
         "usage": usage(reply.usage),

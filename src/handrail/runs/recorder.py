@@ -47,7 +47,7 @@ class _EventWriter:
         self._ended = False
 
     def put(self, event: Event) -> None:
-        self._record.put(event_lines(event))
+        self._record.put(event_lines(event, self._record.id))
         self._news.set()
 
     def end(self) -> None:

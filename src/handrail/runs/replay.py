@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, cast
 
 from handrail import Allow, Approvals, Call, Deny, Executor, Hook, Json, Result, Toolset
@@ -15,9 +16,10 @@ from handrail.agent import RunState
 from handrail.events import Decided, Event
 from handrail.messages import Reply, ToolResults
 from handrail.permissions import Answer, CheckedCall, Decision, Edit, Pending, Policy
+from handrail.runs.history import read_key
 from handrail.runs.lines import LineFields
 
-CallKey: TypeAlias = tuple[str, str]
+CallKey: TypeAlias = tuple[int, str]
 """A call: the number of its turn, and its id."""
 _NO_ANSWER = "Not run: the recorded run has no answer to this approval request."
 
@@ -51,6 +53,7 @@ class _CallNotes:
     decision: str = ""
     started: bool = False
     answer: Answer | None = None
+    ended: bool = False
 
 
 async def replay_run(  # noqa: PLR0913  each is an option with a default
@@ -78,7 +81,7 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
     turns = list(_list_turns(state))
     then = _read_notes(lines)
     recorded = {
-        (str(number), result.call_id): result for number, _, results in turns for result in results
+        (number, result.call_id): result for number, _, results in turns for result in results
     }
     stage = _Stage(recorded, then)
     executor = Executor(
@@ -94,7 +97,7 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
             async with turn.events() as feed:
                 turn.add(*calls)
                 results = await turn.results()
-            stage.note([event async for event in feed])
+            stage.note(number, [event async for event in feed])
             for call, result in zip(calls, results, strict=True):
                 differences += stage.compare(number, call, result)
     return Replay(len(turns), sum(len(calls) for _, calls, _ in turns), tuple(differences))
@@ -112,28 +115,27 @@ class _Stage:
 
     async def approve(self, pending: Pending) -> Answer:
         """Return the recorded answer."""
-        notes = self._then.get((pending.turn_id, pending.call.id))
+        notes = self._then.get((int(pending.turn_id), pending.call.id))
         if notes is None:  # a turn before a fork: only its result is recorded
             return Allow()
         return Deny(_NO_ANSWER) if notes.answer is None else notes.answer
 
     async def around(self, call: CheckedCall, _run: object) -> Result:
         """Return the recorded result; no tool runs."""
-        key = (call.turn.id, call.id)
+        key = (int(call.turn.id), call.id)
         self._now.setdefault(key, _CallNotes()).started = True
         return self._recorded.get(key) or Result(call.id, "")
 
-    def note(self, events: Iterable[Event]) -> None:
-        """Note the first decision about each call."""
+    def note(self, number: int, events: Iterable[Event]) -> None:
+        """Note the first decision about each call of a turn."""
         for event in events:
             if isinstance(event, Decided):
-                key = (event.turn.rpartition("/")[2], event.call_id)
-                notes = self._now.setdefault(key, _CallNotes())
+                notes = self._now.setdefault((number, event.call_id), _CallNotes())
                 notes.decision = notes.decision or _decision(event.decision)
 
     def compare(self, number: int, call: Call, result: Result) -> Iterator[ReplayDifference]:
         """Yield how a call differs from the recorded one."""
-        key = (str(number), call.id)
+        key = (number, call.id)
         now = self._now.get(key, _CallNotes())
         then = self._then.get(key, now)
         before = self._recorded.get(key)
@@ -152,9 +154,9 @@ class _Stage:
 
 def _list_turns(state: RunState) -> Iterator[tuple[int, list[Call], Sequence[Result]]]:
     """Yield each turn with calls: its number, the calls, and their recorded results."""
-    number = 0
-    following = [*state.transcript()[1:], None]
-    for message, after in zip(state.transcript(), following, strict=True):
+    messages = state.transcript()
+    number = state.turns - sum(isinstance(message, Reply) for message in messages)
+    for message, after in pairwise((*messages, None)):
         if isinstance(message, Reply):
             number += 1
             results = after.results if isinstance(after, ToolResults) else ()
@@ -165,13 +167,14 @@ def _list_turns(state: RunState) -> Iterator[tuple[int, list[Call], Sequence[Res
 def _read_notes(lines: Iterable[LineFields]) -> dict[CallKey, _CallNotes]:
     """Return what the journal says about each call."""
     found: dict[CallKey, _CallNotes] = {}
-    number = 0
     for line in lines:
-        if line["event"] == "reply":
-            number += 1
-        if isinstance(line.get("call_id"), str):
-            notes = found.setdefault((str(number), line["call_id"]), _CallNotes())
-            _follow(notes, line)
+        turn, inner, call_id = read_key(line)
+        if inner or not call_id:  # a call of a sub-agent, or none
+            continue
+        notes = found.get((turn, call_id))
+        if notes is None or (notes.ended and line["event"] == "requested"):
+            notes = found[turn, call_id] = _CallNotes()
+        _follow(notes, line)
     return found
 
 
@@ -183,6 +186,8 @@ def _follow(notes: _CallNotes, line: LineFields) -> None:
             notes.started = True
         case "answered":
             notes.answer = _answer(line)
+        case "finished":
+            notes.ended = line.get("kind") != "pending"
         case _:
             return
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from handrail.permissions import Answer
     from handrail.runs._reading.claims import AnswerOutcome, Claimant
 
-VERSION = 2
+VERSION = 3
 """The format of the file."""
 WITHOUT_ROWS = 1
 """A format that has no rows for pages. They are made when the file is opened."""

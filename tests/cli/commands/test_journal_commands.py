@@ -14,22 +14,26 @@ from inline_snapshot import snapshot
 from cli_harness import Handrail, Ran
 from cli_runs import JournalRun, change_journal, journal_run, journal_runs
 from cli_scripts import scripted
+from replying import WAYS, Way
 
 WRITES = "[glob('g1'), write('a.txt', 'c1'), write('a.txt', 'c2')]"
 
 
-def suspended(handrail: Handrail, *steps: str) -> JournalRun:
+in_each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def suspended(handrail: Handrail, *steps: str, way: Way = "whole") -> JournalRun:
     """A run that waits for two answers."""
-    option = scripted(handrail, *(steps or (WRITES, "'Done.'")))
+    option = scripted(handrail, *(steps or (WRITES, "'Done.'")), way=way)
     ran = handrail("run", *option, "Go", "--on-denied", "suspend", "--json")
     assert ran.exit == 4, ran.err
     return journal_run(handrail, ran.json["id"])
 
 
-def answered(handrail: Handrail) -> JournalRun:
+def answered(handrail: Handrail, way: Way = "whole") -> JournalRun:
     """A run that has its answer, after two turns with calls."""
     step = "[glob('g1'), write('a.txt', 'c1')]"
-    option = scripted(handrail, step, "write('b.txt', 'c2')", "'Done.'")
+    option = scripted(handrail, step, "write('b.txt', 'c2')", "'Done.'", way=way)
     ran = handrail("run", *option, "Go", "--mode", "edits", "--json")
     assert ran.exit == 0, ran.err
     return journal_run(handrail, ran.json["id"])
@@ -303,8 +307,9 @@ def test_a_turn_that_is_not_complete_cannot_be_forked(handrail: Handrail) -> Non
         assert (ran.exit, ran.error["code"], ran.error["message"]) == (2, "no_turn", told)
 
 
-def test_a_replay_of_the_same_rules_differs_in_nothing(handrail: Handrail) -> None:
-    saved = suspended(handrail)
+@in_each_way
+def test_a_replay_of_the_same_rules_differs_in_nothing(handrail: Handrail, way: Way) -> None:
+    saved = suspended(handrail, way=way)
     handrail("runs", "approve", saved.id, "c1")
     handrail("runs", "deny", saved.id, "c2", "--reason", "No.")
     handrail("runs", "resume", saved.id)
@@ -316,8 +321,9 @@ def test_a_replay_of_the_same_rules_differs_in_nothing(handrail: Handrail) -> No
     assert not (handrail.workspace / "a.txt").exists()  # no tool ran
 
 
-def test_a_replay_shows_what_other_rules_change(handrail: Handrail) -> None:
-    saved = answered(handrail)
+@in_each_way
+def test_a_replay_shows_what_other_rules_change(handrail: Handrail, way: Way) -> None:
+    saved = answered(handrail, way)
     handrail.config.mkdir(parents=True)
     rule = '[[rule]]\nid = "no-b"\ndecide = "deny"\ntools = ["write"]\n'
     rule += 'args = {file_path = "b.txt"}\n'
@@ -345,10 +351,48 @@ turn 2  write (c2): another result
     )
 
 
+@in_each_way
+def test_a_run_is_shown_with_each_call_in_its_turn(handrail: Handrail, way: Way) -> None:
+    saved = suspended(handrail, "[glob('g1'), write('a.txt', 'c1')]", "'Done.'", way=way)
+    handrail("runs", "approve", saved.id, "--all")
+    handrail("runs", "resume", saved.id)
+    forked = handrail("runs", "fork", saved.id, "--turn", "1", "--json").json["id"]
+    handrail("runs", "resume", forked)
+
+    shown = handrail("runs", "show", saved.id).out
+    turns = handrail("runs", "show", saved.id, "--json").json["turns"]
+    again = handrail("runs", "show", forked, "--json").json["turns"]
+
+    events = [(line["event"], line.get("call_id")) for line in saved.record.lines()]
+    early = events.index(("finished", "g1")) < events.index(("reply", None))
+    heads = [line.split("  ")[0] for line in shown.splitlines() if line[:4] in ("prom", "turn")]
+    assert early is (way == "early")
+    assert heads == ["prompt", "prompt", "turn 1", "turn 2"]
+    assert [(turn["number"], [call["id"] for call in turn["calls"]]) for turn in turns] == [
+        (0, []),
+        (1, ["g1", "c1"]),
+        (2, []),
+    ]
+    assert [turn["number"] for turn in again] == [2]
+    assert min(turn["seconds"] for turn in turns[1:]) > 0
+    page = handrail("runs", "export", saved.id, "--html").out
+    assert re.findall("<h2>((?:Turn|Prompt)[^<]*)</h2>", page) == ["Prompt", "Turn 1", "Turn 2"]
+
+
+def test_without_turns_in_the_journal_a_replay_compares_no_decision(handrail: Handrail) -> None:
+    saved = answered(handrail, "early")
+    change_journal(handrail, "UPDATE entries SET body = replace(body, '\"turn\"', '\"other\"')")
+
+    ran = handrail("runs", "replay", saved.id, "--mode", "plan", "--json")
+
+    assert {one["what"] for one in ran.json["differences"]} == {"result"}
+
+
+@in_each_way
 def test_a_run_is_watched_until_its_process_ends(
-    handrail: Handrail, monkeypatch: pytest.MonkeyPatch
+    handrail: Handrail, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
-    saved = answered(handrail)
+    saved = answered(handrail, way)
     lines = handrail("runs", "watch", saved.id, "-o", "jsonl").lines
     assert lines == saved.record.lines()
     whole = handrail("runs", "watch", "--json").json

@@ -20,6 +20,7 @@ from handrail.approvals import defer
 from handrail.messages import Prompt, Reasoning, Reply, ToolResults, TruncatedCall, Usage
 from handrail.permissions import FileChange
 from handrail.policy import Rulebook
+from replying import WAYS, Way, stream_lines
 
 FIRST, SECOND, THIRD = "20261115-112233-aaaaaa", "20261116-080000-bbbbbb", "20261117-235959-cccccc"
 RULE = {"rule": "keys-stay", "file": "/etc/handrail/rules.toml", "line": 4}
@@ -32,30 +33,69 @@ JOURNAL: list[dict[str, Any]] = [
     {
         "at": 102.5,
         "event": "reply",
+        "turn": 1,
+        "seconds": 2.5,
         "model": "m-1",
         "stop": "calls",
         "usage": {"input_tokens": 1500, "output_tokens": 60, "cached_tokens": 1000},
         "calls": ["c1", "c2", "c3"],
         "text": "I look first.",
     },
-    {"at": 102.5, "event": "requested", "call_id": "c1", "tool": "read", "args": {"path": "a.md"}},
-    {"at": 102.5, "event": "decided", "call_id": "c1", "decision": "allow", "origin": None},
-    {"at": 102.5, "event": "started", "call_id": "c1", "attempt": 1},
-    {"at": 102.6, "event": "requested", "call_id": "c2", "tool": "edit", "args": {"path": "a.md"}},
-    {"at": 102.6, "event": "decided", "call_id": "c2", "decision": "ask", "origin": RULE},
-    {"at": 102.6, "event": "waiting", "call_id": "c2", "on": ["c1"]},
+    {
+        "at": 102.5,
+        "event": "requested",
+        "turn": 1,
+        "call_id": "c1",
+        "tool": "read",
+        "args": {"path": "a.md"},
+    },
+    {
+        "at": 102.5,
+        "event": "decided",
+        "turn": 1,
+        "call_id": "c1",
+        "decision": "allow",
+        "origin": None,
+    },
+    {"at": 102.5, "event": "started", "turn": 1, "call_id": "c1", "attempt": 1},
+    {
+        "at": 102.6,
+        "event": "requested",
+        "turn": 1,
+        "call_id": "c2",
+        "tool": "edit",
+        "args": {"path": "a.md"},
+    },
+    {
+        "at": 102.6,
+        "event": "decided",
+        "turn": 1,
+        "call_id": "c2",
+        "decision": "ask",
+        "origin": RULE,
+    },
+    {"at": 102.6, "event": "waiting", "turn": 1, "call_id": "c2", "on": ["c1"]},
     {
         "at": 102.6,
         "event": "asked",
+        "turn": 1,
         "call_id": "c2",
         "pending": "p1",
         "question": "May edit write file:a.md?",
         "origin": RULE,
     },
-    {"at": 102.7, "event": "requested", "call_id": "c3", "tool": "read", "args": '{"path": "k'},
+    {
+        "at": 102.7,
+        "event": "requested",
+        "turn": 1,
+        "call_id": "c3",
+        "tool": "read",
+        "args": '{"path": "k',
+    },
     {
         "at": 102.7,
         "event": "finished",
+        "turn": 1,
         "call_id": "c3",
         "kind": "bad_args",
         "pending": "",
@@ -65,6 +105,7 @@ JOURNAL: list[dict[str, Any]] = [
     {
         "at": 103.5,
         "event": "finished",
+        "turn": 1,
         "call_id": "c1",
         "kind": "",
         "pending": "",
@@ -74,6 +115,7 @@ JOURNAL: list[dict[str, Any]] = [
     {
         "at": 105.1,
         "event": "answered",
+        "turn": 1,
         "call_id": "c2",
         "pending": "p1",
         "answer": "deny",
@@ -82,6 +124,7 @@ JOURNAL: list[dict[str, Any]] = [
     {
         "at": 105.1,
         "event": "finished",
+        "turn": 1,
         "call_id": "c2",
         "kind": "denied",
         "pending": "",
@@ -106,7 +149,10 @@ STATE = RunState(
 )
 
 
-def keep(handrail: Handrail, id_: str, **about: Any) -> JournalRun:
+in_each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def keep(handrail: Handrail, id_: str, way: Way = "whole", **about: Any) -> JournalRun:
     """A run as it is on disk."""
     saved = journal_run(handrail, id_)
     usual = {"workspace": str(handrail.workspace), "prompt": "Tidy the\nnotes.", "command": "run"}
@@ -115,7 +161,7 @@ def keep(handrail: Handrail, id_: str, **about: Any) -> JournalRun:
         **{"began": began, **usual, "stop": "answer", "why": "", "ended": began, **about}
     )
     saved.write_state(STATE)
-    saved.add_to_journal(JOURNAL)
+    saved.add_to_journal(stream_lines(way, JOURNAL))
     return saved
 
 
@@ -212,8 +258,9 @@ def near(handrail: Handrail, text: str) -> str:
     return text.replace(str(handrail.workspace), "WS")
 
 
-def test_a_run_is_shown_as_a_timeline(handrail: Handrail) -> None:
-    keep(handrail, FIRST)
+@in_each_way
+def test_a_run_is_shown_as_a_timeline(handrail: Handrail, way: Way) -> None:
+    keep(handrail, FIRST, way)
 
     ran = handrail("runs", "show", "last")
 
@@ -271,8 +318,9 @@ turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
 """)
 
 
-def test_in_full_it_has_the_whole_of_every_text(handrail: Handrail) -> None:
-    keep(handrail, FIRST)
+@in_each_way
+def test_in_full_it_has_the_whole_of_every_text(handrail: Handrail, way: Way) -> None:
+    keep(handrail, FIRST, way)
 
     assert near(handrail, handrail("runs", "show", FIRST, "--full").out) == snapshot("""\
 run 20261115-112233-aaaaaa
@@ -362,8 +410,9 @@ def test_it_says_how_to_go_on(handrail: Handrail, stop: str, said: str) -> None:
     assert handrail("runs", "show") == handrail("runs", "show", "last")
 
 
-def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
-    keep(handrail, FIRST)
+@in_each_way
+def test_a_timeline_for_programs(handrail: Handrail, way: Way, schema: Schemas) -> None:
+    keep(handrail, FIRST, way)
 
     told = schema("runs-show", handrail("runs", "show", "last", "--json").json)
 
@@ -383,6 +432,7 @@ def test_a_timeline_for_programs(handrail: Handrail, schema: Schemas) -> None:
             "kind": "denied",
             "text": "Not now.",
             "principal": "",
+            "turn": 1,
             "moments": [
                 {
                     "what": "asked",
@@ -465,10 +515,11 @@ def test_there_is_no_such_run(handrail: Handrail, schema: Schemas) -> None:
     assert handrail("runs", "export", "last").exit == handrail("runs", "stats", "x").exit == 2
 
 
-def test_calls_times_and_tokens_are_counted(handrail: Handrail, schema: Schemas) -> None:
-    keep(handrail, FIRST)
-    keep(handrail, SECOND, workspace="/elsewhere")
-    keep(handrail, THIRD).add_to_journal(
+@in_each_way
+def test_calls_times_and_tokens_are_counted(handrail: Handrail, way: Way, schema: Schemas) -> None:
+    keep(handrail, FIRST, way)
+    keep(handrail, SECOND, way, workspace="/elsewhere")
+    keep(handrail, THIRD, way).add_to_journal(
         [{"at": 200.0, "event": "requested", "call_id": "x", "tool": "\x1b[1mbash\nx", "args": {}}]
     )
 
@@ -589,6 +640,7 @@ def test_a_redacted_run_has_no_text_and_the_same_shape(handrail: Handrail, schem
         [
             {
                 "at": 102.5,
+                "turn": 1,
                 "event": "requested",
                 "call_id": "c1",
                 "tool": "read",
@@ -597,10 +649,18 @@ def test_a_redacted_run_has_no_text_and_the_same_shape(handrail: Handrail, schem
                     "chars": 16,
                 },
             },
-            {"at": 102.5, "event": "decided", "call_id": "c1", "decision": "allow", "origin": None},
-            {"at": 102.5, "event": "started", "call_id": "c1", "attempt": 1},
+            {
+                "at": 102.5,
+                "turn": 1,
+                "event": "decided",
+                "call_id": "c1",
+                "decision": "allow",
+                "origin": None,
+            },
+            {"at": 102.5, "turn": 1, "event": "started", "call_id": "c1", "attempt": 1},
             {
                 "at": 102.6,
+                "turn": 1,
                 "event": "requested",
                 "call_id": "c2",
                 "tool": "edit",
@@ -611,14 +671,16 @@ def test_a_redacted_run_has_no_text_and_the_same_shape(handrail: Handrail, schem
             },
             {
                 "at": 102.6,
+                "turn": 1,
                 "event": "decided",
                 "call_id": "c2",
                 "decision": "ask",
                 "origin": {"rule": "keys-stay", "file": "/etc/handrail/rules.toml", "line": 4},
             },
-            {"at": 102.6, "event": "waiting", "call_id": "c2", "on": ["c1"]},
+            {"at": 102.6, "turn": 1, "event": "waiting", "call_id": "c2", "on": ["c1"]},
             {
                 "at": 102.6,
+                "turn": 1,
                 "event": "asked",
                 "call_id": "c2",
                 "pending": "p1",

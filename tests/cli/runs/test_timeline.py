@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
@@ -34,6 +35,7 @@ from handrail.policy import Rulebook
 from handrail.runs import format_seconds
 from handrail.runs.history import read_history
 from handrail.runs.lines import event_lines, prompt_line, reply_line
+from replying import WAYS, Way, stream_lines
 
 RULES = """
 [[rule]]
@@ -62,7 +64,9 @@ def tools() -> Toolset:
     return Toolset(save, fetch)
 
 
-def journal(approver: Approver, calls: list[Call], *, most: int = 10) -> list[dict[str, Any]]:
+def journal(
+    approver: Approver, calls: list[Call], *, most: int = 10, way: Way = "whole"
+) -> list[dict[str, Any]]:
     """What a real executor tells of calls, a quarter of a second for each event."""
     ticks = count(4_000)
     lines = [
@@ -73,7 +77,9 @@ def journal(approver: Approver, calls: list[Call], *, most: int = 10) -> list[di
                 tuple(calls),
                 usage=Usage(input_tokens=1200, output_tokens=85, cached_tokens=0),
                 model="m-1",
+                seconds=1.0,
             ),
+            1,
         ),
     ]
 
@@ -88,20 +94,23 @@ def journal(approver: Approver, calls: list[Call], *, most: int = 10) -> list[di
             ) as executor,
         ):
             group.start_soon(listen, executor.events())
-            await executor.run_all(calls)
+            await executor.run_all(calls, turn=executor.turn("1"))
 
     async def listen(events: Any) -> None:
         async for one in events:
             lines.extend({**line, "at": next(ticks) / 4} for line in event_lines(one))
 
     anyio.run(main)
-    return [*lines, reply_line(2_000.0, Reply((Text("Both are saved."),), model="m-1"))]
+    last = Reply((Text("Both are saved."),), model="m-1", seconds=2.5)
+    return stream_lines(way, [*lines, reply_line(2_000.0, last, 2)])
 
 
 def test_a_truncated_call_is_named_in_its_turn() -> None:
     cut = Reply((Text("Now."), TruncatedCall("save", "c1", '{"pa')), "length")
 
-    assert timeline([reply_line(0.0, cut), reply_line(1.0, Reply(cut.parts[1:]))], 60) == snapshot(
+    lines = [reply_line(0.0, cut, 1), reply_line(1.0, Reply(cut.parts[1:], seconds=1.0), 2)]
+
+    assert timeline(lines, 60) == snapshot(
         [
             "turn 1  +0 ms",
             "  [truncated call of save, not run] Now.",
@@ -120,8 +129,10 @@ CALLS = [
 ]
 
 
-def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
-    lines = journal(callback(lambda pending: pending.call.id == "c1" or "not\nthat one"), CALLS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_is_drawn_with_what_each_call_waited_for(way: Way) -> None:
+    answer = callback(lambda pending: pending.call.id == "c1" or "not\nthat one")
+    lines = journal(answer, CALLS, way=way)
 
     assert timeline(lines, 80) == snapshot(
         [
@@ -149,7 +160,7 @@ def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
             "  #5   nosuch                       ─────────────────       2.75 s  unknown_tool",
             "       {",
             "       unknown_tool: There is no tool 'nosuch'. Available tools: fetch, save.",
-            "turn 2  +16m 41s  m-1  model took 16m 34s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
@@ -181,7 +192,7 @@ def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
             "  #5   nosuch                                       ─────────────────────────────────────           2.75 s  unknown_tool",
             "       {",
             "       unknown_tool: There is no tool 'nosuch'. Available tools: fetch, save.",
-            "turn 2  +16m 41s  m-1  model took 16m 34s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
@@ -189,8 +200,10 @@ def test_a_run_is_drawn_with_what_each_call_waited_for() -> None:
     )
 
 
-def test_without_letters_of_its_own_it_is_all_ascii() -> None:
-    lines = journal(callback(lambda pending: pending.call.id == "c1" or "nein, grüße"), CALLS)
+@pytest.mark.parametrize("way", WAYS)
+def test_without_letters_of_its_own_it_is_all_ascii(way: Way) -> None:
+    answer = callback(lambda pending: pending.call.id == "c1" or "nein, grüße")
+    lines = journal(answer, CALLS, way=way)
 
     assert timeline(lines, 80, ascii_only=True) == snapshot(
         [
@@ -218,7 +231,7 @@ def test_without_letters_of_its_own_it_is_all_ascii() -> None:
             "  #5   nosuch                       -----------------       2.75 s  unknown_tool",
             "       {",
             "       unknown_tool: There is no tool 'nosuch'. Available tools: fetch, save.",
-            "turn 2  +16m 41s  m-1  model took 16m 34s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "# running  . waiting for a call or slot  ? for approval  ~ for a retry  - other",
@@ -226,8 +239,10 @@ def test_without_letters_of_its_own_it_is_all_ascii() -> None:
     )
 
 
-def test_in_full_all_texts_are_shown() -> None:
-    lines = journal(callback(lambda pending: pending.call.id == "c1" or "not\nthat one"), CALLS)
+@pytest.mark.parametrize("way", WAYS)
+def test_in_full_all_texts_are_shown(way: Way) -> None:
+    answer = callback(lambda pending: pending.call.id == "c1" or "not\nthat one")
+    lines = journal(answer, CALLS, way=way)
 
     assert timeline(lines, 60, full=True) == snapshot(
         [
@@ -272,14 +287,15 @@ def test_in_full_all_texts_are_shown() -> None:
             "       {",
             "       unknown_tool: There is no tool 'nosuch'. Available",
             "       tools: fetch, save.",
-            "turn 2  +16m 41s  m-1  model took 16m 34s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
         ]
     )
 
 
-def test_a_call_that_nobody_has_answered_waits_until_the_last_that_is_known() -> None:
-    assert timeline(journal(defer, CALLS[:2]), 80) == snapshot(
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_that_nobody_has_answered_waits_until_the_last_that_is_known(way: Way) -> None:
+    assert timeline(journal(defer, CALLS[:2], way=way), 80) == snapshot(
         [
             "prompt  +0 ms",
             "  Save two …",
@@ -292,7 +308,7 @@ def test_a_call_that_nobody_has_answered_waits_until_the_last_that_is_known() ->
             '       path="a.txt"',
             "       allowed by mode ask",
             "       waited 750 ms for #1 save, which used file:a.txt",
-            "turn 2  +16m 41s  m-1  model took 16m 38s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
@@ -300,10 +316,11 @@ def test_a_call_that_nobody_has_answered_waits_until_the_last_that_is_known() ->
     )
 
 
-def test_a_call_that_only_lacks_a_place_says_so() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_that_only_lacks_a_place_says_so(way: Way) -> None:
     calls = [Call("fetch", {"path": name}, name) for name in ("a", "b")]
 
-    assert timeline(journal(defer, calls, most=1), 80) == snapshot(
+    assert timeline(journal(defer, calls, most=1, way=way), 80) == snapshot(
         [
             "prompt  +0 ms",
             "  Save two …",
@@ -316,7 +333,7 @@ def test_a_call_that_only_lacks_a_place_says_so() -> None:
             '       path="b"',
             "       allowed by mode ask",
             "       waited 1.25 s for a free slot, as the limit of running calls was reached",
-            "turn 2  +16m 41s  m-1  model took 16m 37s",
+            "turn 2  +16m 41s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
@@ -364,14 +381,14 @@ def test_a_journal_that_was_cut_off_is_drawn_as_far_as_it_goes() -> None:
     )
     assert timeline(lines[6:], 80) == snapshot(
         [
-            "calls",
+            "turn 1  +0 ms",
             "  #1   ?               ░░░░░░░░░░░░░░░░────████┄┄┄┄█████    2.00 s  ok",
             "       attempt failed, retried after 0 ms: transient: the server is busy …",
             "       waited 1.00 s for #2 ?, which used file:a.txt",
             "  #2   ?                   ▒▒▒▒────████                     750 ms  ok",
             "       asked by mode ask: Allow `save` to change a.txt?",
             "       approved after 250 ms",
-            "turn 1  +16m 39s  m-1  model took 16m 37s",
+            "turn 2  +16m 39s  m-1  model took 2.50 s",
             "  Both are saved.",
             "",
             "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
@@ -385,21 +402,46 @@ def test_of_a_long_path_of_a_model_the_end_is_shown() -> None:
         (Text("Hi."),), model="/srv/models/a/very/long/path/to/model.py:model", usage=used
     )
 
-    assert timeline([reply_line(3.0, reply)], 80) == snapshot(
+    assert timeline([reply_line(3.0, reply, 1)], 80) == snapshot(
         ["turn 1  +0 ms  …long/path/to/model.py:model  1,200 tokens in, 7 out", "  Hi."]
     )
 
 
+def test_a_turn_whose_reply_did_not_come_is_drawn_and_calls_of_no_agent_have_none() -> None:
+    """The first three lines are written while the model still replies."""
+    early = journal(callback(lambda _: True), CALLS[1:2], way="early")[:4]
+    served = [{key: line[key] for key in line if key != "turn"} for line in early[1:]]
+
+    assert timeline(early, 80) == snapshot(
+        [
+            "prompt  +0 ms",
+            "  Save two …",
+            "turn 1  +1.00 s",
+            "  #1   fetch           ────────────────────────────────█    500 ms  no result",
+            '       path="a.txt"',
+            "       allowed by mode ask",
+            "",
+            "█ running  ░ waiting for a call or slot  ▒ for approval  ┄ for a retry  ─ other",
+        ]
+    )
+    assert timeline(served, 80)[0] == "calls"
+
+
 def test_an_id_that_comes_again_is_another_call() -> None:
-    once = [
+    once: list[dict[str, Any]] = [
         {"at": 1.0, "event": "requested", "call_id": "c", "tool": "one", "args": {}},
         {"at": 2.0, "event": "finished", "call_id": "c", "kind": "", "text": "done"},
     ]
-    lines = [*once, {"at": 3.0, "event": "reply"}, *({**one, "tool": "two"} for one in once)]
+    first, second = ([{**one, "turn": turn} for one in once] for turn in (1, 2))
+    lines = [*first, *({**one, "tool": "again"} for one in first), {"event": "prompt"}]
+    lines += [{**one, "tool": "two"} for one in second]
 
-    assert [[call.tool for call in turn.calls] for turn in read_history(lines)] == [
-        ["one"],
-        ["two"],
+    turns = read_history(lines)
+
+    assert [[(call.tool, call.turn) for call in turn.calls] for turn in turns] == [
+        [("one", 1), ("again", 1)],
+        [],
+        [("two", 2)],
     ]
 
 
@@ -486,6 +528,9 @@ LINES = st.fixed_dictionaries(
         "usage": st.dictionaries(st.sampled_from(["input_tokens", "output_tokens"]), VALUES)
         | VALUES,
         "model": TEXTS,
+        "turn": st.sampled_from([1, 2]) | VALUES,
+        "inner": st.sampled_from(["c1/1"]) | VALUES,
+        "seconds": TIMES,
     },
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ import pytest
 from cli_harness import Handrail, Ran, Schemas, made
 from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
-from handrail.messages import ModelError, Reply, Request
-from handrail.runs import verify, verify_all
+from handrail.messages import ModelError, Reply, Request, StreamItem
+from handrail.runs import open_records, verify, verify_all
 from handrail.runs.durable import DurableRuns
+from replying import Way
 from virtual_time import Quick
 
 TOOLS = """
@@ -38,8 +39,9 @@ def refund(order: str, amount: int) -> str:
 class Shop:
     """An agent that refunds an order, in a database that commands read too."""
 
-    def __init__(self, database: str, folder: Path) -> None:
+    def __init__(self, database: str, folder: Path, way: Way = "whole") -> None:
         self.database = database
+        self.way = way
         self.handrail: Handrail = made(folder)
         self.refunded: list[str] = []
         self.is_away = True
@@ -81,7 +83,8 @@ class Shop:
             self.refunded.append(order)
             return f"refunded {amount}"
 
-        agent = Agent(self._reply, [look, refund], policy=Quick(policy))
+        model = self._reply if self.way == "whole" else self._stream
+        agent = Agent(model, [look, refund], policy=Quick(policy))
         return DurableRuns(self.database, {"shop": agent}, name="shop", version="3", poll=0.05)
 
     async def _reply(self, request: Request) -> Reply:
@@ -93,14 +96,27 @@ class Shop:
         both = Call("look", {"order": "7"}, "c1"), Call("refund", {"order": "7", "amount": 9}, "c2")
         return Reply(both)
 
+    async def _stream(self, request: Request) -> AsyncIterator[StreamItem]:
+        reply = await self._reply(request)
+        for call in reply.calls:
+            yield call
+        await anyio.sleep(MODEL)
+        yield reply
+
+
+MODEL = 0.05
+"""Seconds of a streamed reply after its calls."""
+of_each_database = pytest.mark.parametrize(
+    ("database", "way"),
+    [("sqlite", "whole"), ("sqlite", "late"), ("postgres", "late")],
+    indirect=["database"],
+)
+in_both_ways = pytest.mark.parametrize("way", ["whole", "late"])
+"""A durable run starts the calls of a stream with its reply, which it records before."""
+
 
 def policy(call: CheckedCall) -> Decision:
     return Ask("Refund 9?") if call.name == "refund" else Allow()
-
-
-@pytest.fixture
-def shop(database: str, tmp_path: Path) -> Shop:
-    return Shop(database, tmp_path)
 
 
 @pytest.fixture
@@ -108,7 +124,11 @@ def small(sqlite: str, tmp_path: Path) -> Shop:
     return Shop(sqlite, tmp_path)
 
 
-def test_a_run_is_seen_answered_and_checked_by_commands(shop: Shop) -> None:
+@of_each_database
+def test_a_run_is_seen_answered_and_checked_by_commands(
+    database: str, tmp_path: Path, way: Way
+) -> None:
+    shop = Shop(database, tmp_path, way)
     shop.work(start="r")
 
     [waiting] = shop("inbox", "--json").json["calls"]
@@ -134,9 +154,30 @@ def test_a_run_is_seen_answered_and_checked_by_commands(shop: Shop) -> None:
     ]
     [answer] = [line for line in watched if line["event"] == "answer"]
     assert (answer["answer"], bool(answer["by"])) == ("allow", True)
+    check_turns(shop, watched)
 
 
-def test_the_time_of_a_person_is_not_the_time_of_the_model(small: Shop) -> None:
+def check_turns(shop: Shop, lines: list[dict[str, Any]]) -> None:
+    """Check that each call is in its turn, and that the model's time is its own."""
+    about_turns = [line for line in lines if "call_id" in line or line["event"] == "reply"]
+    assert [line["turn"] for line in about_turns] == [1] * (len(about_turns) - 1) + [2]
+    shown = shop("show", "last", "--json").json["turns"]
+    records = open_records(shop.database)
+    turns, rows = records.turns("r"), records.calls("r", after=0).rows
+    records.close()
+    expected: list[tuple[int, list[str]]] = [(0, []), (1, ["c1", "c2"]), (2, [])]
+    assert [(one["number"], [call["id"] for call in one["calls"]]) for one in shown] == expected
+    assert [
+        (one.reply, [row.id for row in rows if row.turn == one.number]) for one in turns
+    ] == expected
+    seconds = [one.seconds for one in turns[1:]]
+    assert seconds == [one["seconds"] for one in shown[1:]]
+    assert min(seconds) > (MODEL if shop.way == "late" else 0)
+
+
+@in_both_ways
+def test_the_time_of_a_person_is_not_the_time_of_the_model(small: Shop, way: Way) -> None:
+    small.way = way
     small.work(start="r")
     with closing(sqlite3.connect(small.database)) as connection:
         [(first,)] = connection.execute("SELECT MAX(changed) FROM handrail_run")
@@ -244,16 +285,20 @@ def test_a_waiting_run_has_no_state_and_its_answers_can_be_refused(small: Shop) 
     assert small("prune", "r").out.startswith("r  deleted\n")
 
 
-def test_a_durable_run_is_replayed_with_the_tools_of_the_settings(small: Shop) -> None:
-    small.handrail.write("tools.py", TOOLS)
+@of_each_database
+def test_a_durable_run_is_replayed_with_the_tools_of_the_settings(
+    database: str, tmp_path: Path, way: Way
+) -> None:
+    shop = Shop(database, tmp_path, way)
+    shop.handrail.write("tools.py", TOOLS)
     rule = '[[rule]]\nid = "r"\ndecide = "allow"\ntools = ["look"]\n'
-    small.handrail.config.mkdir(parents=True)
-    (small.handrail.config / "rules.toml").write_text(rule, encoding="utf-8")
-    small.work(start="r")
-    small("approve", "r", "--all")
-    small.work("r")
+    shop.handrail.config.mkdir(parents=True)
+    (shop.handrail.config / "rules.toml").write_text(rule, encoding="utf-8")
+    shop.work(start="r")
+    shop("approve", "r", "--all")
+    shop.work("r")
 
-    ran = small("replay", "r", "--tools", "tools.py")
+    ran = shop("replay", "r", "--tools", "tools.py")
 
     assert ran == Ran(0, "1 turn, 2 calls, 0 differences\n", "")
 

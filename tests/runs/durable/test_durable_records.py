@@ -143,6 +143,8 @@ def check_end(records: Records, database: str, runs: DurableRuns) -> None:
         number: (entry.body, entry.digest) for number, entry in entries.items()
     }
     assert [(row.tool, row.status) for row in calls.rows] == [("refund", "ok")]
+    turns = [(turn.speaker, turn.reply, turn.calls) for turn in records.turns("r")]
+    assert turns == [("person", 0, 0), ("model", 1, 1), ("model", 2, 0)]
     assert one.row.history is not None
     assert [moment.what for moment in one.row.history.moments] == ["asked", "answered"]
     rules = {(rule.rule, rule.file, rule.outcome): rule.count for rule in records.rules()}

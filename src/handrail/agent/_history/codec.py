@@ -210,7 +210,8 @@ def encode_message(message: Message) -> dict[str, Any]:
         case Reply(parts, stop, usage, model, detail):
             encoded = {"reply": [_encode_part(part) for part in parts], "stop": stop}
             used = {"usage": encode_usage(usage), "model": model}
-            return {**encoded, **used, **({"stop_detail": detail} if detail else {})}
+            timed = {} if message.seconds is None else {"seconds": float(message.seconds)}
+            return {**encoded, **used, **timed, **({"stop_detail": detail} if detail else {})}
         case _:
             assert_never(message)
 
@@ -229,7 +230,17 @@ def decode_message(value: object) -> Message:
         decode_usage(plain["usage"]),
         _expect(str, plain["model"]),
         _expect(str, plain.get("stop_detail", "")),
+        seconds=_decode_seconds(plain.get("seconds")),
     )
+
+
+def _decode_seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    seconds = _expect(float, value)
+    if seconds < 0:
+        raise ValueError(f"expected a time of at least 0, got {seconds}")
+    return seconds
 
 
 def _decode_prompt(value: object) -> Prompt:

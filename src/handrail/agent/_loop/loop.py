@@ -242,10 +242,10 @@ class Loop(Generic[T]):
         if self.stopped_by:  # perhaps before the request was prepared
             return None
         self._turn = turn = self._make_turn(str(self.talk.turns + 1), request.messages)
-        answer = self._settings.model(request)
+        streamed, answer = StreamedReply(), self._settings.model(request)
         if isinstance(answer, AsyncIterator):
-            return await StreamTurn(self, self._executor, turn).take(answer)
-        return await self._take_whole_reply(answer, turn)
+            return await StreamTurn(self, self._executor, turn, streamed).take(answer)
+        return await self._take_whole_reply(answer, turn, streamed)
 
     def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
         """Begin a turn. The model can call the tools that the messages have found."""
@@ -260,14 +260,14 @@ class Loop(Generic[T]):
         return "none" if self._limit else "auto"
 
     async def _take_whole_reply(
-        self, answer: Awaitable[Reply], turn: Turn[Any]
+        self, answer: Awaitable[Reply], turn: Turn[Any], streamed: StreamedReply
     ) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""
         collected = await collect(await_any(answer), self.wait_for_model)
         reply = expect_reply(collected, cancelled=bool(self.stopped_by))
         if reply is None:
             return None
-        calls = self.add_reply(StreamedReply().match(reply))
+        calls = self.add_reply(streamed.match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
         return await self._run_all(started, turn) if started else []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, Protocol
 
 from handrail import Hook, Result, Turn
@@ -70,11 +72,15 @@ class _RecordedModel:
 
     async def _ask(self, request: Request) -> str:
         """Ask the model. A failure is recorded too: a restart must take the same path."""
+        began = perf_counter()
         try:
             reply = await ask(self._model, request, _ignore)
         except ModelError as error:
             return dump_error(error)
-        return dump_error(ModelError(_NO_REPLY)) if reply is None else dump_reply(reply)
+        if reply is None:
+            return dump_error(ModelError(_NO_REPLY))
+        seconds = perf_counter() - began if reply.seconds is None else reply.seconds
+        return dump_reply(replace(reply, seconds=seconds))
 
 
 async def record_turn(

@@ -54,11 +54,13 @@ class StreamLoop(Protocol):
 class StreamTurn:
     """One turn with a streaming model."""
 
-    def __init__(self, loop: StreamLoop, executor: Executor, turn: Turn[Any]) -> None:
+    def __init__(
+        self, loop: StreamLoop, executor: Executor, turn: Turn[Any], streamed: StreamedReply
+    ) -> None:
         self._loop = loop
         self._executor = executor
         self._turn = turn
-        self._streamed = StreamedReply()
+        self._streamed = streamed
 
     async def take(self, pieces: AsyncIterator[StreamItem]) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""

@@ -1,8 +1,9 @@
-"""Match the calls that a stream sends early with the calls of its reply, by their ids."""
+"""Match the calls that a stream sends early with the calls of its reply, and time the reply."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 from typing import TypeGuard, TypeVar
 
 from handrail import Call, Text
@@ -12,7 +13,7 @@ _AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
 
 
 class StreamedReply:
-    """The text and the calls of a stream. Each call gets a separate id.
+    """The text and the calls of a stream. Each call gets a separate id. Make it before you ask.
 
     A stream may send calls in another order than its reply, or leave some out. It may also send
     calls that the reply does not have: those of a model that failed and was replaced by another.
@@ -23,6 +24,7 @@ class StreamedReply:
         self._early: list[tuple[str, Call]] = []
         self._outdated: set[str] = set()
         self._texts: list[str] = []
+        self._began = perf_counter()
 
     def add_piece(self, piece: Delta | ArgsDelta | Restart) -> None:
         """Add a piece of text from the stream. If the reply starts again, its text does too.
@@ -55,15 +57,16 @@ class StreamedReply:
         text = [Text("".join(self._texts))] if self._texts else []
         calls = [call for call in self.early if call.id not in self._outdated]
         self._early = [pair for pair in self._early if pair[1].id in self._outdated]
-        return Reply((*text, *calls), "other") if text or calls else None
+        return self._timed(Reply((*text, *calls), "other")) if text or calls else None
 
     def match(self, reply: Reply) -> Reply:
-        """Return the reply with the early calls in it.
+        """Return the reply with the early calls in it, and with its seconds.
 
         After that, only those that it does not have are early calls. If a call of the reply differs
         from the early call with the same id, the early call stays: it may have started. A refused
         reply has no calls: the provider rejects all of it.
         """
+        reply = self._timed(reply)
         if reply.stop == "refused":
             return replace(reply, parts=tuple([one for one in reply.parts if not _is_call(one)]))
         if not self._early and _has_own_ids(reply):
@@ -74,6 +77,12 @@ class StreamedReply:
             for at, part in enumerate(reply.parts)
         ]
         return replace(reply, parts=tuple(parts))
+
+    def _timed(self, reply: Reply) -> Reply:
+        """Return a reply with the time since the request, unless the model has set it."""
+        if reply.seconds is not None:
+            return reply
+        return replace(reply, seconds=perf_counter() - self._began)
 
     def _find_early(self, reply: Reply) -> dict[int, Call]:
         """Take the early calls of a reply, by their positions in it.

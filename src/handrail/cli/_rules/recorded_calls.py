@@ -93,7 +93,7 @@ def _calls_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[WrittenCall]:
         elif event == "requested":
             asked[str(line.get("call_id"))] = _call(line, line.get("tool"), line.get("call_id"))
         elif event == "decided" and (decided := _read_decision(line, asked)) is not None:
-            key = f"{decided.call.id} {decided.call.name} {decided.call.args}"
+            key = f"{line.get('turn')} {decided.call.id} {decided.call.name} {decided.call.args}"
             if key not in seen:
                 seen.add(key)
                 yield decided

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import anyio
@@ -69,7 +69,6 @@ MAX_CONTINUED = 5
 """How often Stop hooks can continue a run after an answer."""
 USUAL_WINDOW = 200_000
 """The window of a model whose own is not known. One with less says that a request is too long."""
-_NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
 
 
 class Session:
@@ -112,7 +111,7 @@ class Session:
     def run(
         self,
         *prompt: str,
-        answers: Mapping[str, Answer] = _NO_ANSWERS,
+        answers: Mapping[str, Answer] = {},
         watch: OnEvent | None = None,
         per_prompt: bool = False,
     ) -> Run[Any]:
@@ -249,9 +248,11 @@ class Session:
         self.state = state
 
     def _watching(self, watch: OnEvent | None) -> OnEvent:
+        turns = count(self.state.turns + 1)
+
         def watching(event: RunEvent) -> None:
             if isinstance(event, Reply):
-                self.saved.record.put([reply_line(time.time(), event)])
+                self.saved.record.put([reply_line(time.time(), event, next(turns))])
             if watch is not None:
                 watch(event)
 
@@ -340,9 +341,8 @@ def _answer(stored: Mapping[str, str]) -> Answer:
 def app_to_resume(app: App, saved: StoredRun) -> App:
     """Return the App to resume a saved run: its workspace, and the options of its first command.
 
-    A durable run has neither.
-
-    Options of the current command line win. Other settings are read from the files again.
+    A durable run has neither. Options of the current command line win. Other settings are read from
+    the files again.
     """
     about = saved.about
     workspace = app.workspace if saved.is_durable else Path(about["workspace"])

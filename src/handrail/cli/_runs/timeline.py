@@ -87,10 +87,8 @@ class _TimelinePage:
             return
         began = turns[0].at
         names = {call.id: call for turn in turns for call in turn.calls}
-        number = 0
         for turn in turns:
-            number += turn.speaker == "model"
-            yield from self._turn(turn, number, began)
+            yield from self._turn(turn, began)
             nearest = {**names, **{call.id: call for call in turn.calls}}  # ids can be reused
             for call in turn.calls:
                 yield self._row(call, turn)
@@ -98,19 +96,20 @@ class _TimelinePage:
         if names:
             yield from self._legend()
 
-    def _turn(self, turn: RunTurn, number: int, began: float) -> Iterator[list[StyledText]]:
+    def _turn(self, turn: RunTurn, began: float) -> Iterator[list[StyledText]]:
         since = f"+{format_seconds(max(0.0, turn.at - began))}"
-        heads = {
-            "person": f"prompt  {since}",
-            "model": self._reply(turn, number, since),
-            "unknown": "calls",
-        }
-        yield [self.cut(heads[turn.speaker], self.width, "head")]
+        if turn.speaker == "person":
+            head = f"prompt  {since}"
+        elif turn.speaker == "unknown" and not turn.number:
+            head = "calls"
+        else:
+            head = self._reply(turn, since)
+        yield [self.cut(head, self.width, "head")]
         if turn.text:
             yield from self._text("  ", turn.text)
 
-    def _reply(self, turn: RunTurn, number: int, since: str) -> str:
-        parts = [f"turn {number}", since, self._end_of(self.name(turn.model))]
+    def _reply(self, turn: RunTurn, since: str) -> str:
+        parts = [f"turn {turn.number}", since, self._end_of(self.name(turn.model))]
         parts.append(f"model took {format_seconds(turn.seconds)}" if turn.seconds else "")
         tokens = turn.input_tokens or turn.output_tokens
         used = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"

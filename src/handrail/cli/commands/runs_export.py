@@ -25,8 +25,8 @@ from handrail.runs import open_records, verify
 
 _KEPT = frozenset(
     """
-    answer api began call call_id command decision effect ended event fingerprint id kind model
-    pending stop tool truncated_call type
+    answer api began call call_id command decision effect ended event fingerprint id inner kind
+    model pending stop tool truncated_call type
     """.split()
 )
 """Text that a redacted run keeps: names, IDs, rules, times and outcomes."""

@@ -47,6 +47,7 @@ from handrail.runs.lines import (
     event_lines,
     prompt_line,
     reply_line,
+    turn_fields,
 )
 from handrail.runs.record import ANSWER
 
@@ -211,9 +212,7 @@ class RunJournal:
         """Begin to record a segment, whose state has this many turns and calls."""
         self._turns, self._calls = turns, calls
         head = await self._read_head()
-        if head.status == "running":
-            self.put_status()  # the time before it is not the model's
-        elif not _is_over(head, segment):
+        if head.status != "running" and not _is_over(head, segment):
             await self.note_resume()
 
     def on_event(self, event: RunEvent) -> None:
@@ -224,7 +223,7 @@ class RunJournal:
         self._calls += len(event.calls)
         known = self._head.summary.get("turns") if self._head else 0
         if self._turns > (known if isinstance(known, int) else 0):
-            self.put(reply_line(time.time(), event))
+            self.put(reply_line(time.time(), event, self._turns))
             self.put_status(turns=self._turns, calls=self._calls)
 
     def listen(self, turn: Turn[Any]) -> None:
@@ -274,10 +273,10 @@ class RunJournal:
         sent = list(self.queued.sent)  # the feed has what came before they were sent
         feed.close()
         self._feed = None if last else turn.events()
-        async for event in feed:
-            for line in event_lines(event):
-                self.put(*self.queued.change(line))
-        self.put(*self.queued.waits(sent))
+        lines = [line async for event in feed for line in event_lines(event)]
+        changed = [one for line in lines for one in self.queued.change(line)]
+        number = turn_fields(turn.key, self._run)
+        self.put(*[line | number for line in (*changed, *self.queued.waits(sent))])
 
     async def flush(self) -> None:
         """Write the lines that were put, in one statement."""

@@ -16,7 +16,7 @@ from handrail.runs.journal import RunHead
 Reach: TypeAlias = Callable[[str], None]
 """Names a point at which tests kill the process."""
 
-SCHEMA = "4"
+SCHEMA = "5"
 """The version of our tables."""
 TABLES = tuple(
     statement.strip()

@@ -170,19 +170,14 @@ class DatabaseRecords:
         """Return the turns of a run, in order."""
         rows = self._select(
             "SELECT number, speaker, at, text, model, seconds, input, output, cached, calls, "
-            "failed, denied, waiting, ended, (SELECT COUNT(*) FROM handrail_turn AS earlier "
-            "WHERE earlier.run = :run AND number <= :after AND speaker = 'model') "
+            "failed, denied, waiting, ended, reply "
             "FROM handrail_turn WHERE run = :run AND number > :after "
             f"AND {self._seen('run')} ORDER BY number LIMIT :limit",
             run=run,
             after=after,
             limit=limit,
         )
-        turns = list[TurnRow]()
-        for *row, reply in rows:
-            before = turns[-1].reply if turns else reply
-            turns.append(_turn_row(row, before))
-        return tuple(turns)
+        return tuple(_turn_row(row) for row in rows)
 
     def parts(self, run: str, *, limit: int = 80) -> tuple[RunPart, ...]:
         """Return where the time of a run went, in at most ``limit`` parts of its turns."""
@@ -322,8 +317,8 @@ def _vote(row: tuple[Any, ...]) -> Vote:
     return Vote(voter, at, read_record("", answer).answer, via)
 
 
-def _turn_row(row: Sequence[Any], replies: int) -> TurnRow:
-    number, speaker, at, text, model, seconds, used, made, cached, *counts, ended = row
+def _turn_row(row: Sequence[Any]) -> TurnRow:
+    number, speaker, at, text, model, seconds, used, made, cached, *counts, ended, reply = row
     calls, failed, denied, waiting = counts
     return TurnRow(
         number=number,
@@ -340,7 +335,7 @@ def _turn_row(row: Sequence[Any], replies: int) -> TurnRow:
         denied=denied,
         waiting=waiting,
         ended=ended,
-        reply=replies + (speaker == "model"),
+        reply=reply,
     )
 
 

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS handrail_label (
     label TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (label, run));
 CREATE INDEX IF NOT EXISTS handrail_label_run ON handrail_label (run);
 CREATE TABLE IF NOT EXISTS handrail_turn (
-    run TEXT NOT NULL, number INTEGER NOT NULL, speaker TEXT NOT NULL,
+    run TEXT NOT NULL, number INTEGER NOT NULL, speaker TEXT NOT NULL, reply INTEGER NOT NULL,
     at DOUBLE PRECISION NOT NULL, text TEXT NOT NULL, model TEXT NOT NULL,
     seconds DOUBLE PRECISION NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
     cached INTEGER NOT NULL, calls INTEGER NOT NULL, failed INTEGER NOT NULL,
@@ -116,9 +116,11 @@ class Puts(NamedTuple):
 
 _ON_CONFLICT = {
     "turn": (
-        "ON CONFLICT (run, number) DO UPDATE SET calls = excluded.calls, "
-        "failed = excluded.failed, denied = excluded.denied, waiting = excluded.waiting, "
-        "ended = excluded.ended"
+        "ON CONFLICT (run, number) DO UPDATE SET speaker = excluded.speaker, at = excluded.at, "
+        "text = excluded.text, model = excluded.model, seconds = excluded.seconds, "
+        "input = excluded.input, output = excluded.output, cached = excluded.cached, "
+        "calls = excluded.calls, failed = excluded.failed, denied = excluded.denied, "
+        "waiting = excluded.waiting, ended = excluded.ended"
     ),
     "called": (
         "ON CONFLICT (run, number) DO UPDATE SET tool = excluded.tool, status = excluded.status, "
@@ -133,8 +135,8 @@ _ON_CONFLICT = {
 }
 _VALUES = {
     "turn": (
-        ":run, :number, :speaker, :at, :text, :model, :seconds, :input, :output, :cached, :calls, "
-        ":failed, :denied, :waiting, :ended"
+        ":run, :number, :speaker, :reply, :at, :text, :model, :seconds, :input, :output, :cached, "
+        ":calls, :failed, :denied, :waiting, :ended"
     ),
     "called": (
         ":run, :number, :call, :turn, :tool, :status, :began, :ended, :rule, :pending, :resumed, "

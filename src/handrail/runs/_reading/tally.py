@@ -15,6 +15,7 @@ from zlib import crc32
 
 from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs._store.port import Step
+from handrail.runs.history import CallKey, read_key
 from handrail.runs.journal import STATUS, JournalEntry
 
 SLOTS = 16
@@ -53,11 +54,13 @@ class Tally:
         self._new_labels: list[str] = []
         self._counts: Counter[str] = Counter()
         self._tokens: dict[str, list[int]] = {}
-        self._open: dict[str, dict[str, Any]] = {}
-        """Calls without a result, and those that wait for a person, by id."""
+        self._open: dict[CallKey, dict[str, Any]] = {}
+        """Calls without a result, and those that wait for a person."""
         self._turns: dict[int, dict[str, Any]] = {}
-        """The last turn, and those with open calls."""
+        """The last turns of the person and the model, and those with open calls."""
         self._turn = 0
+        self._model_turn = 0
+        """The model's last turn, unless its reply cannot come any more."""
         self._changed_calls: dict[int, dict[str, Any]] = {}
         self._changed_turns: set[int] = set()
         self._rules: Counter[tuple[str, str, int, str, str]] = Counter()
@@ -79,8 +82,9 @@ class Tally:
             tally._labels = json.loads(found.pop("labels"))
             tally._counts = Counter(json.loads(found.pop("counts")))
             tally._tokens = json.loads(found.pop("tokens"))
-            open_, turns, tally._turn = json.loads(found.pop("unfinished"))
-            tally._open = open_
+            calls, turns, *last = json.loads(found.pop("unfinished"))
+            tally._turn, tally._model_turn = last
+            tally._open = {tuple(call["key"]): call for call in calls}
             tally._turns = {turn["number"]: turn for turn in turns}
             tally._row, tally.base = found, found["entries"]
         return tally
@@ -116,7 +120,12 @@ class Tally:
             "counts": json.dumps(dict(self._counts)),
             "tokens": json.dumps(self._tokens),
             "unfinished": json.dumps(
-                [self._open, [self._turns[number] for number in self._kept_turns()], self._turn]
+                [
+                    list(self._open.values()),
+                    [self._turns[number] for number in self._kept_turns()],
+                    self._turn,
+                    self._model_turn,
+                ]
             ),
         }
         turns = [self._turns[number] for number in sorted(self._changed_turns)]
@@ -146,25 +155,25 @@ class Tally:
         self._turns = {number: self._turns[number] for number in self._kept_turns()}
 
     def _kept_turns(self) -> list[int]:
-        """Return the turns that can still change: the last, and those with open calls."""
-        kept = {call["turn"] for call in self._open.values()} | {self._turn}
+        """Return the turns that can still change: the last ones, and those with open calls."""
+        kept = {call["turn"] for call in self._open.values()} | {self._turn, self._model_turn}
         return sorted(kept & self._turns.keys())
 
     def _read(self, entry: JournalEntry, content: Mapping[str, Any]) -> None:
         at = _number(content.get("at"), self._row["changed"])
         self._row["entries"] = entry.number
         self._row["began"] = self._row["began"] or at
-        before, self._row["changed"] = self._row["changed"], max(at, self._row["changed"])
+        self._row["changed"] = max(at, self._row["changed"])
         call = None
         if entry.kind in self._about:
-            self._about[entry.kind]({**content, "at": at, "before": before}, entry.number)
+            self._about[entry.kind]({**content, "at": at}, entry.number)
         elif isinstance(content.get("call_id"), str):
             call = self._read_call(entry, content, at)
         if entry.kind != STATE:
             self._row["last_event"] = entry.kind
             self._events.append(_event(entry, content, at, call))
 
-    def _read_status(self, line: Mapping[str, Any], _number: int) -> None:
+    def _read_status(self, line: Mapping[str, Any], _entry: int) -> None:
         row = self._row
         row |= {name: storable(line[name]) for name in _TEXTS & line.keys()}
         if "status" in line:
@@ -178,15 +187,17 @@ class Tally:
             self._labels = sorted({storable(label) for label in several} - {""})
             self._new_labels = self._labels
 
-    def _read_state(self, line: Mapping[str, Any], _number: int) -> None:
+    def _read_state(self, line: Mapping[str, Any], _entry: int) -> None:
         cost = storable(_fields(line.get("state")).get("cost"))
         self._row["cost"] = self._row["cost"] if cost in ("", "0") else cost
 
-    def _read_prompt(self, line: Mapping[str, Any], _number: int) -> None:
-        self._begin_turn("person", line)
-        self._row["prompt"] = self._row["prompt"] or storable(line.get("text"))[:MAX_SHOWN_CHARS]
+    def _read_prompt(self, line: Mapping[str, Any], _entry: int) -> None:
+        self._begin_turn("person", line["at"], _shown(line))
+        if self._model_turn and self._turns[self._model_turn]["speaker"] == "unknown":
+            self._model_turn = 0
+        self._row["prompt"] = self._row["prompt"] or _shown(line)
 
-    def _read_reply(self, line: Mapping[str, Any], _number: int) -> None:
+    def _read_reply(self, line: Mapping[str, Any], _entry: int) -> None:
         usage = _fields(line.get("usage"))
         names = ("input_tokens", "output_tokens", "cached_tokens")
         tokens = [_count(usage.get(name)) for name in names]
@@ -194,12 +205,13 @@ class Tally:
         before = self._tokens.get(model, [0, 0, 0])
         self._tokens[model] = [one + more for one, more in zip(before, tokens, strict=True)]
         self._row["turns"] += 1
-        turn = self._begin_turn("model", line)
+        turn = self._turn_of(line, is_reply=True)
         turn |= dict(zip(("input", "output", "cached"), tokens, strict=True))
-        turn["model"] = model
-        turn["seconds"] = max(0.0, line["at"] - line["before"]) if turn["number"] > 1 else 0.0
+        turn |= {"speaker": "model", "model": model, "at": line["at"], "text": _shown(line)}
+        turn["seconds"] = _number(line.get("seconds"), 0.0)
+        turn["ended"] = max(turn["ended"], line["at"])
 
-    def _read_answer(self, line: Mapping[str, Any], _number: int) -> None:
+    def _read_answer(self, line: Mapping[str, Any], _entry: int) -> None:
         """Note that a call waits no more for a person. Its run uses the answer later."""
         pending = storable(line.get("pending"))
         for call in self._open.values():
@@ -210,18 +222,33 @@ class Tally:
                 self._turns[call["turn"]]["waiting"] -= 1
                 self._row["waiting"] -= 1
 
-    def _begin_turn(self, speaker: str, line: Mapping[str, Any]) -> dict[str, Any]:
+    def _turn_of(self, line: Mapping[str, Any], *, is_reply: bool = False) -> dict[str, Any]:
+        """Return the model's turn that a line names. The first line begins it, a reply or a call.
+
+        Each turn has one reply.
+        """
+        reply, turn = _count(line.get("turn")), self._turns.get(self._model_turn)
+        if turn is None or turn["reply"] != reply or (is_reply and turn["speaker"] == "model"):
+            turn = self._begin_turn("unknown", line["at"], reply=reply)
+            self._model_turn = self._turn
+        self._changed_turns.add(self._model_turn)
+        return turn
+
+    def _begin_turn(
+        self, speaker: str, at: float, text: str = "", *, reply: int = 0
+    ) -> dict[str, Any]:
         self._turn += 1
         turn: dict[str, Any] = {
             "number": self._turn,
             "speaker": speaker,
-            "at": line["at"],
-            "text": storable(line.get("text"))[:MAX_SHOWN_CHARS],
+            "reply": reply,
+            "at": at,
+            "text": text,
             "model": "",
             "seconds": 0.0,
             **dict.fromkeys(("input", "output", "cached"), 0),
             **dict.fromkeys(("calls", "failed", "denied", "waiting"), 0),
-            "ended": line["at"],
+            "ended": at,
         }
         self._turns[self._turn] = turn
         self._changed_turns.add(self._turn)
@@ -249,7 +276,7 @@ class Tally:
             call["status"], call["resumed"] = "answered", at
             self._count_rule(call.get("asked_by"), f"answer {storable(line.get('answer'))}", at)
         elif entry.kind == "finished":
-            self._finish(line["call_id"], call, turn, storable(line.get("kind")))
+            self._finish(call, turn, storable(line.get("kind")))
         change = _waits(call) - waited
         turn["waiting"] += change
         self._row["waiting"] += change
@@ -259,17 +286,17 @@ class Tally:
         self, entry: JournalEntry, line: Mapping[str, Any], at: float
     ) -> dict[str, Any] | None:
         """Return the open call that a line is about. A request begins one."""
-        id_ = line["call_id"]
-        if id_ in self._open or entry.kind != "requested":
-            return self._open.get(id_)
-        if not self._turn:
-            self._begin_turn("unknown", {"at": at})
+        key = read_key(line)
+        if key in self._open or entry.kind != "requested":
+            return self._open.get(key)
+        turn = self._turn_of({**line, "at": at})
+        turn["calls"] += 1
         self._row["calls"] += 1
-        self._turns[self._turn]["calls"] += 1
-        self._open[id_] = {
+        self._open[key] = {
+            "key": key,
             "number": self._row["calls"],
-            "call": storable(id_),
-            "turn": self._turn,
+            "call": storable(line["call_id"]),
+            "turn": turn["number"],
             "tool": storable(line.get("tool")) or "?",
             "status": "requested",
             "began": at,
@@ -281,13 +308,13 @@ class Tally:
             "last": entry.number,
             "asked_by": None,
         }
-        return self._open[id_]
+        return self._open[key]
 
-    def _finish(self, id_: str, call: dict[str, Any], turn: dict[str, Any], kind: str) -> None:
+    def _finish(self, call: dict[str, Any], turn: dict[str, Any], kind: str) -> None:
         call["status"] = kind or "ok"
         if kind == "pending":
             return
-        del self._open[id_]
+        del self._open[tuple(call["key"])]
         self._counts[kind or "ok"] += 1
         turn["denied"] += kind == "denied"
         turn["failed"] += bool(kind) and kind not in _OTHERS
@@ -324,6 +351,10 @@ def _event(
         "rule": storable(rule),
         "who": storable(line.get("by")) or storable(line.get("principal")),
     }
+
+
+def _shown(line: Mapping[str, Any]) -> str:
+    return storable(line.get("text"))[:MAX_SHOWN_CHARS]
 
 
 def _fields(value: object) -> Mapping[str, Any]:

@@ -177,12 +177,14 @@ class TurnRow:
     number: int
     """From 1; prompts and replies count."""
     speaker: Literal["model", "person", "unknown"]
+    """``unknown`` if there are calls, and no reply."""
     at: float
+    """When it was complete."""
     text: str = ""
     """The beginning of its text."""
     model: str = ""
     seconds: float = 0.0
-    """How long the reply took."""
+    """How long the model took: from the request to the end of the reply."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -194,7 +196,7 @@ class TurnRow:
     ended: float = 0.0
     """When the last event of its calls happened."""
     reply: int = 0
-    """Which reply of the model it is, from 1; for a prompt, how many replies came before."""
+    """The number of the model's turn in its run; 0 for a prompt."""
 
 
 @dataclass(frozen=True, slots=True)

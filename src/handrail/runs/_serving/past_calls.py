@@ -10,6 +10,7 @@ from handrail import Call
 from handrail._support import is_table
 from handrail.runs._reading.port import Records
 from handrail.runs._reading.values import CallRecord, EventQuery
+from handrail.runs.history import read_key
 from handrail.runs.journal import parse_object
 
 MAX_CALLS = 2_000
@@ -43,7 +44,7 @@ def read_past_calls(records: Records, *, limit: int = MAX_CALLS) -> tuple[PastCa
             calls.append(
                 PastCall(
                     run=key[0],
-                    call=Call(first["tool"], args, key[1]),
+                    call=Call(first["tool"], args, key[-1]),
                     accesses=tuple(_pairs(line.get("accesses"))),
                     decision=str(line.get("decision")),
                     answer=str(answered.get(key, {}).get("answer", "")),
@@ -69,11 +70,14 @@ def read_call_records(
     records: Records, run: str, lines: Iterable[Mapping[str, Any]]
 ) -> tuple[CallRecord, ...]:
     """Return all calls of a run with their events, given the lines of its journal."""
-    events: dict[str, list[Mapping[str, Any]]] = {}
+    events: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for line in lines:
-        events.setdefault(str(line.get("call_id")), []).append(line)
+        turn, _, call = read_key(line)
+        events.setdefault((turn, call), []).append(line)
     rows = records.calls(run, after=0, limit=MAX_ROWS).rows
-    return tuple(CallRecord(row=row, events=tuple(events.get(row.id, ()))) for row in rows)
+    keys = [(row.history.turn if row.history else 0, row.id) for row in rows]
+    found = [tuple(events.get(key, ())) for key in keys]
+    return tuple(CallRecord(row=row, events=own) for row, own in zip(rows, found, strict=True))
 
 
 def list_runs(records: Records) -> Iterator[str]:
@@ -85,10 +89,13 @@ def list_runs(records: Records) -> Iterator[str]:
         yield from (row.id for row in page.rows)
 
 
-def _read(records: Records, kind: str, limit: int) -> dict[tuple[str, str], dict[str, Any]]:
+def _read(
+    records: Records, kind: str, limit: int
+) -> dict[tuple[str, int, str, str], dict[str, Any]]:
     """Return the first event of a kind of each call, the newest calls first."""
     page = records.events(EventQuery(kind=kind), limit=limit)
-    return {(one.row.run, one.row.call): parse_object(one.body) for one in page.rows}
+    lines = [(one.row, parse_object(one.body)) for one in page.rows]
+    return {(row.run, *read_key(line)[:2], row.call): line for row, line in lines}
 
 
 def _pairs(value: Any) -> list[tuple[str, str]]:
