@@ -85,7 +85,7 @@ def record(journal: SqliteJournal) -> None:
             lines.append({"at": start + number, "event": "started", "attempt": 1, **call})
         lines.append({"at": start + 4, "event": "finished", "kind": kind, "text": "done", **call})
     run.note(lines)
-    run.set_status(status="answer")
+    run.set_status(status="done", reason="answer")
 
 
 PAGES = {

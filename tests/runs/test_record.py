@@ -153,7 +153,7 @@ def test_the_time_of_a_person_is_not_the_time_of_the_model() -> None:
     lines = [
         {"event": "prompt", "at": 0.0, "text": "Go"},
         {"event": "reply", "at": 1.0},
-        {"event": "status", "at": 1.5, "status": "pending"},
+        {"event": "status", "at": 1.5, "status": "waiting"},
         {"event": "answer", "at": 80_000.0, "answer": "allow"},
         {"event": "status", "at": 86_400.0, "status": "running"},
         {"event": "reply", "at": 86_402.0},

@@ -13,7 +13,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from handrail.console.config import Role
-from handrail.console.figures import ago, count, duration, moment, short_moment, status, time_left
+from handrail.console.figures import (
+    ago,
+    call_status,
+    count,
+    duration,
+    moment,
+    short_moment,
+    status,
+    time_left,
+)
 from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
 from handrail.console.request import LOOKS, tag_of
@@ -43,7 +52,7 @@ def make_environment() -> Environment:
     )
     known: dict[str, Any] = environment.globals
     own = (one_line, pieces, escaped, tag_of, to_path)
-    said = (ago, count, duration, moment, short_moment, status, time_left)
+    said = (ago, call_status, count, duration, moment, short_moment, status, time_left)
     known |= {function.__name__: function for function in (*own, *said)}
     known |= {"menu": MENU, "looks": LOOKS}
     known |= {"details": {}, "facts": {}}  # only an exported run has details

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -33,13 +33,17 @@ from handrail.runs import (
     describe_event,
     describe_moment,
     describe_phases,
+    describe_status,
     describe_wait,
     from_path,
     read_call_records,
     to_path,
 )
+from handrail.runs.statuses import REASONS, STATUSES
 
-STATUSES = ("", "running", "pending", "answer", "failed", "limit", "interrupted", "stopped")
+T = TypeVar("T")
+_ENDS = [(one, describe_status("done", one)[1].partition(": ")[2] or one) for one in REASONS]
+"""The reasons why runs end, and their words."""
 DAY = 86_400.0
 POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
@@ -54,9 +58,12 @@ class Runs:
     async def show_list(self, request: Request) -> Response:
         """Show runs, the newest first."""
         visit = visit_of(request)
-        text, wanted = query_of(request, "q"), query_of(request, "status")
+        text = query_of(request, "q")
+        wanted = _choose(query_of(request, "status"), STATUSES)
+        ended = _choose(query_of(request, "reason"), REASONS)
         after, now = from_path(query_of(request, "after")), self._site.clock()
-        query = RunQuery(text=text, status=wanted)
+        query = RunQuery(text=text, status=wanted or "", reason=ended or "")
+        same = {"q": text, "status": query.status, "reason": query.reason}
         size = self._site.config.page_size
 
         def read(records: Records) -> tuple[RunsPage, RunFigures]:
@@ -69,10 +76,12 @@ class Runs:
             visit,
             rows=page.rows,
             next=to_path(page.next) if page.next else "",
-            again=Clear(urlencode({"q": text, "status": wanted}, errors="replace")),
+            again=Clear(urlencode(same, errors="replace")),
             text=text,
             wanted=wanted,
             statuses=STATUSES,
+            ended=ended,
+            reasons=_ENDS,
             by_status=figures.by_status,
             hours=draw_hours(figures.by_hour, now),
         )
@@ -118,6 +127,11 @@ class Runs:
         whole = visit.person.labels("operator") is None
         fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
         return self._site.page("fleet.html", visit, fleet=fleet, whole=whole)
+
+
+def _choose(word: str, known: Sequence[T]) -> T | None:
+    """Return a word of a closed set; None for any other."""
+    return next((one for one in known if one == word), None)
 
 
 def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:

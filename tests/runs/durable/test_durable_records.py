@@ -138,7 +138,8 @@ def check_end(records: Records, database: str, runs: DurableRuns) -> None:
     assert run is not None
     assert one is not None
     assert (run.agent, run.principal, run.labels) == ("shop", "ana", ("team=pay",))
-    assert (run.status, run.waiting, dict(run.counts)) == ("answer", 0, {"ok": 1})
+    assert (run.status, run.reason, run.waiting) == ("done", "answer", 0)
+    assert dict(run.counts) == {"ok": 1}
     assert (run.entries, len(events), verify(runs.journal, "r")) == (len(entries),) * 2 + (None,)
     assert {event.row.number: (event.body, event.digest) for event in events} == {
         number: (entry.body, entry.digest) for number, entry in entries.items()
@@ -197,7 +198,7 @@ async def test_a_writer_catches_up_with_entries_that_have_no_rows(database: str)
 
     run = open_records(database).run("r")
     assert run is not None
-    assert (run.status, run.prompt, run.entries) == ("stopped", "Refund A1.", 3)
+    assert (run.status, run.prompt, run.entries) == ("cancelled", "Refund A1.", 3)
     assert [turn.text for turn in open_records(database).turns("r")] == ["Refund A1."]
 
 

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs.journal import STATUS, JournalEntry
+from handrail.runs.statuses import LIVE
 
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
 """A statement, and the values of each of its executions."""
@@ -27,10 +28,9 @@ MAX_SHOWN_CHARS = 200
 """Characters of a prompt or a reply to keep for a list."""
 TALLY_COLUMNS = (*SUMMARY_COLUMNS.split(", "), "unfinished")
 READ_TALLY = f"SELECT {', '.join(TALLY_COLUMNS)} FROM handrail_summary WHERE run = :run"
-_RUNNING = frozenset({"running", "pending"})
 _OTHERS = frozenset({"denied", "pending"})
 """Kinds of failures without a failure of the tool."""
-_TEXTS = {"status", "principal", "why"}
+_TEXTS = {"status", "reason", "principal", "why"}
 _LIFE = {"requested": "requested", "asked": "asked", "waiting": "waiting", "started": "running"}
 """Where a call stands after an event."""
 
@@ -43,7 +43,8 @@ class Tally:
         self.base = 0
         """How many entries the written rows cover."""
         self._row: dict[str, Any] = {
-            **dict.fromkeys(("status", "agent", "principal", "prompt", "why", "cost"), ""),
+            **dict.fromkeys(("status", "reason", "agent", "principal", "prompt"), ""),
+            **dict.fromkeys(("why", "cost"), ""),
             **dict.fromkeys(("entries", "turns", "calls", "waiting"), 0),
             "run": run,
             "began": 0.0,
@@ -170,7 +171,7 @@ class Tally:
         row = self._row
         row |= {name: storable(line[name]) for name in _TEXTS & line.keys()}
         if "status" in line:
-            row["ended"] = None if row["status"] in _RUNNING else line["at"]
+            row["ended"] = None if row["status"] in LIVE else line["at"]
         row["agent"] = row["agent"] or storable(line.get("agent")) or storable(line.get("command"))
         row["prompt"] = row["prompt"] or storable(line.get("prompt"))[:MAX_SHOWN_CHARS]
         row["cost"] = storable(line.get("cost")) or row["cost"]
