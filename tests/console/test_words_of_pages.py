@@ -8,14 +8,13 @@ import pytest
 
 from handrail.console.figures import (
     ago,
-    call_status,
     count,
     duration,
     moment,
     spaced,
-    status,
     time_left,
 )
+from handrail.runs import describe_call_status, describe_status
 from handrail.runs.statuses import REASONS, STATUSES
 
 
@@ -52,7 +51,7 @@ def test_times_and_counts_are_said_in_few_words() -> None:
         "1 call",
         "2,000 calls",
     ]
-    assert [status(word) for word in (*STATUSES, "odd", "")] == [
+    assert [describe_status(word) for word in (*STATUSES, "odd", "")] == [
         ("muted", "· queued"),
         ("accent", "▸ running"),
         ("ask", "? waits for approval"),
@@ -62,7 +61,7 @@ def test_times_and_counts_are_said_in_few_words() -> None:
         ("bad", ""),
         ("muted", ""),
     ]
-    assert {status("done", reason)[1] for reason in REASONS} == {
+    assert {describe_status("done", reason)[1] for reason in REASONS} == {
         "✓ done",
         "! done: limit reached",
         "! done: interrupted",
@@ -72,8 +71,8 @@ def test_times_and_counts_are_said_in_few_words() -> None:
         "! done: no answer",
         "! done: invalid answer",
     }
-    assert status("failed", "error") == status("failed")
-    assert [call_status(word) for word in ("waiting", "odd", "")] == [
+    assert describe_status("failed", "error") == describe_status("failed")
+    assert [describe_call_status(word) for word in ("waiting", "odd", "")] == [
         ("ask", "? waiting"),
         ("bad", ""),
         ("muted", ""),

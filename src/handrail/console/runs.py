@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -41,7 +41,6 @@ from handrail.runs import (
 )
 from handrail.runs.statuses import REASONS, STATUSES
 
-T = TypeVar("T")
 _ENDS = [(one, describe_status("done", one)[1].partition(": ")[2] or one) for one in REASONS]
 """The reasons why runs end, and their words."""
 DAY = 86_400.0
@@ -58,12 +57,10 @@ class Runs:
     async def show_list(self, request: Request) -> Response:
         """Show runs, the newest first."""
         visit = visit_of(request)
-        text = query_of(request, "q")
-        wanted = _choose(query_of(request, "status"), STATUSES)
-        ended = _choose(query_of(request, "reason"), REASONS)
+        text, wanted, ended = (query_of(request, name) for name in ("q", "status", "reason"))
         after, now = from_path(query_of(request, "after")), self._site.clock()
-        query = RunQuery(text=text, status=wanted or "", reason=ended or "")
-        same = {"q": text, "status": query.status, "reason": query.reason}
+        query = RunQuery(text=text, status=wanted, reason=ended)
+        again = urlencode({"q": text, "status": wanted, "reason": ended}, errors="replace")
         size = self._site.config.page_size
 
         def read(records: Records) -> tuple[RunsPage, RunFigures]:
@@ -76,7 +73,7 @@ class Runs:
             visit,
             rows=page.rows,
             next=to_path(page.next) if page.next else "",
-            again=Clear(urlencode(same, errors="replace")),
+            again=Clear(again),
             text=text,
             wanted=wanted,
             statuses=STATUSES,
@@ -127,11 +124,6 @@ class Runs:
         whole = visit.person.labels("operator") is None
         fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
         return self._site.page("fleet.html", visit, fleet=fleet, whole=whole)
-
-
-def _choose(word: str, known: Sequence[T]) -> T | None:
-    """Return a word of a closed set; None for any other."""
-    return next((one for one in known if one == word), None)
 
 
 def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) -> bool:

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from handrail.runs.replay import Replay, ReplayDifference, replay_run
     from handrail.runs.sqlite import SqliteJournal
     from handrail.runs.sqlite_ledger import SqliteLedger
-    from handrail.runs.statuses import RunReason, RunStatus
+    from handrail.runs.statuses import RunReason, RunStatus, translate_stop
 else:
     _HOMES = {
         "ANSWERS": "_reading.wording",
@@ -189,6 +189,7 @@ else:
         "replay_run": "replay",
         "request_digest": "_reading.claims",
         "to_path": "answering",
+        "translate_stop": "statuses",
         "verify": "chain",
         "verify_all": "chain",
         "verify_on": "chain",
@@ -281,6 +282,7 @@ __all__ = [
     "replay_run",
     "request_digest",
     "to_path",
+    "translate_stop",
     "verify",
     "verify_all",
     "verify_on",

@@ -405,11 +405,10 @@ async def standing_of(runs: DurableRuns, database: str) -> set[tuple[str, str]]:
 
 async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
     failures: list[Exception] = [ModelError("busy")]
-    begun = [anyio.Event(), anyio.Event()]
-    go = anyio.Event()
+    begun, go = anyio.Event(), anyio.Event()
 
     async def model(_request: Request) -> Reply:
-        begun.pop(0).set()
+        begun.set()
         await go.wait()
         if failures:
             raise failures.pop()
@@ -418,11 +417,11 @@ async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
     seen: list[set[tuple[str, str]]] = []
     async with DurableRuns(database, {"a": Agent(model)}, poll=0.05) as runs:
         await runs.start("a", "Go.", run_id="r")
-        for started in begun:
+        for _ in range(2):
             seen.append(await standing_of(runs, database))
-            go = anyio.Event()
+            begun, go = anyio.Event(), anyio.Event()
             async with runs.work(interval=60):
-                await started.wait()
+                await begun.wait()
                 seen.append(await standing_of(runs, database))
                 go.set()
                 await runs.wait("r")

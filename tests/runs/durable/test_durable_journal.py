@@ -13,7 +13,7 @@ from handrail import Call, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
-from handrail.runs._durable.rows import step_row
+from handrail.runs._durable.rows import step_row, take_row
 from handrail.runs.durable import DurableRuns
 from handrail.runs.statuses import FAILED
 from handrail.testing import ScriptedModel
@@ -79,7 +79,7 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
         async with runs.work(interval=0.1, drain_seconds=5):
             await runs.start("a", "Go.", run_id="r")
             await model.asked.wait()
-            await late.open(0, 0, 0)
+            await late.open(0, 0, 0, take_row("r"))
             late.on_event(Reply((Call("look", {}, "1"),)))
             if cancels:
                 await runs.cancel("r")
@@ -87,7 +87,7 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
             await runs.wait("r")
     before = list(runs.journal.read("r"))
     await late.seal(0, FAILED, why="late")
-    await later.open(0, 0, 0)
+    await later.open(0, 0, 0, take_row("r"))
     await later.seal(0, FAILED, why="later")
 
     head = runs.journal.head("r")
@@ -95,7 +95,7 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
     assert head is not None
     assert head.status == ("cancelled" if cancels else "done")
     assert verify(runs.journal, "r") is None
-    await later.open(0, 0, 1)
+    await later.open(0, 0, 1, take_row("r"))
     await later.seal(1, FAILED)
     assert (len(list(runs.journal.read("r"))) > len(before)) is not cancels
     assert verify(runs.journal, "r") is None

@@ -176,19 +176,6 @@ async def test_the_first_of_two_answers_at_once_is_used(database: str) -> None:
     assert kinds.count("answer") == 1
 
 
-async def test_a_database_of_an_older_version_gets_its_rows(database: str) -> None:
-    async with DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05) as runs:
-        await runs.start("shop", "Refund A1.", run_id="r", labels=["team=pay"])
-        before = open_records(database).run("r")
-        assert before is not None
-        for table in ("summary", "label", "turn", "event", "schema"):
-            await runs._database.write(f"DELETE FROM handrail_{table}")  # noqa: S608, SLF001
-        assert open_records(database).run("r") is None
-
-    async with DurableRuns(database, {}):
-        assert open_records(database, labels=["team=pay"]).run("r") == before
-
-
 async def test_a_writer_catches_up_with_entries_that_have_no_rows(database: str) -> None:
     async with DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05) as runs:
         await runs.start("shop", "Refund A1.", run_id="r")

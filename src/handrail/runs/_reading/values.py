@@ -79,8 +79,10 @@ class RunQuery:
 
     text: str = ""
     """Words; each must occur in the prompt, the id, the agent or the principal."""
-    status: RunStatus | Literal[""] = ""
-    reason: RunReason = ""
+    status: str = ""
+    """A ``RunStatus``."""
+    reason: str = ""
+    """A ``RunReason``."""
     agent: str = ""
     principal: str = ""
     since: float = 0.0
