@@ -28,8 +28,12 @@ class JournalRun:
     @property
     def about(self) -> dict[str, Any]:
         """What a list of runs is made from."""
-        summary = dict(self.record.head.summary)
-        return {**summary, "stop": summary.get("status")}
+        return dict(self.record.head.summary)
+
+    @property
+    def standing(self) -> tuple[str, str]:
+        """The status of the run, and why it ended."""
+        return standing_of(self.about)
 
     @property
     def answers(self) -> dict[str, dict[str, str]]:
@@ -48,8 +52,6 @@ class JournalRun:
 
     def change_about(self, **changes: Any) -> None:
         """Change what is known of the run."""
-        if "stop" in changes:
-            changes["status"] = changes.pop("stop")
         self.record.set_status(**changes)
 
     def write_answers(self, answers: Mapping[str, Mapping[str, str]]) -> None:
@@ -93,6 +95,11 @@ def journal_runs(handrail: Handrail) -> list[JournalRun]:
     return [journal_run(handrail, head.run) for head in journal_of(handrail).runs()]
 
 
-def stops(handrail: Handrail) -> list[str]:
+def standing_of(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The status and the reason in a document."""
+    return document["status"], document["reason"]
+
+
+def standings(handrail: Handrail) -> list[tuple[str, str]]:
     """How all saved runs stand, the newest first."""
-    return [one["stop"] for one in handrail("runs", "list", "--json").json["runs"]]
+    return [standing_of(one) for one in handrail("runs", "list", "--json").json["runs"]]

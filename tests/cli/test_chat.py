@@ -14,7 +14,7 @@ import pytest
 
 from cli.terminal import Pty
 from cli_harness import Handrail, Schemas
-from cli_runs import journal_runs, stops
+from cli_runs import journal_runs, standing_of, standings
 
 MODEL = """
 import time
@@ -136,7 +136,8 @@ def test_at_the_end_there_is_one_document(
     [saved] = journal_runs(handrail)
     assert schema("chat", json.loads(out.read_text(encoding="utf-8"))) == {
         "id": saved.id,
-        "stop": "answer",
+        "status": "done",
+        "reason": "answer",
         "turns": 3,
         "calls": 1,
         "usage": {"input_tokens": 1200, "output_tokens": 7, "cached_tokens": 0},
@@ -189,7 +190,8 @@ def test_of_a_chat_in_which_nothing_was_said_nothing_is_kept(
     pty.types("\x03")
 
     assert (pty.ends(), journal_runs(handrail)) == (130, [])
-    assert schema("chat", json.loads(out.read_text(encoding="utf-8")))["stop"] == "empty"
+    told = schema("chat", json.loads(out.read_text(encoding="utf-8")))
+    assert standing_of(told) == ("done", "empty")
 
 
 def said(pty: Pty, line: str) -> list[str]:
@@ -454,7 +456,7 @@ def test_a_second_interrupt_ends_the_chat(chat: Chat, handrail: Handrail) -> Non
 
     assert (pty.ends(), pty.restored) == (130, True)
     [saved] = journal_runs(handrail)
-    assert saved.about["stop"] == "interrupted"
+    assert saved.standing == ("done", "interrupted")
 
 
 def test_what_does_not_stop_is_left_at_the_third(chat: Chat, handrail: Handrail) -> None:
@@ -466,7 +468,7 @@ def test_what_does_not_stop_is_left_at_the_third(chat: Chat, handrail: Handrail)
         pty.waits(0.2)
 
     assert (pty.ends(), pty.restored) == (130, True)
-    assert stops(handrail) == ["interrupted"]
+    assert standings(handrail) == [("done", "interrupted")]
 
 
 def test_an_interrupt_takes_a_line_away_and_at_an_empty_one_ends_the_chat(chat: Chat) -> None:
@@ -493,7 +495,7 @@ def test_it_ends_when_the_system_wants_it(chat: Chat, handrail: Handrail, number
 
     assert (pty.ends(), pty.restored, busy.ends(), busy.restored) == (143, True, 143, True)
     [saved] = journal_runs(handrail)
-    assert (saved.about["stop"], busy.left_over(handrail.workspace)) == ("interrupted", [])
+    assert (saved.standing, busy.left_over(handrail.workspace)) == (("done", "interrupted"), [])
 
 
 def test_lines_are_there_again_in_the_next_chat_for_nobody_else(

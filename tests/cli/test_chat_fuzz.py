@@ -14,7 +14,7 @@ import pytest
 
 from cli.terminal import Pty
 from cli_harness import Handrail, made
-from cli_runs import JournalRun, journal_runs, stops
+from cli_runs import JournalRun, journal_runs, standings
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 
 RUNS = {"brief": 3, "quick": 1, "soak": 300}[os.environ.get("HANDRAIL_PROFILE", "quick")]
@@ -118,7 +118,7 @@ def holds(pty: Pty, handrail: Handrail, codes: set[int]) -> None:
     assert "\x1b[2J" not in pty.seen, "what a model or a tool said was obeyed"
     assert pty.left_over(handrail.workspace) == []
     assert all(map(accepted, journal_runs(handrail)))
-    assert "running" not in stops(handrail)
+    assert ("running", "") not in standings(handrail)
 
 
 @pytest.mark.parametrize("seed", range(RUNS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from threading import Thread
 import pytest
 
 from cli_harness import Handrail, Schemas
-from cli_runs import journal_runs
+from cli_runs import journal_runs, standing_of
 from cli_scripts import programmed, scripted
 
 WAITS = "[write('a.txt', 'c1')]"
@@ -33,7 +34,7 @@ def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -
     ran = handrail.process("run", *programmed(handrail, code), "Go", "--json")
 
     told = schema("run", ran.json)
-    assert (ran.exit, told["stop"], told["why"]) == (1, "failed", "it is ill")
+    assert (ran.exit, *standing_of(told), told["why"]) == (1, "failed", "error", "it is ill")
     assert ran.error == {
         "code": f"model_{trouble}",
         "message": "it is ill",
@@ -70,7 +71,7 @@ def test_4_it_waits(handrail: Handrail, schema: Schemas) -> None:
     ran = handrail.process("run", *option, "Go", "--on-denied", "suspend", "--json")
 
     told = schema("run", ran.json)
-    assert (ran.exit, told["stop"]) == (4, "pending")
+    assert (ran.exit, *standing_of(told)) == (4, "waiting", "")
     [waits] = told["pending"]
     assert (waits["call_id"], waits["tool"]) == ("c1", "write")
     assert waits["question"] == "Allow `write` to change a.txt?"
@@ -182,6 +183,6 @@ def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int
         out, err = process.communicate()
 
     assert (process.returncode, "Traceback" in said + err) == (code, False)
-    assert '"stop": "interrupted"' in out
+    assert standing_of(json.loads(out)) == ("done", "interrupted")
     run = journal_runs(handrail)[0].id
     assert f"resume with `handrail runs resume {run}`" in err

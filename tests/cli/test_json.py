@@ -287,7 +287,7 @@ def test_a_chat_says_at_its_end_what_became_of_it(prepared: Handrail, schema: Sc
         document = json.loads(chat.stdout.read())
     os.close(ours)
 
-    assert schema("chat", document)["stop"] == "answer"
+    assert schema("chat", document)["reason"] == "answer"
 
 
 def _until_over(chat: subprocess.Popen[bytes], terminal: int) -> None:

@@ -109,7 +109,7 @@ DRAWN = [
     "✓ Look",
     "▸ Mark",
     "edits 3,150 tokens",
-    "answer: 3 turns, 5 calls, 3,000 tokens in, 150 out",
+    "done: 3 turns, 5 calls, 3,000 tokens in, 150 out",
 ]
 
 
@@ -146,7 +146,7 @@ def test_a_run_in_words(opened: Open) -> None:
             "Model: Let me **look**.",
             "Plan: 1 of 2 done.",
             "Used: 3,150 tokens.",
-            "answer: 3 turns, 5 calls, 3,000 tokens in, 150 out",
+            "done: 3 turns, 5 calls, 3,000 tokens in, 150 out",
             "run ID",
         ]
     )  # calls end in any order

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli_harness import Handrail
-from cli_runs import change_journal, journal_of, journal_runs
+from cli_runs import change_journal, journal_of, journal_runs, standings
 from cli_scripts import scripted
 from handrail import Allow, Call, Deny, Result, Text
 from handrail.agent import RunState
@@ -35,6 +35,7 @@ from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 from handrail.runs import verify
 from handrail.runs.crash_points import CRASH_POINTS
 from handrail.runs.lines import event_lines, prompt_line
+from handrail.runs.statuses import Standing
 
 ANYTHING: Any = SimpleNamespace(origin=None)
 ID = r"\d{8}-\d{6}-[0-9a-f]{6}"
@@ -53,7 +54,7 @@ def made(prompt: str = "Go", **settings: Any) -> SavedRun:
 def named(*names: str) -> None:
     """Runs of these ids, one after the other."""
     for name in names:
-        open_run(name, open_journal()).ends("answer")
+        open_run(name, open_journal()).put_standing(Standing("done", "answer"))
 
 
 @pytest.mark.usefixtures("state")
@@ -71,7 +72,8 @@ def test_what_a_new_run_is() -> None:
         "command": "run",
         "settings": {"mode": "ask"},
         "given": ["mode"],
-        "stop": "running",
+        "status": "running",
+        "reason": "",
         "why": "",
         "ended": None,
         "turns": 0,
@@ -176,7 +178,7 @@ def test_entries_that_are_broken(handrail: Handrail, text: str) -> None:
     change_journal(handrail, "UPDATE runs SET summary = ?", text)
     [saved] = journal_runs(handrail)
 
-    assert handrail("runs", "list", "--json").json["runs"][0]["stop"] == "failed"
+    assert standings(handrail) == [("failed", "error")]
     assert handrail("runs", "show", "last").exit == 0
     ran = handrail("runs", "resume", "last", "On", "--json")
     hint = f"find the damage with `handrail runs verify {saved.id}`, or start a new run"
@@ -187,10 +189,14 @@ MEANINGLESS: list[tuple[dict[str, Any], str]] = [
     ({"workspace": 5}, "workspace must be a string"),
     ({"workspace": None}, "workspace must be a string"),
     ({"prompt": ["x"]}, "prompt must be a string"),
-    ({"command": "rm"}, "command must be run, chat, serve or worker"),
+    ({"command": "rm"}, "command must be one of run, chat, serve, worker"),
     (
         {"status": []},
-        "status must be one of running, answer, pending, limit, interrupted, stopped, truncated, refused, empty, invalid, failed",
+        "status must be one of queued, running, waiting, done, failed, cancelled",
+    ),
+    (
+        {"reason": "pending"},
+        "reason must be one of answer, limit, interrupted, stopped, truncated, refused, empty, invalid, error",
     ),
     ({"ended": 5}, "ended must be a string or null"),
     ({"turns": True}, "turns and calls must be integers"),
@@ -275,14 +281,14 @@ def test_a_lock_that_is_none_is_told_and_followed_nowhere(
 def test_one_process_at_a_time() -> None:
     saved = made()
 
-    assert (saved.busy, saved.stop) == (False, "interrupted")
+    assert (saved.busy, saved.standing) == (False, ("done", "interrupted"))
     with saved.hold():
-        assert (saved.busy, saved.stop) == (True, "running")
+        assert (saved.busy, saved.standing) == (True, ("running", ""))
         with pytest.raises(Halt, match="another process is working on run") as halt, saved.hold():
             pass
     assert halt.value.code == "busy"
-    saved.ends("answer")
-    assert saved.stop == "answer"
+    saved.put_standing(Standing("done", "answer"))
+    assert saved.standing == ("done", "answer")
 
 
 def test_answers_as_lines() -> None:
@@ -375,19 +381,20 @@ def list_runs_of(handrail: Handrail) -> list[SavedRun]:
 
 
 def _goes_on(handrail: Handrail, saved: SavedRun) -> None:
-    assert saved.stop in ("interrupted", "answer")
+    assert saved.standing in (("done", "interrupted"), ("done", "answer"))
     for wire in (anthropic, gemini, openai_chat, openai_responses):
         wire.encode_messages(saved.state().transcript())
     again = handrail("runs", "resume", saved.id)
     assert (again.exit, again.out) == (0, "Done.\n"), again.err
     assert len(list(handrail.workspace.glob("once.*"))) <= 1
-    assert saved.stop == "answer"
+    assert saved.standing == ("done", "answer")
     said = [one for one in saved.state().messages if isinstance(one, Reply | ToolResults)]
     assert [type(one) for one in said] == [Reply, ToolResults, Reply]
     assert saved.about["ended"]
     assert verify(saved.journal, saved.id) is None
 
 
+@pytest.mark.usefixtures("state")
 def test_no_worker_continues_a_run_of_this_user() -> None:
     saved = made("x")
 

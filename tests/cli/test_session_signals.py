@@ -18,7 +18,7 @@ import pytest
 
 from agent.faults import Faulty
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import journal_of
+from cli_runs import journal_of, standing_of
 from cli_scripts import programmed, scripted
 from handrail import Call
 from handrail.cli._base.app import App
@@ -71,12 +71,16 @@ def last(handrail: Handrail) -> SavedRun:
 
 def goes_on(handrail: Handrail, saved: SavedRun, ran: Ran, code: int) -> None:
     killed = 128 - code  # by a signal that came when all was over
-    assert ran.exit in (0, code) or (ran.exit, saved.stop) == (killed, "answer")
+    assert ran.exit in (0, code) or (ran.exit, saved.standing.reason) == (killed, "answer")
     assert "Traceback" not in ran.err
-    assert saved.stop in ("answer", "interrupted") if ran.exit else saved.stop == "answer"
+    assert saved.standing.reason in (("answer", "interrupted") if ran.exit else ("answer",))
     valid(saved)
     again = handrail("runs", "resume", saved.id)
-    assert (again.exit, saved.stop, again.out.endswith("Done.\n")) == (0, "answer", True)
+    assert (again.exit, saved.standing, again.out.endswith("Done.\n")) == (
+        0,
+        ("done", "answer"),
+        True,
+    )
     valid(saved)
 
 
@@ -132,7 +136,7 @@ async def model(request):
 """
     ran = handrail("run", *programmed(handrail, code), "Go", "--without", "bash", "--json")
 
-    assert (ran.exit, ran.json["stop"]) == (130, "interrupted")
+    assert (ran.exit, *standing_of(ran.json)) == (130, "done", "interrupted")
 
 
 class Started:
@@ -299,7 +303,7 @@ def test_a_second_signal_ends_at_once(handrail: Handrail, numbers: list[int], co
     ran = started.end()
 
     assert (ran.exit, "Traceback" in ran.err, "did not stop" in ran.err) == (code, False, False)
-    assert started.saved.stop == "interrupted"
+    assert started.saved.standing == ("done", "interrupted")
     valid(started.saved)
 
 
@@ -317,9 +321,9 @@ def test_what_does_not_stop_is_left_behind(handrail: Handrail, schema: Schemas) 
     for stop, (runs, codes) in ended.items():
         rans = [one.end() for one in runs]
         assert [ran.exit for ran in rans] == codes, [ran.err for ran in rans]
-        assert {schema("run", ran.json)["stop"] for ran in rans} == {stop}
+        assert {standing_of(schema("run", ran.json)) for ran in rans} == {("done", stop)}
         assert all("did not stop in time and was abandoned" in ran.err for ran in rans)
-        assert {one.saved.stop for one in runs} == {stop}
+        assert {one.saved.standing for one in runs} == {("done", stop)}
         for one in runs:
             valid(one.saved)
     told: list[Any] = [one.saved.state().transcript()[-1] for one in late[:2]]
@@ -337,7 +341,7 @@ def test_a_run_ends_though_nobody_reads_what_it_says(handrail: Handrail) -> None
 def test_code_that_ends_a_program_ends_the_run(handrail: Handrail, schema: Schemas) -> None:
     ran = stuck(handrail, "calls_quits", "--json").end()
 
-    assert (ran.exit, schema("run", ran.json)["stop"]) == (1, "interrupted")
+    assert (ran.exit, *standing_of(schema("run", ran.json))) == (1, "done", "interrupted")
     assert ran.error["message"] == ("a tool or the model raised KeyboardInterrupt")
 
 
@@ -360,4 +364,4 @@ def test_a_session_needs_nobody_who_watches(
             return [(one.stop_reason, one.text) for one in (first, second, third)]
 
     assert anyio.run(talk) == [("answer", "One."), ("interrupted", "One."), ("answer", "Two.")]
-    assert saved.stop == "answer"
+    assert saved.standing == ("done", "answer")

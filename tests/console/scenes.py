@@ -88,7 +88,7 @@ def record(journal: SqliteJournal, way: Way) -> None:
             lines.append({"at": start + number, "event": "started", "attempt": 1, **call})
         lines.append({"at": start + 4, "event": "finished", "kind": kind, "text": "done", **call})
     run.note(stream_lines(way, lines))
-    run.set_status(status="answer")
+    run.set_status(status="done", reason="answer")
 
 
 PAGES = {

@@ -23,7 +23,7 @@ LARGE = ((("pay", {"amount": 500}),),)
 
 async def ended(runs: DurableRuns, run: str) -> Any:
     with anyio.fail_after(60):
-        while (found := await runs.get(run)).status in {"running", "waiting"}:  # noqa: ASYNC110
+        while (found := await runs.get(run)).status in {"queued", "running", "waiting"}:  # noqa: ASYNC110
             await anyio.sleep(0.05)
     return found
 

@@ -86,7 +86,7 @@ def record(journal: SqliteJournal, text: str) -> None:
             {**at, "event": "finished", "kind": text, "text": text},
         ]
     )
-    run.set_status(status="pending", why=text)
+    run.set_status(status="waiting", reason="", why=text)
 
 
 def pages(file: Path, text: str) -> dict[str, str]:

@@ -56,7 +56,7 @@ def watch(
             until(browser, LIVE)
             for number, text in enumerate(texts):
                 record(journal, f"{path} {number} {text}")
-            RunRecord(journal, "r1").set_status(status="failed")
+            RunRecord(journal, "r1").set_status(status="failed", reason="error")
             until(browser, arrived)
             several = browser.evaluate(ELEMENTS)
             found[path] = [(name, tuple(sorted(names))) for name, names in several]

@@ -35,7 +35,7 @@ def make_large(folder: Path, *, events: int, chars: int) -> Path:
         for start in range(0, events, 100):
             some = range(start, min(start + 100, events))
             run.note([_make_event(number, chars) for number in some])
-        run.set_status(status="answer")
+        run.set_status(status="done", reason="answer")
     return file
 
 

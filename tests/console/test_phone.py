@@ -53,11 +53,11 @@ def test_a_refund_is_approved_from_a_phone_and_named_everywhere(phone: Phone, sh
     several = [f"run-{number}" for number in range(APPROVALS)]
     shop.run("shop.py", *several)
     for run in several:
-        shop.wait(run, "pending")
+        shop.wait(run, "waiting")
         before = shop.count(run)
         page = phone.read(run)
         phone.approve(run)
-        shop.wait(run, "answer")
+        shop.wait(run, "done")
         given = shop.receipt(run)
         assert (before, shop.count(run)) == (0, 1)
         delays.append(shop.moments(run)[0] - given.at)
@@ -95,7 +95,7 @@ def test_no_kill_doubles_a_refund_or_loses_one_without_a_word(
 
     shop.run("shop.py", run)
     cut("started")
-    shop.wait(run, "pending")
+    shop.wait(run, "waiting")
     cut("parked")
     phone.sign_in()
     cut("signed in")
@@ -109,7 +109,7 @@ def test_no_kill_doubles_a_refund_or_loses_one_without_a_word(
             assert time.monotonic() < until
             time.sleep(0.01)
     cut("refunded")
-    shop.wait(run, "answer")
+    shop.wait(run, "done")
     unknown = "unknown" in shop.result(run)
 
     assert "✓ Approved." in text
@@ -119,7 +119,7 @@ def test_no_kill_doubles_a_refund_or_loses_one_without_a_word(
 
 def test_a_console_that_dies_with_an_answer_has_recorded_it_once(phone: Phone, shop: Shop) -> None:
     shop.run("shop.py", "dies")
-    shop.wait("dies", "pending")
+    shop.wait("dies", "waiting")
     shop.doom("answer.given")
     phone.read("dies")
     phone.browser.press("button[value=approve]")
@@ -128,7 +128,7 @@ def test_a_console_that_dies_with_an_answer_has_recorded_it_once(phone: Phone, s
     lost = phone.text
     shop.begin("console")
     text = phone.read("dies")
-    shop.wait("dies", "answer")
+    shop.wait("dies", "done")
 
     assert (ended, "Approved" in lost) == (-9, False)
     assert "✓ Approved." in text

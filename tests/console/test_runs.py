@@ -45,12 +45,53 @@ def test_runs_are_listed_with_figures_and_found_again(file: Path) -> None:
     text = said(person.get("/runs"))
 
     assert "5last 24 h" in text
-    assert "? waiting 4 requests" in text
+    assert "? waits for approval 4 requests" in text
     assert "✓ done" in text
     found = said(person.get("/runs?q=tests+pass"))
     assert ("ab12cd" in found, "c03f5e" in found) == (True, False)
     assert "No run matches" in said(person.get("/runs?q=nothing+here"))
-    assert "c03f5e" not in said(person.get("/runs?status=answer"))
+    assert "c03f5e" not in said(person.get("/runs?status=done"))
+    assert "No run matches" in said(person.get("/runs?reason=odd"))
+
+
+def test_runs_are_found_by_status_and_by_why_they_ended(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    for reason in ("answer", "limit"):
+        run = RunRecord(SqliteJournal(file), f"ends-with-{reason}")
+        run.set_status(status="done", reason=reason, agent="coder")
+    RunRecord(SqliteJournal(file), "new").set_status(status="queued", reason="")
+    person = visit(file, "admins")
+
+    def found(query: str) -> list[str]:
+        return re.findall(
+            r"<code><bdi>([a-z-]+)</bdi></code></a>", person.get(f"/runs{query}").text
+        )
+
+    assert found("") == ["new", "ends-with-limit", "ends-with-answer"]
+    assert found("?status=done") == ["ends-with-limit", "ends-with-answer"]
+    assert found("?status=done&reason=limit") == ["ends-with-limit"]
+    assert found("?status=queued&reason=limit") == []
+    page = person.get("/runs?status=done&reason=limit").text
+    options = re.findall(r'<option value="(\w*)"( selected)?>([^<]*)</option>', page)
+    assert options == [
+        ("", "", "all"),
+        ("queued", "", "queued"),
+        ("running", "", "running"),
+        ("waiting", "", "waits for approval"),
+        ("done", " selected", "done"),
+        ("failed", "", "failed"),
+        ("cancelled", "", "cancelled"),
+        ("", "", "all"),
+        ("answer", "", "answer"),
+        ("limit", " selected", "limit reached"),
+        ("interrupted", "", "interrupted"),
+        ("stopped", "", "stopped"),
+        ("truncated", "", "answer cut off"),
+        ("refused", "", "refused"),
+        ("empty", "", "no answer"),
+        ("invalid", "", "invalid answer"),
+        ("error", "", "error"),
+    ]
 
 
 def test_an_empty_list_says_how_to_start_a_run(tmp_path: Path) -> None:
@@ -135,7 +176,7 @@ def make_long(folder: Path, *, turns: int, each: int = 10) -> Path:
                 {**call, "event": "finished", "kind": "", "text": "x"},
             ]
     run.note(lines)
-    run.set_status(status="failed", why="the model did not answer")
+    run.set_status(status="failed", reason="error", why="the model did not answer")
     return file
 
 

@@ -6,7 +6,16 @@ from math import inf
 
 import pytest
 
-from handrail.console.figures import ago, count, duration, moment, spaced, status, time_left
+from handrail.console.figures import (
+    ago,
+    count,
+    duration,
+    moment,
+    spaced,
+    time_left,
+)
+from handrail.runs import describe_call_status, describe_status
+from handrail.runs.statuses import REASONS, STATUSES
 
 
 @pytest.mark.parametrize(
@@ -42,8 +51,29 @@ def test_times_and_counts_are_said_in_few_words() -> None:
         "1 call",
         "2,000 calls",
     ]
-    assert [status(word) for word in ("answer", "odd", "")] == [
+    assert [describe_status(word) for word in (*STATUSES, "odd", "")] == [
+        ("muted", "· queued"),
+        ("accent", "▸ running"),
+        ("ask", "? waits for approval"),
         ("ok", "✓ done"),
+        ("bad", "✗ failed"),
+        ("warn", "! cancelled"),
+        ("bad", ""),
+        ("muted", ""),
+    ]
+    assert {describe_status("done", reason)[1] for reason in REASONS} == {
+        "✓ done",
+        "! done: limit reached",
+        "! done: interrupted",
+        "! done: stopped",
+        "! done: answer cut off",
+        "! done: refused",
+        "! done: no answer",
+        "! done: invalid answer",
+    }
+    assert describe_status("failed", "error") == describe_status("failed")
+    assert [describe_call_status(word) for word in ("waiting", "odd", "")] == [
+        ("ask", "? waiting"),
         ("bad", ""),
         ("muted", ""),
     ]

@@ -86,7 +86,7 @@ def park(
     results = tuple(Result(one.call.id, "waits", pending=one) for one in pending)
     messages = (Prompt.of(first["prompt"]), Reply((Text("I refund it."), *calls)))
     record.keep(RunState(messages, waiting=results, run_id=run))
-    record.set_status(status="pending")
+    record.set_status(status="waiting", reason="")
 
 
 @dataclass

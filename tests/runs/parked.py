@@ -76,7 +76,7 @@ def lines_of(pending: Iterable[Pending], run: str, **about: Any) -> list[Journal
         as_line(reply_line(999.5, reply, 1)),
         *(line for one in several for line in call_lines(one)),
         state_line(state, 0, 1_004.0),
-        JournalLine.of("status", at=1_005.0, status="pending"),
+        JournalLine.of("status", at=1_005.0, status="waiting", reason=""),
     ]
 
 
@@ -95,4 +95,4 @@ def resume_lines(pending: Pending, at: float, by: str = "jo") -> list[JournalLin
         Finished(at + 2, Result(call, "done"), turn=TURN),
     )
     lines = [as_line(line) for event in events for line in event_lines(event)]
-    return [*lines, JournalLine.of("status", at=at + 3, status="answer", why="")]
+    return [*lines, JournalLine.of("status", at=at + 3, status="done", reason="answer", why="")]

@@ -30,7 +30,7 @@ LINES = [
     JournalLine.of("status", status="running"),
     JournalLine.of("requested", tool="pay", args={"amount": 5}),
     JournalLine.of("finished", text="paid"),
-    JournalLine.of("status", status="answer"),
+    JournalLine.of("status", status="done", reason="answer"),
     JournalLine.of("note"),
 ]
 HEAD, ENTRIES = extend(RunHead("r"), LINES, 1.0)

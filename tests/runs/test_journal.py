@@ -116,17 +116,19 @@ def test_status_lines_are_the_summary(journal: SqliteJournal) -> None:
     journal.append(
         "r", [JournalLine.of("status", status="running", prompt="Go"), JournalLine.of("other", x=1)]
     )
-    head = journal.append("r", [JournalLine.of("status", status="answer")])
+    head = journal.append("r", [JournalLine.of("status", status="done", reason="answer")])
 
-    assert (head.status, head.summary) == ("answer", {"status": "answer", "prompt": "Go"})
+    assert (head.status, head.reason) == ("done", "answer")
+    assert head.summary == {"status": "done", "reason": "answer", "prompt": "Go"}
     assert journal.head("r") == head
     assert RunHead("r", summary={"status": 5}).status == ""
+    assert RunHead("r", summary={"reason": 5}).reason == ""
 
 
 def test_runs_are_listed_newest_first(journal: SqliteJournal, clock: Clock) -> None:
     for name, status in [("a1", "x"), ("b1", "y"), ("a%", "x")]:
         clock.now += 1
-        journal.append(name, [JournalLine.of("status", status=status)])
+        journal.append(name, [JournalLine.of("status", status=status, reason=name)])
     clock.now += 1
     journal.append("a1", [JournalLine.of("more")])
 
@@ -138,6 +140,8 @@ def test_runs_are_listed_newest_first(journal: SqliteJournal, clock: Clock) -> N
     assert names("a%") == ["a%"]
     assert names(status="x", limit=1) == ["a%"]
     assert names(status="z") == []
+    assert [head.run for head in journal.runs(status="x", reason="a1")] == ["a1"]
+    assert journal.runs(status="y", reason="a1") == []
 
 
 def test_a_journal_that_does_not_exist_is_empty_and_stays_so(

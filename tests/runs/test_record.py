@@ -160,7 +160,7 @@ def test_the_time_of_a_person_and_of_calls_is_not_the_time_of_the_model(way: Way
         {"event": "requested", "at": 0.25, **call},
         {"event": "started", "at": 0.5, **call},
         {"event": "finished", "at": 9.0, "kind": "pending", **call},
-        {"event": "status", "at": 9.5, "status": "pending"},
+        {"event": "status", "at": 9.5, "status": "waiting"},
         {"event": "answer", "at": 80_000.0, "answer": "allow"},
         {"event": "finished", "at": 86_400.0, "kind": "", **call},
         reply_line(86_402.0, Reply((), seconds=2.0), 2),

@@ -60,11 +60,11 @@ async def test_events_that_cannot_be_written_wait(journal: SqliteJournal) -> Non
     with other.write():
         await run(record, None)
         assert record.lines() == []
-    record.set_status(status="answer")
+    record.set_status(status="done", reason="answer")
 
     assert [line["event"] for line in record.lines()] == [
         *["requested", "decided", "started", "finished"] * 3,
         "status",
     ]
-    assert record.head.status == "answer"
+    assert record.head.reason == "answer"
     other.close()

@@ -31,7 +31,6 @@ from handrail.runs import (
     SqliteJournal,
     TurnRow,
     open_records,
-    verify,
 )
 from replying import WAYS, StreamedJournal
 from runs.pages import PAGES, counted
@@ -133,7 +132,7 @@ def test_a_run_has_a_summary_and_its_turns(journal: SqliteJournal) -> None:
     park(journal, "r", make_pending("r"), make_pending("r", "c2"), labels=["team=pay"])
     summary = RunSummary(
         id="r",
-        status="pending",
+        status="waiting",
         agent="run",
         principal="ana",
         prompt="Refund order A1, please.",
@@ -237,8 +236,10 @@ def test_a_turn_without_a_reply_is_shown_and_the_next_prompt_ends_it(
 
 @in_one_way
 def test_runs_are_searched_and_go_on_by_key(journal: SqliteJournal) -> None:
-    for number, status in enumerate(["answer", "failed", "pending"]):
-        line = {"status": status, "command": "chat", "prompt": f"Fix 100% of bug_{number}"}
+    standings = [("done", "limit"), ("failed", "error"), ("waiting", "")]
+    for number, (status, reason) in enumerate(standings):
+        line = {"status": status, "reason": reason, "command": "chat"}
+        line["prompt"] = f"Fix 100% of bug_{number}"
         journal.append(f"r{number}", [JournalLine.of("status", at=10.0 + number, **line)])
     records = read(journal)
 
@@ -254,9 +255,10 @@ def test_runs_are_searched_and_go_on_by_key(journal: SqliteJournal) -> None:
     assert find(text="100%") == ["r2", "r1", "r0"]
     assert find(text="b%g") == []  # no wildcard
     assert find(status="failed") == ["r1"]
+    assert (find(reason="limit"), find(status="failed", reason="limit")) == (["r0"], [])
     assert find(agent="chat", since=11.0) == ["r2", "r1"]
     assert find(principal="ana") == []
-    assert records.figures().by_status == {"answer": 1, "failed": 1, "pending": 1}
+    assert records.figures().by_status == dict.fromkeys(standings, 1)
     assert records.figures(since=11.0).by_hour == ((0.0, 2),)
     assert records.run("none") is None
 
@@ -481,7 +483,7 @@ def test_records_cannot_write(journal: SqliteJournal, monkeypatch: pytest.Monkey
         sqlite3, "connect", lambda *a, **o: opened.append(connect(*a, **o)) or opened[-1]
     )
     records = read(journal)
-    change = "UPDATE handrail_summary SET status = 'answer'"
+    change = "UPDATE handrail_summary SET status = 'done'"
 
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         opened[-1].execute(change)
@@ -511,21 +513,20 @@ def test_postgresql_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 # older files
 
 
-def test_a_file_of_an_older_version_gets_its_rows(journal: SqliteJournal) -> None:
-    park(journal, "r", labels=["team=pay"])
-    journal.append("r", resume_lines(make_pending("r"), 1_100.0))
-    park(journal, "s")
-    journal.append("empty", [])
-    before = snapshot_of(read(journal))
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_is_refused(journal: SqliteJournal, version: int) -> None:
+    park(journal, "r")
     journal.close()
-    downgrade(journal.path)
+    connection = sqlite3.connect(journal.path)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.commit()
+    connection.close()
 
-    assert snapshot_of(read(SqliteJournal(journal.path))) == before
-    assert before[0][0].id in {"r", "s"}
-    assert verify(journal, "r") is None
+    with pytest.raises(JournalError, match=f"has format {version}, and this handrail reads 3"):
+        open_records(journal.path)
 
 
-def test_entries_that_an_older_version_appended_are_caught_up(journal: SqliteJournal) -> None:
+def test_entries_without_rows_are_caught_up(journal: SqliteJournal) -> None:
     park(journal, "r")
     before = snapshot_of(read(journal))
     journal.close()
@@ -556,20 +557,6 @@ def snapshot_of(records: Records) -> list[Any]:
 def calls_of(records: Records, run: str) -> list[CallRow]:
     """Return calls without their histories, which are equal only to themselves."""
     return [replace(row, history=None) for row in records.calls(run, after=0).rows]
-
-
-def downgrade(path: Path) -> None:
-    """Make a file as the first version wrote it."""
-    connection = sqlite3.connect(path)
-    for (name,) in connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'handrail%'"
-    ).fetchall():
-        connection.execute(f"DROP TABLE {name}")
-    connection.execute("INSERT INTO runs VALUES ('bare', 0, '', 0.0, 0.0, '', '{}')")
-    connection.execute("INSERT INTO runs VALUES (x'00', 0, '', 0.0, 0.0, '', '{}')")
-    connection.execute("PRAGMA user_version = 1")
-    connection.commit()
-    connection.close()
 
 
 def test_a_run_that_is_removed_leaves_no_rows(journal: SqliteJournal) -> None:

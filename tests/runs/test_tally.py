@@ -68,7 +68,16 @@ LINES = st.one_of(
     ),
     st.tuples(
         st.just("status"),
-        st.fixed_dictionaries({"status": st.sampled_from(["running", "pending", "answer"])}),
+        st.sampled_from(
+            [
+                {"status": "queued", "reason": ""},
+                {"status": "running", "reason": ""},
+                {"status": "waiting", "reason": ""},
+                {"status": "done", "reason": "limit"},
+                {"status": "failed", "reason": "error"},
+                {"status": "cancelled", "reason": ""},
+            ]
+        ),
     ),
 )
 
@@ -77,7 +86,7 @@ class Count:
     """A count of events, from the first to the last, of one run."""
 
     def __init__(self, lines: list[tuple[str, dict[str, Any]]]) -> None:
-        self.status, self.turns, self.calls = "", 0, 0
+        self.status, self.reason, self.turns, self.calls = "", "", 0, 0
         self.ended: float | None = None
         self.kinds: Counter[str] = Counter()
         self.rules: Counter[tuple[Any, ...]] = Counter()
@@ -85,8 +94,8 @@ class Count:
         self.open: dict[tuple[int, str], dict[str, Any]] = {}
         for at, (kind, line) in enumerate(lines, 1):
             if kind == "status":
-                self.status = line["status"]
-                self.ended = at if self.status == "answer" else None
+                self.status, self.reason = line["status"], line["reason"]
+                self.ended = at if self.status in {"done", "failed", "cancelled"} else None
             elif kind == "reply":
                 self.turns += 1
                 self.tokens[line["model"]] += sum(line["usage"].values())
@@ -150,7 +159,8 @@ def test_the_rows_of_a_run_equal_a_count_of_its_events(
     if run is None:
         assert not lines
         return
-    assert (run.status, run.ended, run.turns) == (counted.status, counted.ended, counted.turns)
+    assert (run.status, run.reason) == (counted.status, counted.reason)
+    assert (run.ended, run.turns) == (counted.ended, counted.turns)
     assert (run.calls, run.waiting, dict(run.counts)) == (
         counted.calls,
         counted.waiting,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from handrail.console.shown import Clear
-from handrail.runs import CallHistory, RunPart, describe_phases, describe_status, format_seconds
+from handrail.runs import CallHistory, RunPart, describe_phases, format_seconds
 
 _SPACE = "\u00a0"
 _LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
@@ -59,12 +59,6 @@ def short_moment(at: float) -> Clear:
 def count(number: int, one: str, several: str = "") -> Clear:
     """Return a number with its noun."""
     return Clear(f"{number:,}{_SPACE}{one if number == 1 else several or f'{one}s'}")
-
-
-def status(word: str) -> tuple[Clear, Clear]:
-    """Return how a status looks, and its words."""
-    look, text = describe_status(word)
-    return Clear(look), Clear(text)
 
 
 class Rect(NamedTuple):

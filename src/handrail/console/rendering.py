@@ -13,12 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from handrail.console.config import Role
-from handrail.console.figures import ago, count, duration, moment, short_moment, status, time_left
+from handrail.console.figures import ago, count, duration, moment, short_moment, time_left
 from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
 from handrail.console.request import LOOKS, tag_of
 from handrail.console.shown import Clear, escaped, finish, one_line, pieces
-from handrail.runs import to_path
+from handrail.runs import describe_call_status, describe_status, to_path
 
 MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("inbox"), Clear("Inbox"), "viewer"),
@@ -43,9 +43,10 @@ def make_environment() -> Environment:
     )
     known: dict[str, Any] = environment.globals
     own = (one_line, pieces, escaped, tag_of, to_path)
-    said = (ago, count, duration, moment, short_moment, status, time_left)
+    said = (ago, count, duration, moment, short_moment, time_left)
     known |= {function.__name__: function for function in (*own, *said)}
     known |= {"menu": MENU, "looks": LOOKS}
+    known |= {"status": describe_status, "call_status": describe_call_status}
     known |= {"details": {}, "facts": {}}  # only an exported run has details
     return environment
 

@@ -33,13 +33,16 @@ from handrail.runs import (
     describe_event,
     describe_moment,
     describe_phases,
+    describe_status,
     describe_wait,
     from_path,
     read_call_records,
     to_path,
 )
+from handrail.runs.statuses import REASONS, STATUSES
 
-STATUSES = ("", "running", "pending", "answer", "failed", "limit", "interrupted", "stopped")
+_ENDS = [(one, describe_status("done", one)[1].partition(": ")[2] or one) for one in REASONS]
+"""The reasons why runs end, and their words."""
 DAY = 86_400.0
 POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
@@ -54,9 +57,10 @@ class Runs:
     async def show_list(self, request: Request) -> Response:
         """Show runs, the newest first."""
         visit = visit_of(request)
-        text, wanted = query_of(request, "q"), query_of(request, "status")
+        text, wanted, ended = (query_of(request, name) for name in ("q", "status", "reason"))
         after, now = from_path(query_of(request, "after")), self._site.clock()
-        query = RunQuery(text=text, status=wanted)
+        query = RunQuery(text=text, status=wanted, reason=ended)
+        again = urlencode({"q": text, "status": wanted, "reason": ended}, errors="replace")
         size = self._site.config.page_size
 
         def read(records: Records) -> tuple[RunsPage, RunFigures]:
@@ -69,10 +73,12 @@ class Runs:
             visit,
             rows=page.rows,
             next=to_path(page.next) if page.next else "",
-            again=Clear(urlencode({"q": text, "status": wanted}, errors="replace")),
+            again=Clear(again),
             text=text,
             wanted=wanted,
             statuses=STATUSES,
+            ended=ended,
+            reasons=_ENDS,
             by_status=figures.by_status,
             hours=draw_hours(figures.by_hour, now),
         )

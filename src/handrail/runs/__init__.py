@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from handrail.runs._reading.wording import (
         ANSWERS,
         describe_approvers,
+        describe_call_status,
         describe_event,
         describe_moment,
         describe_phases,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from handrail.runs.replay import Replay, ReplayDifference, replay_run
     from handrail.runs.sqlite import SqliteJournal
     from handrail.runs.sqlite_ledger import SqliteLedger
+    from handrail.runs.statuses import RunReason, RunStatus, translate_stop
 else:
     _HOMES = {
         "ANSWERS": "_reading.wording",
@@ -142,7 +144,9 @@ else:
         "RunFigures": "_reading.values",
         "RunHead": "journal",
         "RunQuery": "_reading.values",
+        "RunReason": "statuses",
         "RunRecord": "record",
+        "RunStatus": "statuses",
         "RunSummary": "_reading.values",
         "RunTurn": "history",
         "RunsPage": "_reading.values",
@@ -156,6 +160,7 @@ else:
         "answer_request": "_reading.claims",
         "chain_digest": "journal",
         "describe_approvers": "_reading.wording",
+        "describe_call_status": "_reading.wording",
         "describe_event": "_reading.wording",
         "describe_moment": "_reading.wording",
         "describe_phases": "_reading.wording",
@@ -184,6 +189,7 @@ else:
         "replay_run": "replay",
         "request_digest": "_reading.claims",
         "to_path": "answering",
+        "translate_stop": "statuses",
         "verify": "chain",
         "verify_all": "chain",
         "verify_on": "chain",
@@ -232,7 +238,9 @@ __all__ = [
     "RunHead",
     "RunPart",
     "RunQuery",
+    "RunReason",
     "RunRecord",
+    "RunStatus",
     "RunSummary",
     "RunTurn",
     "RunsPage",
@@ -245,6 +253,7 @@ __all__ = [
     "answer_request",
     "chain_digest",
     "describe_approvers",
+    "describe_call_status",
     "describe_event",
     "describe_moment",
     "describe_phases",
@@ -273,6 +282,7 @@ __all__ = [
     "replay_run",
     "request_digest",
     "to_path",
+    "translate_stop",
     "verify",
     "verify_all",
     "verify_on",

@@ -24,17 +24,19 @@ from handrail.permissions import Answer, Pending
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.port import segment_id
-from handrail.runs._durable.reading import DurableRun, RunStatus, fork_run, read_run
+from handrail.runs._durable.reading import DurableRun, fork_run, read_run
 from handrail.runs._serving.handle import DurableWorker
 from handrail.runs.crash_points import crash_point
+from handrail.runs.statuses import WORKED_ON, RunStatus
 
 if TYPE_CHECKING:
     from handrail.runs._durable.rows import RunRow
     from handrail.runs._reading.claims import AnswerOutcome, Claimant
     from handrail.runs.journal import JournalReader
 
-__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "RunStatus", "Unserializable"]
+__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Unserializable"]
 
+_GIVEN_UP = '["error", "The engine gave the run up.", null]'
 _MAX_PAUSE = 0.5
 """Seconds between two checks of a run."""
 
@@ -117,7 +119,6 @@ class DurableRuns:
         await self._engine.create()
         tables = list_tables(postgres=self._database.is_postgres)
         await to_thread.run_sync(self._database.create, tables)
-        await self._rows.make_reading_rows()
         await self._rows.add_schema(version)
 
     async def __aexit__(
@@ -183,12 +184,11 @@ class DurableRuns:
     async def _look(self, run_id: str, *, engine: bool) -> DurableRun:
         """Return where a run stands, and ask the engine too if it should run."""
         row = await self._find(run_id)
-        run = read_run(row)
-        if engine and run.status == "running":
+        if engine and row.status in WORKED_ON:
             found = await self._engine.find(segment_id(run_id, row.segment))
-            if found == "failed":  # the engine gave it up
-                return read_run(row._replace(status="failed"), "The engine gave the run up.")
-        return run
+            if found == "failed":
+                row = row._replace(status="failed", outcome=_GIVEN_UP)
+        return read_run(row)
 
     async def _find(self, run_id: str) -> RunRow:
         row = await self._rows.find_run(run_id)
@@ -203,7 +203,7 @@ class DurableRuns:
             while True:
                 is_late = pause >= _MAX_PAUSE  # the engine gives up no run that has just begun
                 run = await self._look(run_id, engine=is_late)
-                if run.status != "running":
+                if run.status not in WORKED_ON:
                     return run
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
@@ -211,9 +211,9 @@ class DurableRuns:
     async def list(
         self, status: RunStatus | None = None, *, limit: int = 100
     ) -> tuple[DurableRun, ...]:
-        """Return runs, the newest first, without their outcomes' messages."""
+        """Return runs, the newest first, without their messages."""
         rows = await self._rows.list_runs(status, limit)
-        return tuple(read_run(row._replace(outcome=None)) for row in rows)
+        return tuple(read_run(row, whole=False) for row in rows)
 
     @property
     def journal(self) -> JournalReader:
@@ -262,7 +262,7 @@ class DurableRuns:
         run = read_run(row)
         number = row.segment + 1
         if run.status == "failed" and run.state is None:
-            raise ValueError(f"The run {run_id!r} cannot continue: {run.stop_detail}")
+            raise ValueError(f"The run {run_id!r} cannot continue: {run.why}")
         if run.status != "failed" or not await self._rows.reopen(run_id, number):
             raise ValueError(f"The run {run_id!r} has not failed: it is {run.status}.")
         await self._rows.journal(run_id).note_resume()

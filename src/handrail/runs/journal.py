@@ -92,8 +92,16 @@ class RunHead:
     @property
     def status(self) -> str:
         """The field ``status`` of the summary; empty if there is none."""
-        status = self.summary.get("status", "")
-        return status if isinstance(status, str) else ""
+        return self._text("status")
+
+    @property
+    def reason(self) -> str:
+        """The field ``reason`` of the summary; empty if there is none."""
+        return self._text("reason")
+
+    def _text(self, name: str) -> str:
+        value = self.summary.get(name, "")
+        return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +145,14 @@ class JournalReader(Protocol):
         ...
 
     def runs(
-        self, *, prefix: str = "", status: str = "", limit: int | None = None
+        self, *, prefix: str = "", status: str = "", reason: str = "", limit: int | None = None
     ) -> list[RunHead]:
         """Return the heads of runs, the newest first.
 
         Args:
             prefix: The start of their ids.
             status: Their status; default: any.
+            reason: Why they ended; default: any.
             limit: How many to return at most.
         """
         ...

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from handrail._support.own_files import note_database
 from handrail._support.private_files import hold_lock, make_private_folder
-from handrail.runs._reading.local import keep_rows, make_rows, remove_rows
+from handrail.runs._reading.local import keep_rows, remove_rows
 from handrail.runs._reading.tables import QUESTION, reading_tables
 from handrail.runs.crash_points import crash_point
 from handrail.runs.journal import (
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 VERSION = 3
 """The format of the file."""
-WITHOUT_ROWS = 1
-"""A format that has no rows for pages. They are made when the file is opened."""
 BUSY_SECONDS = 5.0
 """Seconds to wait for another process that is writing."""
 _PAGE = 256
@@ -58,6 +56,7 @@ CREATE TABLE IF NOT EXISTS runs (
     began REAL NOT NULL,
     changed REAL NOT NULL,
     status TEXT NOT NULL,
+    reason TEXT NOT NULL,
     summary TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS runs_began ON runs (began);
@@ -76,7 +75,7 @@ CREATE TABLE IF NOT EXISTS approvals (
 )
 """
 _HEAD = "SELECT run, entries, digest, began, changed, summary FROM runs"
-_PUT_HEAD = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PUT_HEAD = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
 _ENTRIES = "SELECT run, number, kind, body, digest FROM entries WHERE run = ? AND number > ?"
 
@@ -152,16 +151,15 @@ class SqliteJournal:
             after = entries[-1].number
 
     def runs(
-        self, *, prefix: str = "", status: str = "", limit: int | None = None
+        self, *, prefix: str = "", status: str = "", reason: str = "", limit: int | None = None
     ) -> list[RunHead]:
         """Return the heads of runs, the newest first."""
         rows = self._select(
             f"{_HEAD} WHERE substr(run, 1, ?) = ? AND (? = '' OR status = ?) "
-            "ORDER BY began DESC, run DESC LIMIT ?",
+            "AND (? = '' OR reason = ?) ORDER BY began DESC, run DESC LIMIT ?",
             len(prefix),
             prefix,
-            status,
-            status,
+            *(status, status, reason, reason),
             -1 if limit is None else limit,
         )
         return [_head(row) for row in rows]
@@ -304,7 +302,7 @@ def _open(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 def _set_up(connection: sqlite3.Connection, path: Path) -> int:
     """Prepare a connection, create the tables of a new file, and return the file's format."""
-    if _get_version(connection) in (0, WITHOUT_ROWS):
+    if _get_version(connection) == 0:
         with hold_lock(path):  # several processes may be the first
             connection.execute("PRAGMA journal_mode = WAL")
             _create(connection)
@@ -314,13 +312,11 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    """Create the tables, and the rows of runs that an older version wrote."""
+    """Create the tables."""
     connection.execute("BEGIN IMMEDIATE")
     tables = (*_SCHEMA.split(";"), *QUESTION.split(";"), *reading_tables(postgres=False))
     for statement in tables:
         connection.execute(statement)
-    if _get_version(connection) == WITHOUT_ROWS:  # no other process was faster
-        make_rows(connection)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
 
@@ -370,8 +366,8 @@ def _put(connection: sqlite3.Connection, head: RunHead, entries: Iterable[Journa
         _PUT_ENTRY, ((one.run, one.number, one.kind, one.body, one.digest) for one in entries)
     )
     summary = json.dumps(dict(head.summary), separators=(",", ":"))
-    row = (head.run, head.entries, head.digest, head.began, head.changed, head.status, summary)
-    connection.execute(_PUT_HEAD, row)
+    row = (head.run, head.entries, head.digest, head.began, head.changed)
+    connection.execute(_PUT_HEAD, (*row, head.status, head.reason, summary))
 
 
 def _read_head(connection: sqlite3.Connection, run: str) -> RunHead | None:

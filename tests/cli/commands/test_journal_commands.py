@@ -210,7 +210,7 @@ def test_a_cancelled_run_waits_no_longer(handrail: Handrail) -> None:
     saved = suspended(handrail)
 
     assert handrail("runs", "cancel", "last").out == f"{saved.id}  cancelled\n"
-    assert (saved.about["stop"], saved.about["why"]) == ("stopped", "cancelled by the user")
+    assert (*saved.standing, saved.about["why"]) == ("cancelled", "", "cancelled by the user")
     assert handrail("runs", "inbox", "--json").json == {"calls": []}
     again = handrail("runs", "cancel", "last", "--json")
     assert (again.exit, again.error["code"]) == (2, "ended")
@@ -223,7 +223,7 @@ def test_a_process_that_does_not_stop_is_reported(
     monkeypatch.setattr("handrail.cli._runs.saved.CANCEL_SECONDS", 0.1)
     with saved.hold():
         ran = handrail("runs", "cancel", "last", "--json")
-    assert (ran.exit, ran.error["code"], saved.about["stop"]) == (2, "busy", "pending")
+    assert (ran.exit, ran.error["code"], saved.standing) == (2, "busy", ("waiting", ""))
     assert saved.record.lines()[-1]["event"] == "cancel"
 
 
@@ -262,7 +262,7 @@ def test_cancel_reaches_a_process_and_its_tool(handrail: Handrail) -> None:
 
     [saved] = journal_runs(handrail)
     assert ran.exit == 130, ran
-    assert (saved.about["stop"], saved.about["why"]) == ("stopped", "cancelled by the user")
+    assert (*saved.standing, saved.about["why"]) == ("cancelled", "", "cancelled by the user")
     assert (handrail.workspace / "stopped.txt").exists()
     said = "waiting for the process that works on it\n"
     assert cancelled == [Ran(0, f"{saved.id}  cancelled\n", said)]
@@ -277,7 +277,7 @@ def test_a_fork_continues_from_a_turn(handrail: Handrail) -> None:
     new = journal_run(handrail, ran.json["id"])
     assert ran.json == {"id": new.id, "from": saved.id, "turn": 1}
     assert (new.state().messages, new.state().turns) == (state.messages[:3], 1)
-    assert (new.about["stop"], new.about["forked_from"]) == ("interrupted", saved.id)
+    assert (new.standing, new.about["forked_from"]) == (("done", "interrupted"), saved.id)
     assert handrail("runs", "resume", new.id).out == "Done.\n"
     assert (saved.state(), new.state().messages[:3]) == (state, state.messages[:3])
 
@@ -396,7 +396,7 @@ def test_a_run_is_watched_until_its_process_ends(
     lines = handrail("runs", "watch", saved.id, "-o", "jsonl").lines
     assert lines == saved.record.lines()
     whole = handrail("runs", "watch", "--json").json
-    assert whole == {"id": saved.id, "stop": "answer", "events": lines}
+    assert whole == {"id": saved.id, "status": "done", "reason": "answer", "events": lines}
 
     process = saved.hold()
     process.__enter__()

@@ -46,7 +46,7 @@ def test_another_process_goes_on_when_it_was_allowed(handrail: Handrail, schema:
 
     told = schema("runs-resume", ran.json)
     assert (ran.exit, told["answer"], files(handrail)) == (0, "Done.", ["a.txt", "b.txt"])
-    assert (saved.about["stop"], saved.answers) == ("answer", {})
+    assert (saved.standing, saved.answers) == (("done", "answer"), {})
 
 
 def test_what_is_not_answered_waits_on(handrail: Handrail, schema: Schemas) -> None:
@@ -512,7 +512,7 @@ def test_a_question_may_be_left_open(handrail: Handrail) -> None:
     terminal.until(b"your answer: ")
     terminal.type(b"l\n")
 
-    assert (terminal.end().exit, saved.about["stop"]) == (4, "pending")
+    assert (terminal.end().exit, saved.standing) == (4, ("waiting", ""))
 
 
 def test_an_interrupt_withdraws_a_question(handrail: Handrail) -> None:

@@ -15,7 +15,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas, made
-from cli_runs import journal_runs, stops
+from cli_runs import journal_runs, standing_of, standings
 from cli_scripts import MODEL, programmed, scripted
 
 STREAMED = """
@@ -56,7 +56,7 @@ def test_words_go_to_stdout_and_all_else_to_stderr(handrail: Handrail) -> None:
 run RUN
 > glob {"pattern": "*.txt"}
 < glob done: a.txt
-answer: 2 turns, 1 call, 12 tokens in, 5 out
+done: 2 turns, 1 call, 12 tokens in, 5 out
 """)
 
 
@@ -71,7 +71,7 @@ def test_pieces_of_arguments_are_not_printed(handrail: Handrail) -> None:
 run RUN
 > glob {"pattern": "*.txt"}
 < glob done: a.txt
-answer: 2 turns, 1 call, 0 tokens in, 0 out
+done: 2 turns, 1 call, 0 tokens in, 0 out
 """)
 
 
@@ -104,7 +104,8 @@ def test_lines_for_programs(handrail: Handrail, schema: Schemas) -> None:
             {
                 "type": "end",
                 "id": run,
-                "stop": "answer",
+                "status": "done",
+                "reason": "answer",
                 "why": "",
                 "answer": "It is done.",
                 "usage": {"input_tokens": 12, "output_tokens": 5, "cached_tokens": 2},
@@ -567,7 +568,7 @@ async def model(request):
 
     ran = handrail("run", *name, "Go", option, value, "--json")
 
-    assert (ran.exit, ran.json["stop"], ran.json["why"]) == (5, "limit", why)
+    assert (ran.exit, *standing_of(ran.json), ran.json["why"]) == (5, "done", "limit", why)
     hint = f"to continue, raise it: `handrail runs resume {ran.json['id']} {option} N`"
     assert ran.err.splitlines()[-1] == hint
 
@@ -664,7 +665,7 @@ def test_somebody_may_stop_reading(handrail: Handrail) -> None:
 
     assert process.returncode == 1
     assert "Traceback" not in said
-    assert stops(handrail) == ["interrupted"]
+    assert standings(handrail) == [("done", "interrupted")]
 
 
 def test_a_run_that_cannot_be_saved_does_not_go_on(handrail: Handrail) -> None:

@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import JournalRun, change_journal, journal_run
+from cli_runs import JournalRun, change_journal, journal_run, standing_of
 from cli_scripts import scripted
 from handrail import WRITE, Call, Executor, File, Result, Text, Toolset, tool, writes_file
 from handrail.agent import RunState, dump_state, load_state
@@ -149,6 +149,9 @@ STATE = RunState(
 )
 
 
+DONE = {"status": "done", "reason": "answer"}
+RUNS = {"status": "running", "reason": ""}
+WAITS = {"status": "waiting", "reason": ""}
 in_each_way = pytest.mark.parametrize("way", WAYS)
 
 
@@ -157,9 +160,7 @@ def keep(handrail: Handrail, id_: str, way: Way = "whole", **about: Any) -> Jour
     saved = journal_run(handrail, id_)
     usual = {"workspace": str(handrail.workspace), "prompt": "Tidy the\nnotes.", "command": "run"}
     began = f"{id_[:4]}-{id_[4:6]}-{id_[6:8]}T{id_[9:11]}:{id_[11:13]}:{id_[13:15]}+00:00"
-    saved.change_about(
-        **{"began": began, **usual, "stop": "answer", "why": "", "ended": began, **about}
-    )
+    saved.change_about(**{"began": began, **usual, **DONE, "why": "", "ended": began, **about})
     saved.write_state(STATE)
     saved.add_to_journal(stream_lines(way, JOURNAL))
     return saved
@@ -176,17 +177,17 @@ def test_runs_of_one_second_are_listed_the_newest_first_too(handrail: Handrail) 
 
 def test_runs_are_listed_the_newest_first(handrail: Handrail, schema: Schemas) -> None:
     keep(handrail, FIRST)
-    keep(handrail, SECOND, workspace="/elsewhere", stop="pending", prompt="\x1b[2Jrm", why="waits")
-    keep(handrail, THIRD, stop="running")
+    keep(handrail, SECOND, workspace="/elsewhere", **WAITS, prompt="\x1b[2Jrm", why="waits")
+    keep(handrail, THIRD, **RUNS)
 
     assert handrail("runs", "list") == snapshot(
         Ran(
             exit=0,
             out="""\
-run                     started      status       turns  calls  prompt
-20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.
-20261116-080000-bbbbbb  11-16 08:00  pending      1      3      /elsewhere: \\u{1B}[2Jrm
-20261115-112233-aaaaaa  11-15 11:22  answer       1      3      Tidy the notes.
+run                     started      status              turns  calls  prompt
+20261117-235959-cccccc  11-17 23:59  done: interrupted   1      3      Tidy the notes.
+20261116-080000-bbbbbb  11-16 08:00  waits for approval  1      3      /elsewhere: \\u{1B}[2Jrm
+20261115-112233-aaaaaa  11-15 11:22  done                1      3      Tidy the notes.
 """,
             err="",
         )
@@ -195,29 +196,77 @@ run                     started      status       turns  calls  prompt
         Ran(
             exit=0,
             out="""\
-run                     started      status       turns  calls  prompt
-20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.
+run                     started      status             turns  calls  prompt
+20261117-235959-cccccc  11-17 23:59  done: interrupted  1      3      Tidy the notes.
 """,
             err="older runs are not shown; list more with `--limit 10`\n",
         )
     )
     assert handrail("runs", "list", "--here").out.splitlines() == snapshot(
         [
-            "run                     started      status       turns  calls  prompt",
-            "20261117-235959-cccccc  11-17 23:59  interrupted  1      3      Tidy the notes.",
-            "20261115-112233-aaaaaa  11-15 11:22  answer       1      3      Tidy the notes.",
+            "run                     started      status             turns  calls  prompt",
+            "20261117-235959-cccccc  11-17 23:59  done: interrupted  1      3      Tidy the notes.",
+            "20261115-112233-aaaaaa  11-15 11:22  done               1      3      Tidy the notes.",
         ]
     )
     told = schema("runs-list", handrail("runs", "list", "--json").json)
-    assert [(one["id"], one["stop"], one["turns"]) for one in told["runs"]] == snapshot(
+    assert [(one["id"], *standing_of(one), one["turns"]) for one in told["runs"]] == snapshot(
         [
-            ("20261117-235959-cccccc", "interrupted", 1),
-            ("20261116-080000-bbbbbb", "pending", 1),
-            ("20261115-112233-aaaaaa", "answer", 1),
+            ("20261117-235959-cccccc", "done", "interrupted", 1),
+            ("20261116-080000-bbbbbb", "waiting", "", 1),
+            ("20261115-112233-aaaaaa", "done", "answer", 1),
         ]
     )
     lines = handrail("runs", "list", "-o", "jsonl").lines
     assert [schema("runs-list", one, part="line") for one in lines] == told["runs"]
+
+
+def test_runs_are_listed_by_status_and_by_why_they_ended(handrail: Handrail) -> None:
+    keep(handrail, FIRST, reason="limit")
+    keep(handrail, SECOND, **WAITS)
+    keep(handrail, THIRD, **RUNS)
+
+    def found(*options: str) -> list[str]:
+        ran = handrail("runs", "list", "--json", *options)
+        return [one["id"] for one in ran.json["runs"]]
+
+    assert found("--status", "waiting") == [SECOND]
+    assert found("--status", "done") == [THIRD, FIRST]  # no process works on the third
+    assert found("--status", "done", "--limit", "1") == [THIRD]
+    assert found("--reason", "interrupted") == [THIRD]
+    assert found("--status", "done", "--reason", "limit", "--here") == [FIRST]
+    assert found("--status", "running") == found("--status", "waiting", "--reason", "limit") == []
+    with journal_run(handrail, THIRD).hold():
+        assert (found("--status", "running"), found("--status", "done")) == ([THIRD], [FIRST])
+    refused = [
+        handrail("runs", "list", *one) for one in (("--status", "pending"), ("--reason", "x"))
+    ]
+    assert [ran.exit for ran in refused] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"why": ""}, "done"),
+        (
+            {"reason": "limit", "why": "reached the limit of 3 turns"},
+            "done: reached the limit of 3 turns",
+        ),
+        ({"reason": "refused", "why": ""}, "done: refused"),
+        ({"reason": "refused", "why": "it is secret"}, "done: refused: it is secret"),
+        ({"status": "failed", "reason": "error", "why": "no network"}, "failed: no network"),
+        (
+            {"status": "cancelled", "reason": "", "why": "cancelled by the user"},
+            "cancelled by the user",
+        ),
+        ({"status": "waiting", "reason": "", "why": ""}, "waits for approval"),
+        ({"status": "queued", "reason": "", "why": ""}, "queued"),
+    ],
+)
+def test_a_run_says_where_it_stands(handrail: Handrail, about: dict[str, str], said: str) -> None:
+    keep(handrail, FIRST, **about)
+
+    assert handrail("runs", "show").out.splitlines()[1] == f"status     {said}"
 
 
 def test_without_runs_there_is_nothing_to_list(handrail: Handrail, schema: Schemas) -> None:
@@ -229,11 +278,11 @@ def test_one_run_that_cannot_be_read_hides_no_other(handrail: Handrail) -> None:
     first, second, third = "20260101-000000-aaaaaa", "20260102-000000-aaaaaa", FIRST
     keep(handrail, first)
     keep(handrail, second, prompt=5)
-    keep(handrail, third, stop=[])
+    keep(handrail, third, status=[])
 
     said = (
-        f"cannot read run {third}: status must be one of running, answer, pending, "
-        "limit, interrupted, stopped, truncated, refused, empty, invalid, failed\n"
+        f"cannot read run {third}: status must be one of queued, running, waiting, "
+        "done, failed, cancelled\n"
         f"cannot read run {second}: prompt must be a string\n"
     )
     for more in ((), ("--here",)):
@@ -267,7 +316,7 @@ def test_a_run_is_shown_as_a_timeline(handrail: Handrail, way: Way) -> None:
     assert (ran.exit, ran.err) == (0, "")
     assert near(handrail, ran.out) == snapshot("""\
 run 20261115-112233-aaaaaa
-status     answer
+status     done
 prompt     Tidy the notes.
 workspace  WS
 
@@ -293,7 +342,7 @@ turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
     wide = handrail("runs", "show", "2026", env={"COLUMNS": "120"})
     assert near(handrail, wide.out) == snapshot("""\
 run 20261115-112233-aaaaaa
-status     answer
+status     done
 prompt     Tidy the notes.
 workspace  WS
 
@@ -324,7 +373,7 @@ def test_in_full_it_has_the_whole_of_every_text(handrail: Handrail, way: Way) ->
 
     assert near(handrail, handrail("runs", "show", FIRST, "--full").out) == snapshot("""\
 run 20261115-112233-aaaaaa
-status     answer
+status     done
 prompt     Tidy the notes.
 workspace  WS
 
@@ -377,7 +426,7 @@ def test_where_letters_cannot_be_written_bars_are_ascii(handrail: Handrail) -> N
     assert near(handrail, ran.out).splitlines()[:8] == snapshot(
         [
             "run 20261115-112233-aaaaaa",
-            "status     answer",
+            "status     done",
             "prompt     R\\xe4um auf\\u2026",
             "workspace  WS",
             "",
@@ -389,22 +438,23 @@ def test_where_letters_cannot_be_written_bars_are_ascii(handrail: Handrail) -> N
 
 
 @pytest.mark.parametrize(
-    ("stop", "said"),
+    ("about", "said"),
     [
         (
-            "pending",
+            WAITS,
             (
                 f"calls are waiting for approval: `handrail runs approve {FIRST}` or "
                 f"`handrail runs deny {FIRST}`, then `handrail runs resume {FIRST}`\n"
             ),
         ),
-        ("running", f"resume it with `handrail runs resume {FIRST}`\n"),
-        ("limit", f"resume it with `handrail runs resume {FIRST}`\n"),
-        ("failed", ""),
+        (RUNS, f"resume it with `handrail runs resume {FIRST}`\n"),
+        ({"reason": "limit"}, f"resume it with `handrail runs resume {FIRST}`\n"),
+        ({"status": "cancelled", "reason": ""}, f"resume it with `handrail runs resume {FIRST}`\n"),
+        ({"status": "failed", "reason": "error"}, ""),
     ],
 )
-def test_it_says_how_to_go_on(handrail: Handrail, stop: str, said: str) -> None:
-    keep(handrail, FIRST, stop=stop)
+def test_it_says_how_to_go_on(handrail: Handrail, about: dict[str, str], said: str) -> None:
+    keep(handrail, FIRST, **about)
 
     assert handrail("runs", "show", "last").err == said
     assert handrail("runs", "show") == handrail("runs", "show", "last")
@@ -850,7 +900,7 @@ def test_a_run_that_really_took_place(handrail: Handrail) -> None:
 
     assert took(near(handrail, handrail("runs", "show", "last").out)) == snapshot("""\
 run RUN
-status     answer
+status     done
 prompt     Do it.
 workspace  WS
 

@@ -36,7 +36,7 @@ def test_what_a_model_raises_is_its_own_mistake(
     ran = handrail("run", *programmed(handrail, shape.format(body)), "Go", "--json")
 
     assert (ran.exit, ran.error["code"], ran.error["message"]) == (1, "model_other", told)
-    assert (ran.json["stop"], ran.json["why"]) == ("failed", told)
+    assert (ran.json["status"], ran.json["why"]) == ("failed", told)
 
 
 @pytest.mark.parametrize(

@@ -137,5 +137,5 @@ async def judge_payments(path: Path, url: str, run_ids: list[str]) -> Paid:
                 f"{name} {run.id}" for name in SLOW[run.agent] if not paid[f"{name} {run.id}"]
             ]
             if (run.status, run.text) != ("done", "All done."):
-                wrong.append(f"{run.id} is {run.status} {run.stop_detail}")
+                wrong.append(f"{run.id} is {run.status} {run.why}")
     return Paid(tuple(name for name, count in paid.items() if count > 1), tuple(wrong))

@@ -57,7 +57,7 @@ async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  #
             group.start_soon(send, 0)
             group.start_soon(send, 1)
         with anyio.fail_after(60):
-            while (await runs.get(run)).status in {"running", "waiting"}:  # noqa: ASYNC110
+            while (await runs.get(run)).status in {"queued", "running", "waiting"}:  # noqa: ASYNC110
                 await anyio.sleep(0.05)
     receipt = open_records(database).receipt(pending.id)
     pages = [await to_thread.run_sync(people[0].get, one) for one in (path, *PAGES)]

@@ -141,7 +141,8 @@ def test_a_run_is_seen_answered_and_checked_by_commands(
 
     assert shop.refunded == ["7"]
     [listed] = shop("list", "--json").json["runs"]
-    assert (listed["id"], listed["stop"], listed["turns"], listed["calls"]) == ("r", "answer", 2, 2)
+    assert (listed["id"], listed["status"], listed["reason"]) == ("r", "done", "answer")
+    assert (listed["turns"], listed["calls"]) == (2, 2)
     checked = shop("verify", "last")
     assert (checked.exit, checked.out[:8]) == (0, "r  ok  2")
     watched = shop("watch", "-o", "jsonl").lines
@@ -253,7 +254,7 @@ def test_a_run_can_be_forked_resumed_cancelled_and_deleted(small: Shop) -> None:
     assert (again.exit, again.error["code"]) == (2, "ended")
 
     small.work(start="f", prompt="away")
-    assert small("show", "f", "--json").json["stop"] == "failed"
+    assert small("show", "f", "--json").json["status"] == "failed"
     small.is_away = False
     resumed = small("resume", "f")
     assert resumed.out == "f  continues in a worker\n"

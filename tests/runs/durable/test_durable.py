@@ -21,11 +21,23 @@ import pytest
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
-from handrail import Allow, Approvals, Context, Deny, Executor, HandrailError, Result, Toolset, tool
+from handrail import (
+    Allow,
+    Approvals,
+    Context,
+    Deny,
+    Executor,
+    HandrailError,
+    Result,
+    Text,
+    Toolset,
+    tool,
+)
 from handrail.agent import Agent, Limits
 from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Edit
-from handrail.runs._durable.rows import run_row
+from handrail.runs import open_records
+from handrail.runs._durable.rows import run_row, take_row
 from handrail.runs.durable import DurableRun, DurableRuns, Unserializable
 from runs.durable.shop import TURNS, Ledger, call_once, make_agent, make_model
 from runs.durable.workers import Forks, Verdict, judge
@@ -55,7 +67,7 @@ async def until(done: Callable[[], Awaitable[object]]) -> None:
 
 async def ended(runs: DurableRuns, run: str) -> DurableRun:
     async def has_ended() -> bool:
-        return (await runs.get(run)).status not in {"running", "waiting"}
+        return (await runs.get(run)).status not in {"queued", "running", "waiting"}
 
     await until(has_ended)
     return await runs.get(run)
@@ -81,7 +93,7 @@ async def test_a_run_waits_for_a_person_and_any_process_can_answer(
 
         assert (waiting.status, waiting.text, again) == ("waiting", "", "r")
         assert (pending.question, before["pay r/2/pay-0"]) == ("Pay 500?", 0)
-        assert (done.agent, done.principal, done.stop_reason) == ("shop", "alice", "answer")
+        assert (done.agent, done.principal, done.reason) == ("shop", "alice", "answer")
         assert (done.text, await client.inbox()) == ("All done.", ())
         assert set(ledger.count().values()) == {1}
         assert len(ledger.count()) == sum(map(len, TURNS))
@@ -128,7 +140,7 @@ async def test_a_recorded_answer_that_is_not_known_is_no_approval(
             await runs.answer("r/1/pay-0?0", Allow())
         done = await ended(runs, run)
 
-    assert (done.status, done.stop_detail) == ("failed", "ValueError: unknown answer")
+    assert (done.status, done.why) == ("failed", "ValueError: unknown answer")
     assert ledger.count() == {}
 
 
@@ -341,7 +353,7 @@ async def test_a_run_whose_model_fails_can_be_resumed(sqlite: str, ledger: Ledge
         with pytest.raises(ValueError, match="has not failed: it is done"):
             await runs.resume(run)
 
-    assert (failed.status, failed.stop_reason, failed.stop_detail) == (
+    assert (failed.status, failed.reason, failed.why) == (
         "failed",
         "error",
         "ModelError: busy",
@@ -364,8 +376,8 @@ async def test_a_model_that_crashes_or_says_nothing_fails_the_run(
     async with working(sqlite, Agent(silent)) as runs:
         empty = await ended(runs, await runs.start("shop", "Do it."))
 
-    assert (crashed.status, crashed.stop_detail) == ("failed", "ZeroDivisionError: no")
-    assert empty.stop_detail == "ModelError: The model's stream ended without a Reply."
+    assert (crashed.status, crashed.why) == ("failed", "ZeroDivisionError: no")
+    assert empty.why == "ModelError: The model's stream ended without a Reply."
 
 
 async def test_a_run_is_forked_after_any_turn(sqlite: str, ledger: Ledger) -> None:
@@ -380,6 +392,72 @@ async def test_a_run_is_forked_after_any_turn(sqlite: str, ledger: Ledger) -> No
 
     assert (texts(other), texts(whole)) == (["paid 1", "paid 2"], ["paid 1", "paid 2"])
     assert set(ledger.count()) == {"pay r/1/pay-0", "pay r/2/pay-0", "pay f/2/pay-0"}
+
+
+async def standing_of(runs: DurableRuns, database: str) -> set[tuple[str, str]]:
+    """Where the only run stands, by everyone who says so."""
+    run, [listed] = await runs.get("r"), await runs.list()
+    head, row = runs.journal.head("r"), open_records(database).run("r")
+    assert head is not None
+    assert row is not None
+    return {(one.status, one.reason) for one in (run, listed, head, row)}
+
+
+async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
+    failures: list[Exception] = [ModelError("busy")]
+    begun, go = anyio.Event(), anyio.Event()
+
+    async def model(_request: Request) -> Reply:
+        begun.set()
+        await go.wait()
+        if failures:
+            raise failures.pop()
+        return Reply((Text("done"),))
+
+    seen: list[set[tuple[str, str]]] = []
+    async with DurableRuns(database, {"a": Agent(model)}, poll=0.05) as runs:
+        await runs.start("a", "Go.", run_id="r")
+        for _ in range(2):
+            seen.append(await standing_of(runs, database))
+            begun, go = anyio.Event(), anyio.Event()
+            async with runs.work(interval=60):
+                await begun.wait()
+                seen.append(await standing_of(runs, database))
+                go.set()
+                await runs.wait("r")
+            seen.append(await standing_of(runs, database))
+            if len(seen) == 3:
+                await runs.resume("r")
+        await runs.start("a", "Go.", run_id="other")
+        await runs.cancel("other")
+        other = await runs.get("other")
+
+    queued, running = {("queued", "")}, {("running", "")}
+    assert seen == [queued, running, {("failed", "error")}, queued, running, {("done", "answer")}]
+    assert (other.status, other.reason) == ("cancelled", "")
+
+
+async def test_a_worker_that_takes_a_run_too_late_does_not_change_its_end(
+    sqlite: str, ledger: Ledger
+) -> None:
+    async with DurableRuns(sqlite, {"a": make_agent(ledger)}, poll=0.05) as runs:
+        await runs.start("a", "Go.", run_id="r")
+        late, noted = runs._rows.journal("r"), runs.journal.head("r")  # noqa: SLF001
+        await runs.cancel("r")
+        await late.open(0, 0, 0, take_row("r"))
+        run, head = await runs.get("r"), runs.journal.head("r")
+
+    assert noted is not None
+    assert head is not None
+    assert (noted.status, run.status, head.status) == ("queued", "cancelled", "cancelled")
+
+
+async def test_a_database_of_an_earlier_version_is_refused(database: str) -> None:
+    async with DurableRuns(database, {}) as runs:
+        await runs._database.write("UPDATE handrail_schema SET version = '4, dbos 3.0'")  # noqa: SLF001
+
+    with pytest.raises(HandrailError, match="has runs of an earlier handrail"):
+        await DurableRuns(database, {}).__aenter__()
 
 
 async def test_runs_are_listed_and_removed(database: str, ledger: Ledger) -> None:
@@ -445,8 +523,8 @@ async def test_a_run_that_the_engine_gave_up_has_failed(sqlite: str, ledger: Led
                 await anyio.sleep(0.02)
         noted = await runs.get("r")
 
-    assert (given_up.status, given_up.stop_detail) == ("failed", "The engine gave the run up.")
-    assert (noted.status, noted.stop_detail) == ("failed", "The engine gave the run up.")
+    assert (given_up.status, given_up.why) == ("failed", "The engine gave the run up.")
+    assert (noted.status, noted.why) == ("failed", "The engine gave the run up.")
     assert [run.id for run in failed] == ["r"]
 
 
@@ -456,10 +534,7 @@ async def test_a_worker_without_the_agent_fails_its_runs(sqlite: str, ledger: Le
     async with working(sqlite, make_agent(ledger)) as runs:
         failed = await ended(runs, run)
 
-    assert (
-        failed.stop_detail
-        == "LookupError: No agent of this worker has the name 'other'. It has shop."
-    )
+    assert failed.why == "LookupError: No agent of this worker has the name 'other'. It has shop."
 
 
 async def test_agents_that_cannot_run_durably_say_why(sqlite: str) -> None:
@@ -468,7 +543,7 @@ async def test_agents_that_cannot_run_durably_say_why(sqlite: str) -> None:
     details = []
     for agent in (own, hasty):
         async with working(sqlite, agent) as runs:
-            details.append((await ended(runs, await runs.start("shop", "Do it."))).stop_detail)
+            details.append((await ended(runs, await runs.start("shop", "Do it."))).why)
 
     assert details == [
         "TypeError: A durable run makes its own Executor. Pass the tools to the Agent.",

@@ -13,8 +13,9 @@ from handrail import Call, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
-from handrail.runs._durable.rows import step_row
+from handrail.runs._durable.rows import step_row, take_row
 from handrail.runs.durable import DurableRuns
+from handrail.runs.statuses import FAILED
 from handrail.testing import ScriptedModel
 from runs.durable.shop import TURNS
 from runs.durable.workers import Forks, judge
@@ -23,7 +24,7 @@ from runs.durable.workers import Forks, judge
 def sealed(entries: list[JournalEntry]) -> list[tuple[int, str]]:
     """Return each end of a segment that a journal has, and how it ended."""
     found = [entry.content for entry in entries if entry.kind == "status"]
-    return [(status["sealed"], status["status"]) for status in found if "sealed" in status]
+    return [(one["sealed"], one["status"], one["reason"]) for one in found if "sealed" in one]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +48,8 @@ async def test_the_end_of_a_segment_is_written_once_whatever_crashes_after_it(
     assert not forks.run(*where)
     after = list(journal.read("r"))
 
-    assert sealed(before) == [(0, "pending"), (1, "answer")][: len(crashes)]
-    assert sealed(after) == [(0, "pending"), (1, "answer")]
+    assert sealed(before) == [(0, "waiting", ""), (1, "done", "answer")][: len(crashes)]
+    assert sealed(after) == [(0, "waiting", ""), (1, "done", "answer")]
     assert after[: len(before)] == before
     assert len(crashes) == 1 or after == before  # what is repeated writes nothing
     assert [entry.kind for entry in after].count("reply") == len(TURNS) + 1
@@ -78,24 +79,24 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
         async with runs.work(interval=0.1, drain_seconds=5):
             await runs.start("a", "Go.", run_id="r")
             await model.asked.wait()
-            await late.open(0, 0, 0)
+            await late.open(0, 0, 0, take_row("r"))
             late.on_event(Reply((Call("look", {}, "1"),)))
             if cancels:
                 await runs.cancel("r")
             model.may.set()
             await runs.wait("r")
     before = list(runs.journal.read("r"))
-    await late.seal(0, status="failed", why="late")
-    await later.open(0, 0, 0)
-    await later.seal(0, status="failed", why="later")
+    await late.seal(0, FAILED, why="late")
+    await later.open(0, 0, 0, take_row("r"))
+    await later.seal(0, FAILED, why="later")
 
     head = runs.journal.head("r")
     assert list(runs.journal.read("r")) == before
     assert head is not None
-    assert head.status == ("stopped" if cancels else "answer")
+    assert head.status == ("cancelled" if cancels else "done")
     assert verify(runs.journal, "r") is None
-    await later.open(0, 0, 1)
-    await later.seal(1, status="failed")
+    await later.open(0, 0, 1, take_row("r"))
+    await later.seal(1, FAILED)
     assert (len(list(runs.journal.read("r"))) > len(before)) is not cancels
     assert verify(runs.journal, "r") is None
 
@@ -116,7 +117,7 @@ async def test_the_end_of_the_chain_is_recorded_beside_a_run_that_has_ended_or_n
         run = await runs.get("r")
         [beside] = await runs._database.read("SELECT entries, digest FROM handrail_run")  # noqa: SLF001
 
-    assert (run.status, run.stop_detail) == (("cancelled", "") if ends else ("failed", "late"))
+    assert (run.status, run.why) == (("cancelled", "") if ends else ("failed", "late"))
     assert beside == (head.entries, head.digest)
 
 
@@ -132,7 +133,8 @@ async def test_a_journal_is_read_in_parts_and_its_runs_by_their_status(sqlite: s
     assert list(runs.journal.read("r", after=2)) == whole[2:]
     assert list(runs.journal.read("r", after=len(whole))) == []
     assert list(runs.journal.read("r", kinds=["reply"])) == replies
-    assert [head.run for head in runs.journal.runs(status="answer")] == ["r"]
+    assert [head.run for head in runs.journal.runs(status="done", reason="answer")] == ["r"]
+    assert runs.journal.runs(status="done", reason="limit") == []
     assert runs.journal.runs(status="failed") == []
 
 

@@ -82,7 +82,7 @@ async def test_a_run_whose_input_is_a_pickle_fails_and_the_worker_goes_on(
         with pytest.raises(ValueError, match="cannot continue: Its row in the database"):
             await runs.resume("victim")
 
-    assert (victim.status, victim.stop_detail, other.text) == ("failed", REASON, "All done.")
+    assert (victim.status, victim.why, other.text) == ("failed", REASON, "All done.")
     assert not mark.exists()
 
 

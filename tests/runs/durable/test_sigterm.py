@@ -88,7 +88,7 @@ class Deploys:
     async def _find_busy(self, runs: DurableRuns, run: str) -> int | None:
         """The process that pays now; None if the run has ended."""
         with anyio.fail_after(120):
-            while (await runs.get(run)).status == "running":
+            while (await runs.get(run)).status in {"queued", "running"}:
                 if (pid := find_busy(self._ledger, self._pids)) is not None:
                     return pid
                 await anyio.sleep(0.02)

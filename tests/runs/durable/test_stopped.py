@@ -49,6 +49,6 @@ async def test_a_hook_ends_a_durable_run(sqlite: str) -> None:
 
     last = done.state.messages[-1]
     assert isinstance(last, ToolResults)
-    assert (done.status, done.stop_reason, done.state.pending) == ("done", "stopped", ())
+    assert (done.status, done.reason, done.state.pending) == ("done", "stopped", ())
     assert [one.text for one in last.results] == [ENDED, "seen", ENDED]
     assert did == ["look"]

@@ -128,7 +128,7 @@ async def judge(ledger: Path, url: str, run: str, *, zombies: bool = False) -> V
     async with DurableRuns(url, {}) as runs:
         ended = await runs.get(run)
     if (ended.status, ended.text) != ("done", "All done."):
-        return Verdict(wrong=(f"{run}: {ended.status} {ended.stop_detail}",))
+        return Verdict(wrong=(f"{run}: {ended.status} {ended.why}",))
     effects = Counter({line: count for line, count in made.count().items() if f" {run}" in line})
     once = [line for line in effects if line.startswith(("pay", "wire"))]
     calls = list(_results(ended))

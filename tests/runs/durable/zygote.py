@@ -54,7 +54,7 @@ async def work(order: dict[str, Any]) -> None:
     async with runs.work(interval=0.1):
         run_id = await runs.start(order["agent"], "Do it.", run_id=order["run"])
         with anyio.fail_after(120):
-            while (run := await runs.get(run_id)).status in {"running", "waiting"}:
+            while (run := await runs.get(run_id)).status in {"queued", "running", "waiting"}:
                 for pending in await runs.inbox() if run.status == "waiting" else ():
                     if pending.run_id == run_id:
                         await runs.answer(pending.id, Allow())

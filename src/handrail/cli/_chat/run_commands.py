@@ -14,7 +14,7 @@ from handrail.cli._base.new_file import write_new_file
 from handrail.cli._chat.changes import diff_rows, run_changes
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
 from handrail.cli._runs.saved import SavedRun, find_run, list_runs, readable_runs
-from handrail.cli._runs.timeline import one_line
+from handrail.cli._runs.timeline import one_line, say_standing
 from handrail.cli._runs.transcript import write_transcript
 from handrail.cli._runs.undone import note_for_model, undo_lines
 from handrail.cli._screen.rows import Span
@@ -125,7 +125,7 @@ def _list(chat: Conversation) -> Rows:
         yield "no other runs in this folder"
         return
     rows = [
-        (run.id, str(run.stop), one_line(run.about["prompt"], _MAX_PROMPT_CELLS))
+        (run.id, say_standing(run.standing), one_line(run.about["prompt"], _MAX_PROMPT_CELLS))
         for run in others[:_MAX_LISTED]
     ]
     yield from map(safe, columns(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 
@@ -14,11 +14,12 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.redact import redact_url
 from handrail.cli._runs.claims import check_outcome, read_given
 from handrail.cli._runs.port import InboxCall
-from handrail.cli._runs.saved import Ending, check_about, find_head
+from handrail.cli._runs.saved import check_about, find_head, standing_of
 from handrail.permissions import Pending
 from handrail.runs import AnswerOutcome, JournalReader, RunHead
 from handrail.runs.durable import DurableRuns
 from handrail.runs.lines import EVENTS, LineFields, as_fields
+from handrail.runs.statuses import WORKED_ON, Standing
 
 T = TypeVar("T")
 
@@ -52,9 +53,12 @@ class DurableStore:
         """Return a run; see ``RunStore``."""
         return DurableSavedRun(self, find_head(self.journal, wanted).run)
 
-    def list(self, limit: int | None = None) -> Sequence[DurableSavedRun]:
+    def list(
+        self, limit: int | None = None, *, status: str = "", reason: str = ""
+    ) -> Sequence[DurableSavedRun]:
         """Return runs, the newest first."""
-        return [DurableSavedRun(self, head.run) for head in self.journal.runs(limit=limit)]
+        heads = self.journal.runs(status=status, reason=reason, limit=limit)
+        return [DurableSavedRun(self, head.run) for head in heads]
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:
         """Return calls that wait, the most urgent first."""
@@ -92,14 +96,14 @@ class DurableSavedRun:
         return check_about(self.id, self.head)
 
     @property
-    def stop(self) -> Ending:
-        """The state of the run."""
-        return cast("Ending", self.about["stop"])
+    def standing(self) -> Standing:
+        """The status of the run, and why it ended."""
+        return standing_of(self.about)
 
     @property
     def busy(self) -> bool:
         """Whether a worker works on it, or will without an answer."""
-        return self.head.status == "running"
+        return self.head.status in WORKED_ON
 
     def lines(self) -> list[LineFields]:
         """Return what happened, as fields."""

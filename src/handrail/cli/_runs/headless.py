@@ -22,10 +22,12 @@ from handrail.cli._runs.denials import Denials, on_one_line
 from handrail.cli._runs.saved import SavedRun, open_journal, open_run
 from handrail.cli._runs.session import open_session
 from handrail.cli._runs.stream import RunPrinter, end_document
+from handrail.cli._runs.timeline import say_standing
 from handrail.events import Event
 from handrail.messages import Model, ModelError
 from handrail.permissions import Approver
 from handrail.runs import JournalError
+from handrail.runs.statuses import INTERRUPTED, Standing, translate_stop
 
 OnDenied: TypeAlias = Literal["fail", "continue", "suspend"]
 _STOPS: Mapping[str, Exit] = {
@@ -184,7 +186,7 @@ class _HeadlessRun:
     def _report_exit(self, error: BaseException) -> Exit:
         """Report code that tried to end the program; Python would wait for its threads."""
         self.note_interruption()
-        self._stream.end(self._document(self._saved.stop, ""))
+        self._stream.end(self._document(self._saved.standing, ""))
         halt = Halt(
             f"a tool or the model raised {type(error).__name__}",
             code="failed",
@@ -200,8 +202,8 @@ class _HeadlessRun:
         """
         saved = open_run(self._saved.id, open_journal(_HANDLER_SECONDS))
         with suppress(JournalError):  # without it, a run that no process holds was interrupted
-            if saved.about["stop"] == "running":
-                saved.ends("interrupted")
+            if saved.about["status"] == "running":
+                saved.put_standing(INTERRUPTED)
 
     def report_late(self) -> Exit:
         """Report a run that does not end in time."""
@@ -217,7 +219,7 @@ class _HeadlessRun:
         else:
             why = Limits(seconds=self._app.settings["max_seconds"]).describe("seconds")
             done = RunResult("limit", state, stop_detail=why, limit="seconds")
-        self._saved.ends(done.stop_reason, done.stop_detail)
+        self._saved.put_standing(translate_stop(done.stop_reason), done.stop_detail)
         return done
 
     def _approver(self) -> Approver:
@@ -230,11 +232,12 @@ class _HeadlessRun:
 
     def _report_end(self, done: RunResult[Any]) -> Exit:
         state, exits = done.state, _STOPS[done.stop_reason]
-        self._stream.end(self._document(done.stop_reason, done.stop_detail))
+        standing = translate_stop(done.stop_reason)
+        self._stream.end(self._document(standing, done.stop_detail))
         if done.stop_reason in {"interrupted", "pending"}:
             exits = self.signals.exits or exits
         self._app.say(
-            f"{done.stop_reason}: {done.stop_detail or quantity(state.turns, 'turn')}, "
+            f"{say_standing(standing, done.stop_detail or quantity(state.turns, 'turn'))}, "
             f"{quantity(state.calls, 'call')}, {state.usage.input_tokens:,} tokens in, "
             f"{state.usage.output_tokens:,} out"
         )
@@ -245,7 +248,7 @@ class _HeadlessRun:
         return exits
 
     def _report_failure(self, error: ModelError) -> Exit:
-        self._stream.end(self._document(self._saved.stop, str(error)))
+        self._stream.end(self._document(self._saved.standing, str(error)))
         self._say_denials()
         if self.signals.exits is not None:
             return self.signals.exits
@@ -258,11 +261,9 @@ class _HeadlessRun:
             exits=Exit.UNREACHABLE if away else Exit.FAILED,
         ) from None
 
-    def _document(self, stop: str, why: str) -> dict[str, Any]:
+    def _document(self, standing: Standing, why: str) -> dict[str, Any]:
         denials = [denial.document() for denial in self._denials]
-        return end_document(
-            self._saved.id, self._saved.state(), stop=stop, why=why, denials=denials
-        )
+        return end_document(self._saved.id, self._saved.state(), standing, why=why, denials=denials)
 
     def _say_denials(self) -> None:
         if self._app.output == "text" and len(self._denials):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from handrail.cli._runs.saved import Ending
 from handrail.permissions import Pending
 from handrail.runs import AnswerOutcome, JournalReader, RunHead
 from handrail.runs.lines import LineFields
+from handrail.runs.statuses import Standing
 
 if TYPE_CHECKING:
     from handrail.agent import RunState
@@ -41,8 +41,8 @@ class StoredRun(Protocol):
         ...
 
     @property
-    def stop(self) -> Ending:
-        """The state of the run."""
+    def standing(self) -> Standing:
+        """The status of the run, and why it ended."""
         ...
 
     @property
@@ -110,8 +110,10 @@ class RunStore(Protocol):
         """Return a run by its id, by the unique start of its id, or as ``last``."""
         ...
 
-    def list(self, limit: int | None = None) -> Sequence[StoredRun]:
-        """Return runs, the newest first."""
+    def list(
+        self, limit: int | None = None, *, status: str = "", reason: str = ""
+    ) -> Sequence[StoredRun]:
+        """Return runs, the newest first: of a status, and that ended for a reason."""
         ...
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
@@ -20,6 +20,15 @@ from handrail.cli._base.settings import KNOWN, runs_folder
 from handrail.runs import JournalError, RunBusy, SqliteJournal
 from handrail.runs.record import RunRecord
 from handrail.runs.sqlite import BUSY_SECONDS
+from handrail.runs.statuses import (
+    CANCELLED,
+    FAILED,
+    INTERRUPTED,
+    REASONS,
+    RUNNING,
+    STATUSES,
+    Standing,
+)
 
 if TYPE_CHECKING:  # listing runs and completing their ids does not need the agent
     from handrail.agent import RunState
@@ -32,27 +41,17 @@ MAX_PROMPT_CHARS = 200
 """Characters of a prompt to keep for a list of runs."""
 CANCEL = "cancel"
 """The kind of lines that ask the process that works on a run to stop."""
-CANCELLED = "cancelled by the user"
+WHY_CANCELLED = "cancelled by the user"
 CANCEL_SECONDS = 10.0
 """Seconds that a process has to stop."""
 _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _TEXTS = ("workspace", "prompt", "began", "why")
-
-Ending: TypeAlias = Literal[
-    "running",
-    "answer",
-    "pending",
-    "limit",
-    "interrupted",
-    "stopped",
-    "truncated",
-    "refused",
-    "empty",
-    "invalid",
-    "failed",
-]
-"""The state of a run: the stop reason of an agent's run, running, or failed."""
+_WORDS: Mapping[str, Sequence[str]] = {
+    "command": ("run", "chat", "serve", "worker"),
+    "status": STATUSES,
+    "reason": ("", *REASONS),
+}
 
 
 class Readable(Protocol):
@@ -64,8 +63,8 @@ class Readable(Protocol):
         ...
 
     @property
-    def stop(self) -> Ending:
-        """The state of the run."""
+    def standing(self) -> Standing:
+        """The status of the run, and why it ended."""
         ...
 
 
@@ -98,15 +97,15 @@ class SavedRun:
         return self.record.head
 
     @property
-    def stop(self) -> Ending:
-        """The state of the run. A running run without a process was interrupted."""
-        stop = cast("Ending", self.about["stop"])
-        return "interrupted" if stop == "running" and not self.busy else stop
+    def standing(self) -> Standing:
+        """The status of the run. A running run without a process was interrupted."""
+        standing = standing_of(self.about)
+        return INTERRUPTED if standing == RUNNING and not self.busy else standing
 
-    def ends(self, stop: Ending, why: str = "") -> None:
+    def put_standing(self, standing: Standing, why: str = "") -> None:
         """Record how the run ended, or that it is running again."""
-        ended = None if stop == "running" else now()
-        self.record.set_status(status=stop, why=why, ended=ended)
+        ended = None if standing == RUNNING else now()
+        self.record.set_status(**standing._asdict(), why=why, ended=ended)
 
     def state(self) -> RunState:
         """Return the messages and the pending calls; a Halt if they cannot be read."""
@@ -144,7 +143,7 @@ class SavedRun:
         """Cancel the run. A process that works on it stops its tools and ends."""
         try:
             with self.hold():
-                self.ends("stopped", CANCELLED)
+                self.put_standing(CANCELLED, WHY_CANCELLED)
         except Halt:
             self.record.note([{"event": CANCEL, "at": time.time()}])
             if not self._is_released(CANCEL_SECONDS):
@@ -177,7 +176,7 @@ class SavedRun:
             state=state,
         )
         new.record.set_status(forked_from=self.id, forked_at=state.turns)
-        new.ends("interrupted", f"forked from {self.id} after turn {state.turns}")
+        new.put_standing(INTERRUPTED, f"forked from {self.id} after turn {state.turns}")
         return new.id, state.turns
 
     def requeue(self) -> None:
@@ -224,20 +223,24 @@ def check_about(run: str, head: RunHead) -> dict[str, Any]:
         "command": "run",
         "settings": {},
         "given": [],
-        "status": "failed",
+        **({"reason": ""} if head.status else FAILED._asdict()),
         "why": "",
         "ended": None,
         "turns": 0,
         "calls": 0,
     }
     about = {"id": run, **bare, **head.summary}
-    about["stop"] = about.pop("status")
     about.pop("at", None)
     try:
         _check(about)
     except TypeError as wanted:
         raise _unreadable(run, str(wanted)) from None
     return about
+
+
+def standing_of(about: Mapping[str, Any]) -> Standing:
+    """Return the status in a summary that was checked."""
+    return Standing(about["status"], about["reason"])
 
 
 def _unreadable(run: str, why: str) -> Halt:
@@ -253,10 +256,9 @@ def _check(about: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if not isinstance(about[name], str):
             raise TypeError(f"{name} must be a string")
-    if about["command"] not in ("run", "chat", "serve", "worker"):
-        raise TypeError("command must be run, chat, serve or worker")
-    if about["stop"] not in get_args(Ending):
-        raise TypeError(f"status must be one of {', '.join(get_args(Ending))}")
+    for name, words in _WORDS.items():
+        if about[name] not in words:
+            raise TypeError(f"{name} must be one of {', '.join(filter(None, words))}")
     if not isinstance(about["ended"], str | None):
         raise TypeError("ended must be a string or null")
     if not is_list(about["given"]) or not _are_texts(about["given"]):
@@ -334,7 +336,7 @@ def new_run(
         "command": command,
         "settings": dict(settings),
         "given": sorted(given),
-        "status": "running",
+        **RUNNING._asdict(),
     }
     saved.record.put([{"event": "status", **about}])
     if state is None:
@@ -355,7 +357,7 @@ def readable_runs(runs: Iterable[R], say: Callable[[str], None]) -> list[R]:
     readable: list[R] = []
     for run in runs:
         try:
-            _ = run.about, run.stop
+            _ = run.about, run.standing
         except Halt as halt:
             say(str(halt))
         else:

@@ -18,6 +18,7 @@ from handrail.cli._runs.saved import SavedRun, new_run
 from handrail.permissions import Approvals
 from handrail.runs.audit import CallAudit
 from handrail.runs.sqlite_ledger import SqliteLedger
+from handrail.runs.statuses import Standing
 
 if TYPE_CHECKING:
     from handrail.mcp import McpSource
@@ -160,7 +161,7 @@ class Served:
                 async with self.executor, self.audit.writing(), self._connected():
                     yield
             finally:
-                self.saved.ends("stopped")
+                self.saved.put_standing(Standing("done", "stopped"))
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[None]:

@@ -43,7 +43,7 @@ from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._project.trusted import make_trust_check
 from handrail.cli._runs.port import StoredRun
-from handrail.cli._runs.saved import CANCEL, CANCELLED, MAX_PROMPT_CHARS, SavedRun
+from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
@@ -51,6 +51,7 @@ from handrail.runs import JournalError, SqliteLedger
 from handrail.runs.lines import prompt_line, reply_line
 from handrail.runs.record import read_saved_answer
 from handrail.runs.recorder import record_events
+from handrail.runs.statuses import CANCELLED, FAILED, INTERRUPTED, RUNNING, translate_stop
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
@@ -155,7 +156,7 @@ class Session:
 
     async def finish(self, run: Run[Any]) -> RunResult[Any]:
         """Wait for a run to end, and save how it ended."""
-        self.saved.ends("running")
+        self.saved.put_standing(RUNNING)
         self.current = run
         if self.stopping:
             run.interrupt()
@@ -169,9 +170,9 @@ class Session:
         self.state = done.state
         self.saved.record.keep(done.state)
         if self._cancelled:
-            self.saved.ends("stopped", CANCELLED)
+            self.saved.put_standing(CANCELLED, WHY_CANCELLED)
         else:
-            self.saved.ends(done.stop_reason, done.stop_detail)
+            self.saved.put_standing(translate_stop(done.stop_reason), done.stop_detail)
         why = await self._reason_to_continue(done)
         return await self.finish(self.run(why, watch=self._watch)) if why else done
 
@@ -230,10 +231,8 @@ class Session:
         broke = isinstance(error, Exception) and not isinstance(error, BrokenPipeError)
         failed = broke and not self.stopping
         with suppress(JournalError):  # the error itself is reported
-            if failed:
-                self.saved.ends("failed", str(error))
-            else:
-                self.saved.ends("interrupted")
+            how = (FAILED, str(error)) if failed else (INTERRUPTED, "")
+            self.saved.put_standing(*how)
 
     async def _save(self, state: RunState) -> None:
         try:

@@ -38,13 +38,22 @@ class LocalStore:
         """Return a run; see ``RunStore``."""
         return open_run(find_head(self.journal, wanted).run, self.journal)
 
-    def list(self, limit: int | None = None) -> Sequence[SavedRun]:
+    def list(
+        self, limit: int | None = None, *, status: str = "", reason: str = ""
+    ) -> Sequence[SavedRun]:
         """Return runs, the newest first."""
-        return list_runs(limit=limit)
+        if not (status or reason):
+            return list_runs(limit=limit)
+        heads = self.journal.runs(status=status, reason=reason)
+        heads += self.journal.runs(status="running")  # those without a process were interrupted
+        names = {(head.began, head.run): head.run for head in heads}
+        runs = [open_run(names[key], self.journal) for key in sorted(names, reverse=True)]
+        readable = readable_runs(runs, self._app.say)
+        return [run for run in readable if _matches(run, status, reason)][:limit]
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:
         """Return calls that wait, the oldest first."""
-        runs = readable_runs(list_runs(status="pending"), self._app.say)
+        runs = readable_runs(list_runs(status="waiting"), self._app.say)
         calls = [call for run in runs for call in self._waiting(run)]
         return sorted(calls, key=lambda call: call.pending.asked_at)[:limit]
 
@@ -56,3 +65,8 @@ class LocalStore:
             return []
         answers = run.record.answers
         return [InboxCall(run, one, answers.get(one.id, {}).get("answer", "")) for one in pending]
+
+
+def _matches(run: SavedRun, status: str, reason: str) -> bool:
+    standing = run.standing
+    return status in ("", standing.status) and reason in ("", standing.reason)

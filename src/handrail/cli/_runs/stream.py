@@ -15,6 +15,7 @@ from handrail.cli._project.calls import as_data
 from handrail.cli._runs.denials import clip, on_one_line, summary
 from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
 from handrail.runs.lines import usage
+from handrail.runs.statuses import Standing
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and characters that change the text direction; not newlines and tabs."""
@@ -55,7 +56,7 @@ class RunPrinter:
 
     def end(self, document: dict[str, Any]) -> None:
         """Print how it ended, and the answer if it was not printed yet."""
-        if not self._replies and document["stop"] == "answer":
+        if not self._replies and document["reason"] == "answer":
             self._show_reply(Reply((Text(document["answer"]),)))
         self._line(lambda: {"type": "end", **document})
         if self._app.output == "json":
@@ -104,13 +105,13 @@ class RunPrinter:
 
 
 def end_document(
-    run_id: str, state: RunState, *, stop: str, why: str, denials: list[dict[str, Any]]
+    run_id: str, state: RunState, standing: Standing, *, why: str, denials: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the end of a run as a JSON document."""
     texts = (message.text for message in reversed(state.messages) if isinstance(message, Reply))
     return {
         "id": run_id,
-        "stop": stop,
+        **standing._asdict(),
         "why": why,
         "answer": next(texts, ""),
         "usage": usage(state.usage),

@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells
 from handrail.cli._base.columns import pieces as broken
-from handrail.runs import describe_moment, describe_wait, format_seconds
+from handrail.runs import describe_moment, describe_status, describe_wait, format_seconds
 from handrail.runs.history import CallHistory, CallMoment, Phase, RunTurn, read_history
+from handrail.runs.statuses import CANCELLED, Standing
 
 Style: TypeAlias = Literal["", "head", "dim", "good", "bad", "waiting", "approval", "running"]
 StyledText: TypeAlias = tuple[str, Style]
@@ -286,3 +287,13 @@ def _style(moment: CallMoment) -> Style:
     if moment.what == "attempt" or moment.word == "deny":
         return "bad"
     return "approval" if moment.what in {"asked", "answered"} else "dim"
+
+
+def say_standing(standing: Standing, why: str = "") -> str:
+    """Say where a run stands, and why."""
+    _, words = describe_status(*standing)
+    if why and standing == CANCELLED:
+        return why
+    if why and standing.reason == "limit":  # the sentence says so too
+        return f"{standing.status}: {why}"
+    return f"{words[2:]}: {why}" if why else words[2:]

@@ -32,7 +32,7 @@ from handrail.cli._chat.setting_commands import mode_lines
 from handrail.cli._chat.talk import ChatApprover, ChatInput, Talk
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import LateModel, model_of
-from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids
+from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids, standing_of
 from handrail.cli._runs.session import app_to_resume, flag_settings, open_session
 from handrail.cli._screen.rows import Row, Span, safe_line
 from handrail.cli._screen.terminal import Printed, Screen
@@ -40,6 +40,7 @@ from handrail.messages import Model
 from handrail.permissions import Approver
 from handrail.policy import Mode
 from handrail.runs.lines import usage
+from handrail.runs.statuses import Standing
 
 
 @as_command("chat", "Chat with a model that can use tools.", *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -210,9 +211,10 @@ def _print_how_to_resume(saved: SavedRun, screen: Screen) -> None:
 def _document(saved: SavedRun) -> dict[str, Any]:
     """Return the outcome of the chat as data."""
     state = saved.state()
-    which = {"id": saved.id, "stop": saved.about["stop"]}
+    empty = {"id": "", **Standing("done", "empty")._asdict()}
+    which = {"id": saved.id, **standing_of(saved.about)._asdict()}
     counts = {"turns": state.turns, "calls": state.calls, "usage": usage(state.usage)}
-    return {**({"id": "", "stop": "empty"} if _is_empty(state) else which), **counts}
+    return {**(empty if _is_empty(state) else which), **counts}
 
 
 def _is_empty(state: RunState) -> bool:

@@ -9,8 +9,10 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.options import DATABASE, RUN
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.timeline import say_standing
+from handrail.runs.statuses import CANCELLED, LIVE
 
-_OPEN = frozenset({"pending", "interrupted", "limit", "running", "failed"})
+_OPEN = frozenset({*LIVE, "failed"})
 
 
 @as_command("cancel", "Cancel a run, and stop its tools.", DATABASE)
@@ -23,14 +25,15 @@ def command(app: App, *, run: str) -> None:
     keeps the run.
     """
     saved = open_store(app).find(run)
-    before = saved.stop
-    if before not in _OPEN:
+    before = saved.standing
+    if before.status not in _OPEN and before.reason not in {"interrupted", "limit"}:
         raise Halt(
-            f"run {saved.id} has ended already: {before}",
+            f"run {saved.id} has ended already: {say_standing(before)}",
             code="ended",
             hint=f"delete it with `handrail runs prune {saved.id}`",
         )
     if saved.busy:
         app.say("waiting for the process that works on it")
     saved.cancel()
-    app.print({"id": saved.id, "was": before, "stop": "stopped"}, [f"{saved.id}  cancelled"])
+    document = {"id": saved.id, "was": before._asdict(), **CANCELLED._asdict()}
+    app.print(document, [f"{saved.id}  cancelled"])

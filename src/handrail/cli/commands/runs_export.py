@@ -65,8 +65,9 @@ def command(app: App, *, run: str, to: str | None, redact: bool, html: bool) -> 
 
 
 def _document(app: App, saved: StoredRun, *, redact: bool) -> str:
-    whole = {"handrail": 1, "redacted": redact, **_parts(saved)}
-    document = _redact(whole) if redact else whole
+    whole: dict[str, Any] = {"handrail": 1, "redacted": redact, **_parts(saved)}
+    document: dict[str, Any] = _redact(whole) if redact else whole
+    document["about"] |= saved.standing._asdict()
     return f"{as_json(document, indent=None if app.output == 'jsonl' else 2)}\n"
 
 
@@ -88,7 +89,7 @@ def _parts(saved: StoredRun) -> dict[str, Any]:
     about = saved.about
     settings = {name: redact_setting(name, value) for name, value in about["settings"].items()}
     return {
-        "about": {**about, "settings": settings, "stop": saved.stop},
+        "about": {**about, "settings": settings},
         "state": _state(saved),
         "journal": [line for line in saved.lines() if line["event"] != "status"],
     }

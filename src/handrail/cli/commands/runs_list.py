@@ -16,7 +16,8 @@ from handrail.cli._rules.wording import short
 from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import readable_runs
 from handrail.cli._runs.stores import open_store
-from handrail.cli._runs.timeline import one_line
+from handrail.cli._runs.timeline import one_line, say_standing
+from handrail.runs.statuses import REASONS, STATUSES, Standing
 
 _HEADS = ("run", "started", "status", "turns", "calls", "prompt")
 _GAP = 2
@@ -33,13 +34,18 @@ _MIN_PROMPT_CELLS, _MAX_PROMPT_CELLS = 20, 1_000
     help="Maximum number of runs to list (default 20).",
 )
 @click.option("--here", is_flag=True, help="List only runs of this workspace.")
-def command(app: App, *, limit: int, here: bool) -> None:
+@click.option("--status", type=click.Choice(STATUSES), help="List only runs with this status.")
+@click.option(
+    "--reason", type=click.Choice(REASONS), help="List only runs that ended for this reason."
+)
+def command(app: App, *, limit: int, here: bool, status: str | None, reason: str | None) -> None:
     """List saved runs, newest first.
 
     Shows the ID, start time, status, turns, calls and first prompt of each run. The prompt of a
     run in another folder comes after that folder.
     """
-    runs = open_store(app).list(None if here else limit + 1)
+    most = None if here else limit + 1
+    runs = open_store(app).list(most, status=status or "", reason=reason or "")
     if here:
         readable = readable_runs(runs, app.say)
         runs = [run for run in readable if run.about["workspace"] == str(app.workspace)]
@@ -54,7 +60,7 @@ def _document(saved: StoredRun) -> dict[str, Any]:
     about = saved.about
     texts = {name: str(about[name]) for name in ("began", "command", "workspace", "prompt", "why")}
     counts = {"turns": about["turns"], "calls": about["calls"]}
-    return {"id": saved.id, **texts, "stop": str(saved.stop), **counts}
+    return {"id": saved.id, **texts, **saved.standing._asdict(), **counts}
 
 
 def _lines(app: App, items: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -69,5 +75,6 @@ def _row(item: dict[str, Any], here: Path) -> tuple[str, ...]:
     folder = item["workspace"]
     elsewhere = f"{short(folder, here)}: " if folder and folder != str(here) else ""
     counts = (str(item[name]) for name in ("turns", "calls"))
-    began, stop = (make_printable(item[name]).text for name in ("began", "stop"))
-    return (item["id"], began[5:16].replace("T", " "), stop, *counts, elsewhere + item["prompt"])
+    began = make_printable(item["began"]).text[5:16].replace("T", " ")
+    stands = say_standing(Standing(item["status"], item["reason"]))
+    return (item["id"], began, stands, *counts, elsewhere + item["prompt"])

@@ -85,6 +85,6 @@ def _find_reason(saved: StoredRun, *, named: bool) -> str:
     """Return why to keep a run; empty if it can be deleted."""
     if saved.busy:
         return "a process is working on it"
-    if not named and saved.head.status == "pending":
+    if not named and saved.head.status == "waiting":
         return "it waits for approval"
     return ""

@@ -17,6 +17,7 @@ from handrail.cli._runs.saved import find_run, run_ids
 from handrail.cli._runs.session import app_to_resume
 from handrail.cli._runs.stores import open_store
 from handrail.cli._runs.stream import end_document
+from handrail.runs.statuses import QUEUED
 
 
 @as_command("resume", "Resume a saved run.", DATABASE, *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -66,6 +67,6 @@ def _requeue(app: App, found: StoredRun, prompt: tuple[str, ...]) -> Exit:
     if prompt:
         raise click.UsageError("a durable run takes no prompt here: start another run")
     found.requeue()
-    document = end_document(found.id, RunState(), stop="running", why="", denials=[])
+    document = end_document(found.id, RunState(), QUEUED, why="", denials=[])
     app.print(document, [f"{found.id}  continues in a worker"])
     return Exit.DONE

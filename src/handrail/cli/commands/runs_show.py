@@ -19,7 +19,7 @@ from handrail.cli._base.options import DATABASE
 from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.cli._runs.timeline import Style, StyledText, one_line, pieces
+from handrail.cli._runs.timeline import Style, StyledText, one_line, pieces, say_standing
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
 
 _LOOKS: MappingProxyType[Style, dict[str, Any]] = MappingProxyType(
@@ -66,7 +66,7 @@ def _lines(saved: StoredRun, journal: list[dict[str, Any]], *, full: bool) -> It
     ascii_only = not is_utf8(sys.stdout.encoding or "")
     yield click.style(one_line(f"run {saved.id}", width, ascii_only=ascii_only), bold=True)
     head = {
-        "status": f"{saved.stop} {about['why']}",
+        "status": say_standing(saved.standing, about["why"]),
         "prompt": about["prompt"],
         "workspace": about["workspace"],
     }
@@ -94,8 +94,8 @@ def _print(app: App, saved: StoredRun, turns: list[dict[str, Any]]) -> None:
         return
     about = saved.about
     texts = {name: str(about[name]) for name in ("began", "command", "workspace", "prompt", "why")}
-    ended = {"stop": str(saved.stop), "ended": about["ended"] and str(about["ended"])}
-    app.print({"id": saved.id, **texts, **ended, "turns": turns}, ())
+    stands = {**saved.standing._asdict(), "ended": about["ended"] and str(about["ended"])}
+    app.print({"id": saved.id, **texts, **stands, "turns": turns}, ())
 
 
 def _turn(turn: RunTurn) -> dict[str, Any]:
@@ -117,7 +117,8 @@ def _plain(value: RunTurn | CallHistory | CallMoment | PhaseSpan) -> dict[str, A
 
 def _print_next_step(app: App, saved: StoredRun) -> None:
     """Print the command that continues the run."""
-    if saved.stop == "pending":
+    status, reason = saved.standing
+    if status == "waiting":
         then = "" if saved.is_durable else f", then `handrail runs resume {saved.id}`"
         app.say(
             f"calls are waiting for approval: `handrail runs approve {saved.id}` or "
@@ -125,5 +126,5 @@ def _print_next_step(app: App, saved: StoredRun) -> None:
         )
     elif saved.is_durable:
         return
-    elif saved.stop in {"interrupted", "limit", "stopped"}:
+    elif status == "cancelled" or reason in {"interrupted", "limit", "stopped"}:
         app.say(f"resume it with `handrail runs resume {saved.id}`")

@@ -15,6 +15,7 @@ from handrail.cli._runs.denials import clip
 from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
+from handrail.runs import describe_status
 from handrail.runs.lines import EVENTS, LineFields, as_fields
 
 _POLL_SECONDS = 0.2
@@ -47,7 +48,7 @@ def command(app: App, *, run: str) -> None:
         else:
             events.append(fields)
     if app.output == "json":
-        app.print({"id": saved.id, "stop": saved.stop, "events": events}, ())
+        app.print({"id": saved.id, **saved.standing._asdict(), "events": events}, ())
 
 
 def _follow(saved: StoredRun) -> Iterator[LineFields]:
@@ -64,6 +65,13 @@ def _follow(saved: StoredRun) -> Iterator[LineFields]:
 def _line(fields: LineFields) -> str:
     at: Any = fields.get("at")
     clock = time.strftime("%H:%M:%S", time.gmtime(at)) if isinstance(at, float) else "--:--:--"
-    parts = [str(fields[name]) for name in _SHOWN if fields.get(name)]
+    words = {**fields, "status": _say_status(fields)}
+    parts = [str(words[name]) for name in _SHOWN if words.get(name)]
     parts = parts or [f"{fields[name]} {name}" for name in _COUNTS if name in fields]
     return f"{clock}  {one_line(fields['event'])}  {one_line(clip('  '.join(parts), _MAX_CHARS))}"
+
+
+def _say_status(fields: LineFields) -> str:
+    status = str(fields.get("status", ""))
+    _, words = describe_status(status, str(fields.get("reason", "")))
+    return words[2:] or status

@@ -238,7 +238,7 @@ class DbosEngine:
         rows = await self._database.read(
             "SELECT r.id, r.segment, w.serialization FROM handrail_run r "  # noqa: S608
             f"JOIN {self._table} w ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
-            "WHERE r.status IN ('running', 'waiting') "
+            "WHERE r.status IN ('queued', 'running', 'waiting') "
             "AND w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
         )
         return [(run, number, say_given_up(form)) for run, number, form in rows]

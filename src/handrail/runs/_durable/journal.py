@@ -50,6 +50,7 @@ from handrail.runs.lines import (
     turn_fields,
 )
 from handrail.runs.record import ANSWER
+from handrail.runs.statuses import CANCELLED, QUEUED, RUNNING, Standing
 
 FLUSH_SECONDS = 1.0
 """How often the events of a turn that still runs are written."""
@@ -59,23 +60,17 @@ _HEADS = (
     "SELECT r.id, r.entries, r.digest, r.began, r.changed, j.last, j.digest, j.summary "
     "FROM handrail_run r LEFT JOIN handrail_journal j ON j.run = r.id "
     "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id)"
+    " LEFT JOIN handrail_summary s ON s.run = r.id"
 )
 _HEAD_AND_TALLY = (
     _HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
-    + " LEFT JOIN handrail_summary s ON s.run = r.id WHERE r.id = :run"
+    + " WHERE r.id = :run"
 )
 _BLOCKS = (
     "SELECT first, lines FROM handrail_journal WHERE run = :run AND first > :seen "
     "ORDER BY first LIMIT 64"
 )
 _BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
-_ROW_STATUS = {
-    "running": "running",
-    "pending": "waiting",
-    "failed": "failed",
-    "stopped": "cancelled",
-}
-"""The status of a run's row, by the status in its summary. All others have ended."""
 _BEFORE_ALL = -(2**31)
 _PUT_BLOCK = (
     "INSERT INTO handrail_journal VALUES (:run, :first, :last, :digest, :summary, :lines) "
@@ -110,25 +105,24 @@ class DurableJournal:
             seen = rows[-1][0]
 
     def runs(
-        self, *, prefix: str = "", status: str = "", limit: int | None = None
+        self, *, prefix: str = "", status: str = "", reason: str = "", limit: int | None = None
     ) -> list[RunHead]:
         """Return the heads of runs, the newest first."""
         where, values = ["1 = 1"], dict[str, Any]()
         if prefix:
             where.append("substr(r.id, 1, :chars) = :prefix")
             values |= {"chars": len(prefix), "prefix": prefix}
-        if status:
-            where.append("r.status = :status")
-            values["status"] = _ROW_STATUS.get(status, "done")
+        for name, wanted in {"status": status, "reason": reason}.items():
+            if wanted:
+                where.append(f"s.{name} = :{name}")
+                values[name] = wanted
         end = "" if limit is None else " LIMIT :limit"
         values |= {} if limit is None else {"limit": limit}
         conditions = " AND ".join(where)
         rows = self._select(
             f"{_HEADS} WHERE {conditions} ORDER BY r.began DESC, r.id DESC{end}", values
         )
-        heads = [_head(row) for row in rows]
-        known = not status or status in _ROW_STATUS
-        return [head for head in heads if known or head.status == status]
+        return [_head(row) for row in rows]
 
     def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
         """Yield events as they are written; see ``JournalReader``."""
@@ -173,9 +167,10 @@ class RunJournal:
         """Add lines to those that the next ``flush`` writes."""
         self._unwritten += [(as_line(fields), fields) for fields in lines]
 
-    def put_status(self, **fields: Any) -> None:
+    def put_status(self, standing: Standing | None = None, /, **fields: Any) -> None:
         """Add a line that changes the summary."""
-        self.put({"event": STATUS, "at": time.time(), **fields})
+        new = {} if standing is None else standing._asdict()
+        self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
     async def begin(self, row: Step, messages: Iterable[Message], **about: Any) -> None:
         """Write the row of a run, and its first lines: its summary and its prompts. Once."""
@@ -183,7 +178,7 @@ class RunJournal:
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
-        self.put_status(status="running", command="worker", began=began, prompt=first, **about)
+        self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
         await self._insert(RunHead(self._run), list(self._unwritten), at, row)
 
@@ -194,26 +189,30 @@ class RunJournal:
         line = {"event": kind, "at": time.time(), "pending": pending, **given}
         self.put({**line, **answer_fields(answer)})
         if kind == ANSWER:
-            self.put_status(status="running", why="", ended=None)
+            self.put_status(RUNNING, why="", ended=None)
         await self.flush()
 
     async def note_cancel(self) -> None:
         """Write that a run was cancelled."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        self.put_status(status="stopped", why="cancelled by the user", ended=ended)
+        self.put_status(CANCELLED, why="cancelled by the user", ended=ended)
         await self.flush()
 
     async def note_resume(self) -> None:
-        """Write that a run continues."""
-        self.put_status(status="running", why="", ended=None)
+        """Write that a run is queued again."""
+        self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
-    async def open(self, turns: int, calls: int, segment: int) -> None:
-        """Begin to record a segment, whose state has this many turns and calls."""
+    async def open(self, turns: int, calls: int, segment: int, taken: Step) -> None:
+        """Begin to record a segment, whose state has this many turns and calls.
+
+        The row ``taken`` is written if the run was queued, or waited.
+        """
         self._turns, self._calls = turns, calls
         head = await self._read_head()
-        if head.status != "running" and not _is_over(head, segment):
-            await self.note_resume()
+        if head.status != "running":
+            self.put_status(RUNNING, why="", ended=None)
+            await self._flush(segment, taken)
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""
@@ -282,12 +281,12 @@ class RunJournal:
         """Write the lines that were put, in one statement."""
         await self._flush(None)
 
-    async def seal(self, segment: int, **fields: Any) -> RunHead:
+    async def seal(self, segment: int, standing: Standing, **fields: Any) -> RunHead:
         """Write how a segment ended, and return the end of the chain, to record it beside the run.
 
         A second time writes no line: after a crash, or by a worker that comes late.
         """
-        self.put_status(sealed=segment, **fields)
+        self.put_status(standing, sealed=segment, **fields)
         await self._flush(segment)
         return self._head or RunHead(self._run)
 
@@ -308,11 +307,6 @@ class RunJournal:
                 break
         del self._unwritten[: len(lines)]
         return added
-
-    async def catch_up(self) -> None:
-        """Write the rows that pages read, for entries of a version that wrote none."""
-        await self._read_head()
-        await self._database.transact(self._tally.steps(self._puts), 1)
 
     async def _read_head(self) -> RunHead:
         """Return the end of the chain as the database has it, and read the rows of the run."""
@@ -362,7 +356,7 @@ class RunJournal:
 def _is_over(head: RunHead, segment: int) -> bool:
     """Return whether the end of a segment is written, or its run is cancelled."""
     sealed = head.summary.get("sealed")
-    return head.status == "stopped" or (isinstance(sealed, int) and sealed >= segment)
+    return head.status == "cancelled" or (isinstance(sealed, int) and sealed >= segment)
 
 
 def _head(row: tuple[Any, ...]) -> RunHead:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 Body: TypeAlias = Callable[[str], Awaitable[str]]
 """The body of a segment: takes its text, and returns how it ended."""
 SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
+"""The status of a segment, for the engine. The run has its own."""
 
 
 def segment_id(run: str, number: int) -> str:

@@ -66,8 +66,7 @@ class Questions:
         """Record an answer. Returns False if there is one, it is too late, or the run has ended."""
         changed = await self._write(
             "UPDATE handrail_question SET answer = :answer, answered_by = :by "
-            "WHERE id = :id AND answer IS NULL AND expires > :now AND run IN "
-            "(SELECT id FROM handrail_run WHERE status IN ('running', 'waiting'))",
+            f"WHERE id = :id AND answer IS NULL AND expires > :now AND run IN ({_LIVE})",
             id=pending_id,
             answer=answer,
             by=by,
@@ -111,8 +110,7 @@ class Questions:
         return count_missing(pending, answer, votes)
 
     async def _has_ended(self, run: str) -> bool:
-        live = "SELECT id FROM handrail_run WHERE id = :id AND status IN ('running', 'waiting')"
-        return not await self._read(live, id=run)
+        return not await self._read(f"{_LIVE} AND id = :id", id=run)
 
     async def _find_answer(self, pending_id: str) -> tuple[str | None, str | None]:
         rows = await self._read(
@@ -173,6 +171,7 @@ class Questions:
         return [(row[0], row[1]) for row in rows]
 
 
+_LIVE = "SELECT id FROM handrail_run WHERE status IN ('queued', 'running', 'waiting')"
 _QUESTIONS = "SELECT run, segment, pending FROM handrail_question"
 
 

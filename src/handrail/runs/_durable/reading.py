@@ -6,18 +6,16 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from handrail import Json
 from handrail.agent import RunState, load_state
 from handrail.messages import Reply
 from handrail.runs.forking import edit_reply
+from handrail.runs.statuses import RunReason, RunStatus
 
 if TYPE_CHECKING:
     from handrail.runs._durable.rows import RunRow
-
-RunStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "cancelled"]
-"""Where a run stands. ``waiting`` means: for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +30,10 @@ class DurableRun:
     """When the run was started, in seconds since 1970."""
     changed: float
     """When its status last changed."""
-    stop_reason: str = ""
-    """Why it ended: as in ``RunResult``, or ``error``."""
-    stop_detail: str = ""
+    reason: RunReason = ""
+    """Why it ended, in a word."""
+    why: str = ""
+    """Why it ended, in a sentence; often empty."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """More facts for hooks, policies and tools, as given to ``start``."""
     _saved: str | None = field(default=None, repr=False)
@@ -58,11 +57,11 @@ class DurableRun:
         return replies[-1].text if replies else ""
 
 
-def read_run(row: RunRow, why: str = "") -> DurableRun:
-    """Return where a run stands."""
-    reason, detail, saved = ("error", why, None) if why else ("", "", None)
-    if row.outcome is not None:
-        reason, detail, saved = json.loads(row.outcome)
+def read_run(row: RunRow, *, whole: bool = True) -> DurableRun:
+    """Return where a run stands; its messages only if it is read as a whole."""
+    reason, why, saved = "", "", None
+    if row.outcome is not None and row.status in ("done", "failed"):
+        reason, why, saved = json.loads(row.outcome)
     return DurableRun(
         id=row.id,
         agent=row.agent,
@@ -70,10 +69,10 @@ def read_run(row: RunRow, why: str = "") -> DurableRun:
         status=cast("RunStatus", row.status),
         began=row.began,
         changed=row.changed,
-        stop_reason=reason,
-        stop_detail=detail,
+        reason=cast("RunReason", reason),
+        why=why,
         metadata=json.loads(row.metadata),
-        _saved=saved,
+        _saved=saved if whole else None,
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from handrail import HandrailError
 from handrail.runs._durable.journal import RunJournal
 from handrail.runs._reading.tables import OF_A_RUN, QUESTION, reading_tables
 from handrail.runs._store.database import Database
@@ -80,6 +81,7 @@ class RunRow(NamedTuple):
     metadata: str = "{}"
 
 
+_LIVE = "status IN ('queued', 'running', 'waiting')"
 _RUN = "id, agent, principal, status, segment, began, changed, outcome, metadata"
 
 
@@ -87,11 +89,20 @@ def run_row(run: str, agent: str, principal: str | None, metadata: str = "{}") -
     """Return the statement that adds a run, unless there is one with this id."""
     sql = (
         f"INSERT INTO handrail_run ({_RUN}) VALUES "
-        "(:id, :agent, :principal, 'running', 0, :now, :now, NULL, :metadata) "
+        "(:id, :agent, :principal, 'queued', 0, :now, :now, NULL, :metadata) "
         "ON CONFLICT DO NOTHING"
     )
     row = {"id": run, "agent": agent, "principal": principal, "metadata": metadata}
     return sql, [{**row, "now": time.time()}]
+
+
+def take_row(run: str) -> Step:
+    """Return the statement that records that a worker has taken a run."""
+    sql = (
+        "UPDATE handrail_run SET status = 'running', changed = :now "
+        "WHERE id = :id AND status = 'queued'"
+    )
+    return sql, [{"id": run, "now": time.time()}]
 
 
 def step_row(run: str, segment: int, number: int, body: str) -> Step:
@@ -233,7 +244,7 @@ class Rows:
         """Record that a run has another segment. A worker that comes late changes nothing."""
         await self._write(
             "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now "
-            "WHERE id = :id AND segment < :segment AND status IN ('running', 'waiting')",
+            f"WHERE id = :id AND segment < :segment AND {_LIVE}",
             id=run,
             status=status,
             segment=segment,
@@ -244,7 +255,7 @@ class Rows:
         """Record that a run no longer waits. A worker that comes late changes nothing."""
         await self._write(
             "UPDATE handrail_run SET status = 'running', segment = :segment, changed = :now "
-            "WHERE id = :id AND status IN ('running', 'waiting') "
+            f"WHERE id = :id AND {_LIVE} "
             "AND (segment < :segment OR (segment = :segment AND status = 'waiting'))",
             id=run,
             segment=segment,
@@ -266,7 +277,7 @@ class Rows:
         changed = await self._write(
             "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
             "outcome = :outcome, entries = :entries, digest = :digest "
-            "WHERE id = :id AND segment <= :segment AND status IN ('running', 'waiting')",
+            f"WHERE id = :id AND segment <= :segment AND {_LIVE}",
             id=head.run,
             status=status,
             segment=segment,
@@ -282,17 +293,17 @@ class Rows:
         """Record that a run is cancelled. Returns False if it has ended."""
         changed = await self._write(
             "UPDATE handrail_run SET status = 'cancelled', changed = :now "
-            "WHERE id = :id AND status IN ('running', 'waiting')",
+            f"WHERE id = :id AND {_LIVE}",
             id=run,
             now=time.time(),
         )
         return changed == 1
 
     async def reopen(self, run: str, segment: int) -> bool:
-        """Record that a run continues with a new segment. Returns False if another did that."""
+        """Record that a run is queued with a new segment. Returns False if another did that."""
         changed = await self._write(
-            "UPDATE handrail_run SET status = 'running', segment = :segment, changed = :now "
-            "WHERE id = :id AND segment < :segment AND status NOT IN ('running', 'waiting')",
+            "UPDATE handrail_run SET status = 'queued', segment = :segment, changed = :now "
+            f"WHERE id = :id AND segment < :segment AND NOT {_LIVE}",
             id=run,
             segment=segment,
             now=time.time(),
@@ -313,7 +324,7 @@ class Rows:
 
     async def remove_runs(self, before: float) -> list[RunRow]:
         """Remove what belongs to runs that ended before a time, and return them."""
-        ended = "status NOT IN ('running', 'waiting') AND changed < :before"
+        ended = f"NOT {_LIVE} AND changed < :before"
         rows = await self._read(f"SELECT {_RUN} FROM handrail_run WHERE {ended}", before=before)
         for run in [RunRow(*row) for row in rows]:
             await self.remove_run(run.id)
@@ -327,17 +338,17 @@ class Rows:
             await self._write(f"DELETE FROM handrail_{table} WHERE run = :id", id=run)
         await self._write("DELETE FROM handrail_run WHERE id = :id", id=run)
 
-    async def make_reading_rows(self) -> None:
-        """Write the rows that pages read, for runs of a version that wrote none."""
-        behind = await self._read(
-            "SELECT j.run FROM handrail_journal j LEFT JOIN handrail_summary s ON s.run = j.run "
-            "GROUP BY j.run, s.entries HAVING s.entries IS NULL OR MAX(j.last) > s.entries"
-        )
-        for (run,) in behind:
-            await self.journal(run).catch_up()
-
     async def add_schema(self, version: str) -> None:
-        """Record that the tables exist, as a version needs them."""
+        """Record that the tables exist, as a version needs them.
+
+        Raises a HandrailError if they are those of an earlier version.
+        """
+        known = await self._read("SELECT version FROM handrail_schema")
+        if any(version.partition(",")[0] != SCHEMA for (version,) in known):
+            raise HandrailError(
+                "The database has runs of an earlier handrail, which this one does not read. Use a "
+                "new database."
+            )
         await self._write(
             "INSERT INTO handrail_schema VALUES (:version) ON CONFLICT DO NOTHING", version=version
         )

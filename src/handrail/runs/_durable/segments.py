@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from handrail.agent import Run, RunArgs, RunResult, RunState, dump_state, load_state
 from handrail.messages import ModelError
@@ -19,12 +19,15 @@ from handrail.runs._durable.port import Engine, segment_id
 from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows
+from handrail.runs._durable.rows import Rows, take_row
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
+from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
 
 log = logging.getLogger("handrail")
 
+_End: TypeAlias = tuple[Standing, str, RunState]
+"""Where a run stands at the end of a segment, why, and its state."""
 _KEPT = 64
 """How many states a worker keeps for the segments that it has queued."""
 
@@ -81,14 +84,14 @@ class Segments:
     async def run(self, text: str) -> str:
         """Run one segment, and return the status of the run after it."""
         order = Order(*json.loads(text))
-        status = "stopped"
+        status: RunStatus = "cancelled"
         with self.calls.active.running(order.run, order.id):
             status = await self._run(order, await self._find_state(order))
         return status  # noqa: RET504  the block may end early
 
-    async def _run(self, order: Order, state: RunState) -> str:
+    async def _run(self, order: Order, state: RunState) -> RunStatus:
         journal = self.rows.journal(order.run)
-        await journal.open(state.turns, state.calls, order.number)
+        await journal.open(state.turns, state.calls, order.number, take_row(order.run))
         recorder = SegmentRecorder(
             self.rows,
             journal,
@@ -113,7 +116,7 @@ class Segments:
 
     async def _finish(
         self, order: Order, journal: RunJournal, before: RunState, run: Run[Any]
-    ) -> str:
+    ) -> RunStatus:
         """Run the agent, and record how the segment ended."""
         try:
             done = await run
@@ -150,12 +153,12 @@ class Segments:
 
     async def _park(
         self, order: Order, journal: RunJournal, before: RunState, state: RunState
-    ) -> str:
+    ) -> RunStatus:
         """Let the run wait for a person: as one row, until an answer or the first deadline."""
         open_ = questions_of(state)
         following = order.next
         await self._add_state(following, before, state)
-        await self.rows.keep_head(await self._seal(order, journal, ("pending", "", state)))
+        await self.rows.keep_head(await self._seal(order, journal, (WAITING, "", state)))
         await self._engine.park(
             following.id, json.dumps(following), next_deadline(open_, default=0.0)
         )
@@ -172,7 +175,7 @@ class Segments:
         await self._engine.wake(segment_id(run, number))
         self.rows.reach("run.woken")
 
-    async def _continue(self, following: Order, before: RunState, state: RunState) -> str:
+    async def _continue(self, following: Order, before: RunState, state: RunState) -> RunStatus:
         """Continue in another segment, so that a restart reads a bounded number of steps."""
         await self._add_state(following, before, state)
         self._next = {following.id: state, **dict(islice(self._next.items(), _KEPT))}
@@ -180,14 +183,14 @@ class Segments:
         await self.rows.move_run(following.run, "running", following.number)
         return "running"
 
-    async def _end(self, order: Order, journal: RunJournal, done: RunResult[Any]) -> str:
-        how = (done.stop_reason, done.stop_detail, done.state)
+    async def _end(self, order: Order, journal: RunJournal, done: RunResult[Any]) -> RunStatus:
+        how = (translate_stop(done.stop_reason), done.stop_detail, done.state)
         return await self._record_end(order, journal, how, dump_state(done.state))
 
     async def _fail(
         self, order: Order, journal: RunJournal, state: RunState, error: Exception
-    ) -> str:
-        how = ("error", f"{type(error).__name__}: {error}", state)
+    ) -> RunStatus:
+        how = (FAILED, f"{type(error).__name__}: {error}", state)
         return await self._record_end(order, journal, how, dump_state(state))
 
     async def give_up(self, run: str, number: int, why: str) -> None:
@@ -197,28 +200,25 @@ class Segments:
         order, journal = Order(run, number, "", None, {}), self.rows.journal(run)
         state = known[-1] if known else RunState(run_id=run)
         saved = dump_state(state) if known else None
-        await self._record_end(order, journal, ("error", why, state), saved)
+        await self._record_end(order, journal, (FAILED, why, state), saved)
 
     async def _record_end(
-        self, order: Order, journal: RunJournal, how: tuple[str, str, RunState], saved: str | None
-    ) -> str:
+        self, order: Order, journal: RunJournal, how: _End, saved: str | None
+    ) -> RunStatus:
         """Record how a run ended, with a state to continue from if there is one."""
-        reason, detail, state = how
-        status, word = ("failed", "failed") if reason == "error" else ("done", reason)
-        head = await self._seal(order, journal, (word, detail, state))
-        outcome = json.dumps([reason, detail, saved])
-        await self.rows.end_run(head, status, order.number, outcome)
+        standing, why, _ = how
+        head = await self._seal(order, journal, how)
+        outcome = json.dumps([standing.reason, why, saved])
+        await self.rows.end_run(head, standing.status, order.number, outcome)
         self.rows.reach("run.ended")
-        return status
+        return standing.status
 
-    async def _seal(
-        self, order: Order, journal: RunJournal, how: tuple[str, str, RunState]
-    ) -> RunHead:
+    async def _seal(self, order: Order, journal: RunJournal, how: _End) -> RunHead:
         """Write how a segment ended to the journal, and return the end of its chain."""
-        status, why, state = how
+        standing, why, state = how
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
-        head = await journal.seal(order.number, status=status, why=why, ended=ended, **counts)
+        head = await journal.seal(order.number, standing, why=why, ended=ended, **counts)
         self.rows.reach("run.sealed")
         return head

@@ -40,14 +40,6 @@ def keep_rows(connection: sqlite3.Connection, entries: Sequence[JournalEntry]) -
     _keep_requests(connection, run, entries)
 
 
-def make_rows(connection: sqlite3.Connection) -> None:
-    """Write the rows of all runs of a file that has none yet."""
-    for (run,) in connection.execute("SELECT run FROM runs ORDER BY began").fetchall():
-        entries = read_after(connection, run, 0)
-        if entries:
-            keep_rows(connection, entries)
-
-
 def remove_rows(connection: sqlite3.Connection, run: str) -> None:
     """Remove the rows of a run. Counts of rules stay."""
     votes = "DELETE FROM handrail_vote WHERE pending IN (SELECT id FROM handrail_question"

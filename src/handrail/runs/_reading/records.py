@@ -71,7 +71,7 @@ class DatabaseRecords:
             f"(SELECT {self._store.dialect.join}(v.answer, '\n') FROM handrail_vote v "
             "WHERE v.pending = q.id) "
             "FROM handrail_question q CROSS JOIN handrail_summary s "
-            "WHERE s.run = q.run AND s.status = 'pending' AND q.answer IS NULL "
+            "WHERE s.run = q.run AND s.status = 'waiting' AND q.answer IS NULL "
             f"AND q.expires > :now AND {self._seen('q.run')} "
             "AND (q.expires, q.id) > (:expires, :id) ORDER BY q.expires, q.id LIMIT :limit",
             now=self._clock(),
@@ -81,7 +81,7 @@ class DatabaseRecords:
         )
         [(total,)] = self._select(
             "SELECT COALESCE(SUM(s.waiting), 0) FROM handrail_summary s "
-            f"WHERE s.status = 'pending' AND s.waiting > 0 AND {self._seen('s.run')}"
+            f"WHERE s.status = 'waiting' AND s.waiting > 0 AND {self._seen('s.run')}"
         )
         found = tuple(_inbox_row(row) for row in rows[:limit])
         more = f"{rows[limit - 1][3]!r} {rows[limit - 1][0]}" if len(rows) > limit else ""
@@ -141,10 +141,11 @@ class DatabaseRecords:
         return RunsPage(rows=found, next=more)
 
     def figures(self, *, since: float = 0.0) -> RunFigures:
-        """Return how many runs there are by status, and when they began."""
+        """Return how many runs there are by status and reason, and when they began."""
         where = f"s.began >= :since AND {self._seen('s.run')}"
         statuses = self._select(
-            f"SELECT s.status, COUNT(*) FROM handrail_summary s WHERE {where} GROUP BY s.status",
+            f"SELECT s.status, s.reason, COUNT(*) FROM handrail_summary s WHERE {where} "
+            "GROUP BY s.status, s.reason",
             since=since,
         )
         hours = self._select(
@@ -153,7 +154,7 @@ class DatabaseRecords:
             since=since,
         )
         return RunFigures(
-            by_status={str(status): int(count) for status, count in sorted(statuses)},
+            by_status={(one, reason): count for one, reason, count in sorted(statuses)},
             by_hour=tuple((float(hour * _HOUR), count) for hour, count in hours),
         )
 
@@ -267,12 +268,13 @@ class DatabaseRecords:
 
 def summary_of(row: Sequence[Any]) -> RunSummary:
     """Return a summary from its columns."""
-    run, status, agent, principal, prompt, labels, began, ended, changed, last_event, why = row[:11]
-    entries, turns, calls, waiting, counts, tokens, cost = row[11:_COLUMNS]
+    run, status, reason, agent, principal, prompt, labels, began, ended = row[:9]
+    changed, last_event, why, entries, turns, calls, waiting, counts, tokens, cost = row[9:_COLUMNS]
     used: Mapping[str, Any] = json.loads(tokens)
     return RunSummary(
         id=run,
         status=status,
+        reason=reason,
         agent=agent,
         principal=principal,
         prompt=prompt,

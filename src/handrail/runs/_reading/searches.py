@@ -33,7 +33,7 @@ def find_runs(query: RunQuery) -> tuple[str, dict[str, Any]]:
         plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         where.append(f"{_SEARCHED} LIKE :word{n} ESCAPE '\\'")
         values[f"word{n}"] = f"%{plain}%"
-    for name in ("status", "agent", "principal"):
+    for name in ("status", "reason", "agent", "principal"):
         if given := getattr(query, name):
             where.append(f"s.{name} = :{name}")
             values[name] = given
@@ -113,7 +113,7 @@ def read_fleet(select: Select, engine_table: str, seen: tuple[str, str], now: fl
     )
     [counts] = select(
         f"SELECT {ages} FROM handrail_summary s "
-        f"WHERE s.status = 'pending' AND s.waiting > 0 AND {seen[0]}",
+        f"WHERE s.status = 'waiting' AND s.waiting > 0 AND {seen[0]}",
         now=now,
     )
     [(unknown,)] = select(f"SELECT COUNT(*) FROM handrail_call WHERE result IS NULL AND {seen[1]}")

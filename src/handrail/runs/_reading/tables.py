@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS handrail_summary (
-    run TEXT PRIMARY KEY, status TEXT NOT NULL, agent TEXT NOT NULL, principal TEXT NOT NULL,
-    prompt TEXT NOT NULL, labels TEXT NOT NULL, began DOUBLE PRECISION NOT NULL,
-    ended DOUBLE PRECISION, changed DOUBLE PRECISION NOT NULL, last_event TEXT NOT NULL,
+    run TEXT PRIMARY KEY, status TEXT NOT NULL, reason TEXT NOT NULL, agent TEXT NOT NULL,
+    principal TEXT NOT NULL, prompt TEXT NOT NULL, labels TEXT NOT NULL,
+    began DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION, changed DOUBLE PRECISION NOT NULL,
+    last_event TEXT NOT NULL,
     why TEXT NOT NULL, entries INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL,
     waiting INTEGER NOT NULL, counts TEXT NOT NULL, tokens TEXT NOT NULL, cost TEXT NOT NULL,
     unfinished TEXT NOT NULL);
@@ -74,14 +75,15 @@ def reading_tables(*, postgres: bool) -> tuple[str, ...]:
 
 
 SUMMARY_COLUMNS = (
-    "run, status, agent, principal, prompt, labels, began, ended, changed, last_event, why, "
-    "entries, turns, calls, waiting, counts, tokens, cost"
+    "run, status, reason, agent, principal, prompt, labels, began, ended, changed, last_event, "
+    "why, entries, turns, calls, waiting, counts, tokens, cost"
 )
 PUT_SUMMARY = (
     f"INSERT INTO handrail_summary ({SUMMARY_COLUMNS}, unfinished) VALUES "
-    "(:run, :status, :agent, :principal, :prompt, :labels, :began, :ended, :changed, :last_event, "
-    ":why, :entries, :turns, :calls, :waiting, :counts, :tokens, :cost, :unfinished) "
-    "ON CONFLICT (run) DO UPDATE SET status = excluded.status, agent = excluded.agent, "
+    "(:run, :status, :reason, :agent, :principal, :prompt, :labels, :began, :ended, :changed, "
+    ":last_event, :why, :entries, :turns, :calls, :waiting, :counts, :tokens, :cost, :unfinished) "
+    "ON CONFLICT (run) DO UPDATE SET status = excluded.status, "
+    "reason = excluded.reason, agent = excluded.agent, "
     "principal = excluded.principal, prompt = excluded.prompt, labels = excluded.labels, "
     "began = excluded.began, ended = excluded.ended, changed = excluded.changed, "
     "last_event = excluded.last_event, why = excluded.why, entries = excluded.entries, "

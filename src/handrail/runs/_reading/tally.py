@@ -17,6 +17,7 @@ from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs._store.port import Step
 from handrail.runs.history import CallKey, read_key
 from handrail.runs.journal import STATUS, JournalEntry
+from handrail.runs.statuses import LIVE
 
 SLOTS = 16
 """Rows of one count, so that runs seldom wait for one another."""
@@ -26,10 +27,9 @@ MAX_SHOWN_CHARS = 200
 """Characters of a prompt or a reply to keep for a list."""
 TALLY_COLUMNS = (*SUMMARY_COLUMNS.split(", "), "unfinished")
 READ_TALLY = f"SELECT {', '.join(TALLY_COLUMNS)} FROM handrail_summary WHERE run = :run"
-_RUNNING = frozenset({"running", "pending"})
 _OTHERS = frozenset({"denied", "pending"})
 """Kinds of failures without a failure of the tool."""
-_TEXTS = {"status", "principal", "why"}
+_TEXTS = {"status", "reason", "principal", "why"}
 _LIFE = {"requested": "requested", "asked": "asked", "waiting": "waiting", "started": "running"}
 """Where a call stands after an event."""
 
@@ -42,7 +42,8 @@ class Tally:
         self.base = 0
         """How many entries the written rows cover."""
         self._row: dict[str, Any] = {
-            **dict.fromkeys(("status", "agent", "principal", "prompt", "why", "cost"), ""),
+            **dict.fromkeys(("status", "reason", "agent", "principal", "prompt"), ""),
+            **dict.fromkeys(("why", "cost"), ""),
             **dict.fromkeys(("entries", "turns", "calls", "waiting"), 0),
             "run": run,
             "began": 0.0,
@@ -177,7 +178,7 @@ class Tally:
         row = self._row
         row |= {name: storable(line[name]) for name in _TEXTS & line.keys()}
         if "status" in line:
-            row["ended"] = None if row["status"] in _RUNNING else line["at"]
+            row["ended"] = None if row["status"] in LIVE else line["at"]
         row["agent"] = row["agent"] or storable(line.get("agent")) or storable(line.get("command"))
         row["prompt"] = row["prompt"] or storable(line.get("prompt"))[:MAX_SHOWN_CHARS]
         row["cost"] = storable(line.get("cost")) or row["cost"]

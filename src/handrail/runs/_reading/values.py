@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from handrail.permissions import Approvers, Grade, Pending
 from handrail.runs.history import CallHistory
 from handrail.runs.journal import EventRow, JournalEntry
+from handrail.runs.statuses import RunReason, RunStatus
 
 AnswerWord: TypeAlias = Literal["allow", "deny", "edit", "result"]
 """An answer in a word: approved, denied, approved with other arguments, or answered in place."""
@@ -29,8 +30,10 @@ class RunSummary:
     """One run in a list. The writer of the journal keeps it up to date."""
 
     id: str
-    status: str = ""
-    """As in the run's ``status`` lines: ``running``, ``pending``, ``answer``, ``failed``..."""
+    status: RunStatus | Literal[""] = ""
+    """Empty if the journal has no line about it."""
+    reason: RunReason = ""
+    """Why it ended, in a word."""
     agent: str = ""
     """The name of a durable run's agent; the command of a local run."""
     principal: str = ""
@@ -48,7 +51,7 @@ class RunSummary:
     last_event: str = ""
     """The kind of the last event."""
     why: str = ""
-    """Why it ended."""
+    """Why it ended, in a sentence; often empty."""
     entries: int = 0
     turns: int = 0
     calls: int = 0
@@ -77,6 +80,9 @@ class RunQuery:
     text: str = ""
     """Words; each must occur in the prompt, the id, the agent or the principal."""
     status: str = ""
+    """A ``RunStatus``."""
+    reason: str = ""
+    """A ``RunReason``."""
     agent: str = ""
     principal: str = ""
     since: float = 0.0
@@ -87,7 +93,8 @@ class RunQuery:
 class RunFigures:
     """How many runs there are, and how many began in each part of a time."""
 
-    by_status: Mapping[str, int]
+    by_status: Mapping[tuple[str, str], int]
+    """Their number by status and reason."""
     by_hour: tuple[tuple[float, int], ...]
     """The begin of each hour in which a run began, and their number."""
 

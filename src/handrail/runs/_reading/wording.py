@@ -32,28 +32,48 @@ _TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
 _QUEUES = {"queue": "the queue {}", "rate": "the queue {}, which limits the rate"}
 _STATUSES = {
+    "queued": ("muted", "· queued"),
+    "running": ("accent", "▸ running"),
+    "waiting": ("ask", "? waits for approval"),
+    "done": ("ok", "✓ done"),
+    "failed": ("bad", "✗ failed"),
+    "cancelled": ("warn", "! cancelled"),
+}
+_ENDS = {
+    "limit": "limit reached",
+    "interrupted": "interrupted",
+    "stopped": "stopped",
+    "truncated": "answer cut off",
+    "refused": "refused",
+    "empty": "no answer",
+    "invalid": "invalid answer",
+}
+"""The words for why a run ended without an answer."""
+_CALL_STATUSES = {
     "running": ("accent", "▸ running"),
     "pending": ("ask", "? waiting"),
     "waiting": ("ask", "? waiting"),
-    "answer": ("ok", "✓ done"),
-    "done": ("ok", "✓ done"),
     "ok": ("ok", "✓ ok"),
     "denied": ("bad", "⊘ denied"),
-    "failed": ("bad", "✗ failed"),
-    "limit": ("warn", "! limit"),
     "interrupted": ("warn", "! interrupted"),
     "cancelled": ("warn", "! cancelled"),
-    "stopped": ("warn", "! stopped"),
     "unknown": ("warn", "! unknown"),
 }
 
 
-def describe_status(status: str) -> tuple[str, str]:
-    """Describe the status of a run or a call: its color in a terminal and on pages, and its words.
+def describe_status(status: str, reason: str = "") -> tuple[str, str]:
+    """Describe where a run stands: its color in a terminal and on pages, and its words.
 
-    A status that is not known has no words.
+    The words begin with a sign and a space. A status that is not known has no words.
     """
+    if status == "done" and reason in _ENDS:
+        return "warn", f"! done: {_ENDS[reason]}"
     return _STATUSES.get(status, ("bad" if status else "muted", ""))
+
+
+def describe_call_status(status: str) -> tuple[str, str]:
+    """Describe where a call stands, as ``describe_status`` does for a run."""
+    return _CALL_STATUSES.get(status, ("bad" if status else "muted", ""))
 
 
 def format_seconds(amount: float) -> str:

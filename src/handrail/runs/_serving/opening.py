@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.runs._reading.records import DatabaseRecords
 from handrail.runs._reading.store import POSTGRES, Dialect, SqliteStore, Store
 from handrail.runs._store.database import Database
-from handrail.runs.sqlite import SqliteJournal
+from handrail.runs.sqlite import VERSION, SqliteJournal
 
 if TYPE_CHECKING:
     from handrail.runs._reading.port import Records
@@ -42,11 +42,11 @@ def open_store(where: str | os.PathLike[str]) -> Store:
 
 
 def _open_file(path: Path) -> SqliteStore:
-    """Open a file. A local journal of an older version gets its rows first."""
+    """Open a file. A local journal of another format is a JournalError."""
     store = SqliteStore(path)
     names = {name for (name,) in store.select("SELECT name FROM sqlite_master", {})}
     durable = "handrail_journal" in names
-    if not durable and "handrail_summary" not in names:
+    if not durable and store.select("PRAGMA user_version", {}) != [(VERSION,)]:
         journal = SqliteJournal(path)
         journal.head("")
         journal.close()
