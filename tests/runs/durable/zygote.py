@@ -93,6 +93,7 @@ def child(order: dict[str, Any]) -> None:
     if order["synced"]:
         os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]
+    database.IDLE_SECONDS = order["idle"]
     LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
     anyio.run(work if order["run"] else serve, order)
     os._exit(0)
@@ -141,6 +142,9 @@ def obey(order: dict[str, Any]) -> dict[str, Any] | None:
     if "warm" in order:
         warm(order["warm"])
         return None
+    if "stop" in order:
+        os.kill(order["stop"], signal.SIGSTOP)
+        return {"code": os.waitpid(order["stop"], os.WUNTRACED)[1]}
     if "reap" in order:
         return {"code": os.waitpid(order["reap"], 0)[1]}
     pid = fork(order)

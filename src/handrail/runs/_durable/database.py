@@ -23,6 +23,8 @@ _RETRY_SECONDS = 20.0
 _PAUSE = 0.1
 _THREADS = 2
 """How many statements read at once, and on PostgreSQL how many write at once."""
+IDLE_SECONDS = 10.0
+"""How long PostgreSQL waits for a process inside a transaction: a frozen one keeps its rows."""
 _Lend: TypeAlias = Callable[[], AbstractContextManager[sqlalchemy.Connection]]
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 _NEWER_FUNCTIONS: Mapping[str, Callable[[str], float]] = {
@@ -68,9 +70,11 @@ class Database:
             kept = 3 if begin else 2 * _THREADS + 1  # more than these are opened for one statement
             alive: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2}
             alive |= {"keepalives_count": 3} | ({"options": _READ_ONLY} if self._read_only else {})
-            return sqlalchemy.create_engine(
+            engine = sqlalchemy.create_engine(
                 url, pool_size=kept, max_overflow=8 - kept, connect_args=alive, **options
             )
+            event.listen(engine, "connect", _set_up_postgres)
+            return engine
         engine = sqlalchemy.create_engine(self.url, **options)
         event.listen(engine, "do_connect", partial(_create_private, self.path))
         event.listen(engine, "connect", partial(_set_up_sqlite, begin))
@@ -296,6 +300,16 @@ def _create_private(path: Path, *_: object) -> None:
     """
     with suppress(OSError):  # it exists, or SQLite says what is wrong
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _set_up_postgres(connection: Any, _record: object) -> None:
+    """Let the server end a transaction whose process is frozen, so that others get its rows.
+
+    DBOS does so only for connections that it makes itself.
+    """
+    milliseconds = round(IDLE_SECONDS * 1000)
+    connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+    connection.commit()  # the pool would undo it
 
 
 def _set_up_sqlite(begin: str | None, connection: Any, _record: object) -> None:
