@@ -7,7 +7,8 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,12 +72,18 @@ class Tables:
         return bool(rows[0][0])
 
     def can_write(self) -> bool:
-        """Whether no one holds rows, or the whole file. A stopped process can."""
+        """Whether no one holds rows, or the whole file. A stopped process can.
+
+        On PostgreSQL, it can also get rows later, with a statement that is still under way.
+        """
         if self.is_postgres:
-            held = "SELECT pid, xact_start FROM pg_stat_activity WHERE state LIKE 'idle in t%'"
-            before = self.read(held)
+            begun = (
+                "SELECT pid, xact_start FROM pg_stat_activity WHERE xact_start IS NOT NULL "
+                "AND backend_type = 'client backend' AND datname = current_database()"
+            )
+            before = self.read(begun)
             time.sleep(0.1)
-            return not set(before) & set(self.read(held))
+            return not set(before) & set(self.read(begun))
         connection = sqlite3.connect(self.url, timeout=1, isolation_level=None)
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -85,6 +92,21 @@ class Tables:
         finally:
             connection.close()
         return True
+
+    @contextmanager
+    def lock_runs(self, worker: str) -> Generator[Callable[[], bool]]:
+        """Lock the rows of a worker's runs inside. Gives whether someone waits for one."""
+        waiting = (
+            "SELECT 1 FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                "SELECT 1 FROM dbos.workflow_status "
+                "WHERE executor_id = %s AND status = 'PENDING' FOR UPDATE",
+                [worker],
+            )
+            yield lambda: bool(self.read(waiting))
 
     def free_lock(self, worker: str) -> None:
         """Release the lock of a worker that lives, as a cut network would."""
@@ -211,11 +233,22 @@ class Fleet:
     async def stop_one(self, runs: DurableRuns) -> None:
         """Stop a worker, let others take its runs over, and wake it: it does not know."""
         pid, worker = await self._find_busy(runs)
-        os.kill(pid, signal.SIGSTOP)
+        await to_thread.run_sync(self._forks.stop, pid)
         while not await to_thread.run_sync(self.tables.can_write):  # stopped inside a transaction
             os.kill(pid, signal.SIGCONT)
             await anyio.sleep(0.01)
-            os.kill(pid, signal.SIGSTOP)
+            await to_thread.run_sync(self._forks.stop, pid)
+        await self._lose(pid, worker)
+
+    async def freeze_one(self, runs: DurableRuns) -> None:
+        """The same, but stop it inside a transaction that has locked a row of its runs."""
+        pid, worker = await self._find_busy(runs)
+        with self.tables.lock_runs(worker) as is_awaited:
+            await self._until(is_awaited)  # it records how its run ended
+            await to_thread.run_sync(self._forks.stop, pid)
+        await self._lose(pid, worker)
+
+    async def _lose(self, pid: int, worker: str) -> None:
         await to_thread.run_sync(self.tables.free_lock, worker)
         await self._until(lambda: not self.tables.held(worker))
         os.kill(pid, signal.SIGCONT)

@@ -53,6 +53,26 @@ async def test_killed_and_stopped_workers_lose_and_double_nothing(
     assert (fleet.kills, fleet.stops) == (KILLS, STOPS)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+async def test_a_worker_that_stops_inside_a_transaction_does_not_stall_the_others(
+    forks: Forks, tmp_path: Path, database: str
+) -> None:
+    ledger = tmp_path / "ledger"
+    fleet = Fleet(forks, ledger, database, name="frozen", pause=0.1, idle=1.0)
+    try:
+        for _ in range(2):
+            fleet.add_worker()
+        async with make_client(database, ledger) as runs:
+            await fleet.freeze_one(runs)
+            await fleet.finish(runs)
+    finally:
+        fleet.end()
+
+    check(fleet.summary)
+    assert fleet.stops == 1
+
+
 @pytest.mark.timeout(3600)
 async def test_a_restart_of_the_database_loses_and_doubles_nothing(
     forks: Forks, tmp_path: Path

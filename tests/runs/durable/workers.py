@@ -49,6 +49,7 @@ class Forks:
             "pause": 0.001,
             "drain": 30.0,
             "grace": 5.0,
+            "idle": 10.0,
             "synced": False,
             **options,
         }
@@ -58,6 +59,14 @@ class Forks:
         """Start a worker that works until it is killed. Returns its process id."""
         self.begin(ledger, url, "", **{"poll": 0.25, "interval": 1.0, **options})
         return int(self._read()["pid"])
+
+    def stop(self, pid: int) -> None:
+        """Stop a worker that `spawn` started, and wait until each of its threads has stopped.
+
+        On a loaded machine, they run on for a while after the signal.
+        """
+        self._say({"stop": pid})
+        assert os.WIFSTOPPED(self._read()["code"])
 
     def reap(self, pid: int) -> int:
         """Wait for the end of a worker that `spawn` started."""

@@ -27,7 +27,7 @@ from handrail import Allow
 from handrail.runs import crash_points
 from handrail.runs._durable import dbos_engine, recorder, segments  # once for all forks
 from handrail.runs._serving import worker
-from handrail.runs._store import sqlite
+from handrail.runs._store import postgres, sqlite
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent
 from runs.durable.slow import make_slow_agents
@@ -94,6 +94,7 @@ def child(order: dict[str, Any]) -> None:
     if order["synced"]:
         os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]
+    postgres.IDLE_SECONDS = order["idle"]
     LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
     anyio.run(work if order["run"] else serve, order)
     os._exit(0)
@@ -142,6 +143,9 @@ def obey(order: dict[str, Any]) -> dict[str, Any] | None:
     if "warm" in order:
         warm(order["warm"])
         return None
+    if "stop" in order:
+        os.kill(order["stop"], signal.SIGSTOP)
+        return {"code": os.waitpid(order["stop"], os.WUNTRACED)[1]}
     if "reap" in order:
         return {"code": os.waitpid(order["reap"], 0)[1]}
     pid = fork(order)

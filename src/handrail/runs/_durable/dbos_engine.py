@@ -308,11 +308,21 @@ def make_engine(database: Database) -> sqlalchemy.Engine:
     if database.is_postgres:
         url = database.url.replace("postgresql://", "postgresql+psycopg://", 1)
         alive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
-        return sqlalchemy.create_engine(url, pool_size=3, max_overflow=5, connect_args=alive)
+        server = sqlalchemy.create_engine(url, pool_size=3, max_overflow=5, connect_args=alive)
+        event.listen(server, "connect", _set_up_server)
+        return server
     engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sqlite", database=str(database.path)))
     event.listen(engine, "do_connect", lambda *_: create_private(database.path))
     event.listen(engine, "connect", _set_up)
     return engine
+
+
+def _set_up_server(connection: Any, _record: object) -> None:
+    """Prepare a connection to PostgreSQL. DBOS does so only for those that it makes itself."""
+    from handrail.runs._store.postgres import limit_idling
+
+    limit_idling(connection)
+    connection.commit()  # the pool would undo it
 
 
 def _set_up(connection: Any, _record: object) -> None:

@@ -27,7 +27,15 @@ _SETTINGS = {
     "tcp_user_timeout": "15000",
 }
 """A server that is cut off is noticed soon. The address can have other values."""
+IDLE_SECONDS = 10.0
+"""How long the server waits for a process inside a transaction: a frozen one keeps its rows."""
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
+
+
+def limit_idling(connection: Any) -> None:
+    """Let the server end a transaction whose process is frozen, so that others get its rows."""
+    milliseconds = round(IDLE_SECONDS * 1000)
+    connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
 
 
 class PostgresServer:
@@ -51,6 +59,7 @@ class PostgresServer:
     def _connect(self) -> _Connection:
         settings: dict[str, Any] = dict(self._settings)
         connection: _Connection = psycopg.connect("", autocommit=True, **settings)
+        limit_idling(connection)
         self._was_reached = True
         return connection
 
