@@ -78,6 +78,7 @@ class DurableRuns:
         from handrail.runs._durable.orders import Served
         from handrail.runs._durable.questions import Questions
         from handrail.runs._durable.queues import QueuedCalls
+        from handrail.runs._durable.removal import Removal
         from handrail.runs._durable.rows import Rows
         from handrail.runs._durable.segments import Segments
         from handrail.runs._serving.claiming import Claims
@@ -95,6 +96,7 @@ class DurableRuns:
         )
         self._segments = Segments(self._engine, self._rows, self._questions, calls)
         self._segments.turns = segment_turns
+        self._removal = Removal(self._database, self._engine, self._stop)
         self._claims = Claims(self._rows, self._questions, self._segments)
         self._name = name
         self._version = version
@@ -147,6 +149,8 @@ class DurableRuns:
         facts = dict(metadata or {})
         check_json(facts, "metadata")
         run = uuid.uuid4().hex if run_id is None else run_id
+        if "/" in run:
+            raise ValueError(f"The id of a run must not have a slash: {run!r}.")
         state = RunState(messages=(Prompt.of(*prompt),), run_id=run)
         about: dict[str, Any] = {"labels": several} if (several := sorted(set(labels))) else {}
         return await self._start(agent, state, principal, facts, **about)
@@ -297,18 +301,30 @@ class DurableRuns:
         return await self._start(agent or run.agent, state, run.principal, run.metadata, **about)
 
     async def remove(self, run_id: str) -> None:
-        """Remove a run. One that has not ended is cancelled first."""
-        row = await self._find(run_id)
-        await self.cancel(run_id)
-        await self._rows.remove_run(run_id)
-        await self._engine.remove(_list_segments(row), f"{row.id}/")
+        """Remove a run, with all that belongs to it. One that has not ended is cancelled first."""
+        await self._find(run_id)
+        await self._removal.remove([run_id])
 
-    async def prune(self, *, older_than: float) -> int:
-        """Remove runs that ended more than ``older_than`` seconds ago, and return their number."""
-        rows = await self._rows.remove_runs(time.time() - older_than)
-        for row in rows:
-            await self._engine.remove(_list_segments(row), f"{row.id}/")
-        return len(rows)
+    async def prune(self, *, older_than: float, max_seconds: float | None = None) -> int:
+        """Remove runs that ended more than ``older_than`` seconds ago, and return their number.
+
+        Batches of runs are removed at once. With ``max_seconds``, it stops after the batch that
+        ends later than that. The next time continues.
+        """
+        return await self._removal.prune(time.time() - older_than, max_seconds)
+
+    async def erase(self, principal: str) -> int:
+        """Remove all runs on behalf of a principal, and return their number.
+
+        Those that have not ended are cancelled first. For each run, one row stays, under a digest
+        of its id: how many entries its chain had, its last digest, and when it was erased.
+        """
+        return await self._removal.erase(principal)
+
+    async def _stop(self, run_id: str) -> int:
+        """Cancel a run unless it has ended, and return the number of its last segment."""
+        await self.cancel(run_id)
+        return (await self._find(run_id)).segment
 
     async def adopt(self, version: str) -> int:
         """Let workers of this version continue the runs of another one, whose workers have ended.
@@ -394,7 +410,3 @@ class DurableRuns:
                     on_start(worker, port)
                 await anext(aiter(signals))
             group.cancel_scope.cancel()
-
-
-def _list_segments(row: RunRow) -> list[str]:
-    return [segment_id(row.id, number) for number in range(row.segment + 1)]
