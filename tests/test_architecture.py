@@ -108,7 +108,7 @@ DOORS = {
     "pydantic_ai": {"adapters._sources.pydantic_ai", "adapters.pydantic_ai"},
     "pydantic_core": {"_schema.validator", "adapters._turns"},
     "psycopg": {"runs._store.postgres"},
-    "sqlalchemy": {"runs._durable.dbos_engine"},
+    "sqlalchemy": {"runs._durable.dbos_connections"},
 }
 """The only modules that know a package."""
 

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
-from anyio import to_thread
 
 from handrail import HandrailError, Json
 from handrail.agent import Agent, RunState
@@ -80,6 +79,7 @@ class DurableRuns:
         from handrail.runs._durable.orders import Served
         from handrail.runs._durable.questions import Questions
         from handrail.runs._durable.queues import QueuedCalls
+        from handrail.runs._durable.removal import Removal
         from handrail.runs._durable.rows import Rows
         from handrail.runs._durable.segments import Segments
         from handrail.runs._serving.claiming import Claims
@@ -97,6 +97,7 @@ class DurableRuns:
         )
         self._segments = Segments(self._engine, self._rows, self._questions, calls)
         self._segments.turns = segment_turns
+        self._removal = Removal(self._database, self._engine, self._stop)
         self._claims = Claims(self._rows, self._questions, self._segments)
         self._name = name
         self._version = version
@@ -105,21 +106,11 @@ class DurableRuns:
     async def __aenter__(self) -> Self:
         self._users += 1
         if self._users == 1:
-            await self._create()
+            from handrail.runs._serving.tables import create_tables
+
+            await create_tables(self._database, self._engine, self._rows)
             await self._engine.open()
         return self
-
-    async def _create(self) -> None:
-        """Create the tables, unless they exist as this version needs them."""
-        from handrail.runs._durable.rows import SCHEMA, list_tables
-
-        version = f"{SCHEMA}, {self._engine.version}"
-        if await to_thread.run_sync(self._database.has_schema, version):
-            return
-        await self._engine.create()
-        tables = list_tables(postgres=self._database.is_postgres)
-        await to_thread.run_sync(self._database.create, tables)
-        await self._rows.add_schema(version)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
@@ -148,6 +139,8 @@ class DurableRuns:
         facts = dict(metadata or {})
         check_json(facts, "metadata")
         run = uuid.uuid4().hex if run_id is None else run_id
+        if "/" in run:
+            raise ValueError(f"The id of a run must not have a slash: {run!r}.")
         state = RunState(messages=(Prompt.of(*prompt),), run_id=run)
         about: dict[str, Any] = {"labels": several} if (several := sorted(set(labels))) else {}
         return await self._start(agent, state, principal, facts, **about)
@@ -297,18 +290,29 @@ class DurableRuns:
         return await self._start(agent or run.agent, state, run.principal, run.metadata, **about)
 
     async def remove(self, run_id: str) -> None:
-        """Remove a run. One that has not ended is cancelled first."""
-        row = await self._find(run_id)
-        await self.cancel(run_id)
-        await self._rows.remove_run(run_id)
-        await self._engine.remove(_list_segments(row), f"{row.id}/")
+        """Remove a run, with all that belongs to it. One that has not ended is cancelled first."""
+        await self._find(run_id)
+        await self._removal.remove([run_id])
 
-    async def prune(self, *, older_than: float) -> int:
-        """Remove runs that ended more than ``older_than`` seconds ago, and return their number."""
-        rows = await self._rows.remove_runs(time.time() - older_than)
-        for row in rows:
-            await self._engine.remove(_list_segments(row), f"{row.id}/")
-        return len(rows)
+    async def prune(self, *, older_than: float, max_seconds: float | None = None) -> int:
+        """Remove runs that ended more than ``older_than`` seconds ago, and return their number.
+
+        With ``max_seconds``, it stops after the batch that ends later than that.
+        """
+        return await self._removal.prune(time.time() - older_than, max_seconds)
+
+    async def erase(self, principal: str) -> int:
+        """Remove all runs on behalf of a principal, and return their number.
+
+        Of each run, one row stays, under a digest of its id: how its chain ended, and when it was
+        erased.
+        """
+        return await self._removal.erase(principal)
+
+    async def _stop(self, run_id: str) -> int:
+        """Cancel a run unless it has ended, and return the number of its last segment."""
+        await self.cancel(run_id)
+        return (await self._find(run_id)).segment
 
     async def adopt(self, version: str) -> int:
         """Let workers of this version continue the runs of another one, whose workers have ended.
@@ -394,7 +398,3 @@ class DurableRuns:
                     on_start(worker, port)
                 await anext(aiter(signals))
             group.cancel_scope.cancel()
-
-
-def _list_segments(row: RunRow) -> list[str]:
-    return [segment_id(row.id, number) for number in range(row.segment + 1)]

@@ -25,7 +25,12 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import dbos_engine, recorder, segments  # once for all forks
+from handrail.runs._durable import (
+    dbos_connections,
+    dbos_engine,
+    recorder,
+    segments,
+)  # once for all forks
 from handrail.runs._serving import worker
 from handrail.runs._store import postgres, sqlite
 from handrail.runs.durable import DurableRuns
@@ -90,7 +95,7 @@ def child(order: dict[str, Any]) -> None:
     if order["control"] == "early release":
         worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
     if order["control"] == "normal sync":
-        sqlite.set_up = dbos_engine.set_up = _sync_less
+        sqlite.set_up = dbos_connections.set_up = _sync_less
     if order["synced"]:
         os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]

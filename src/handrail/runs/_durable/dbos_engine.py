@@ -1,33 +1,34 @@
-"""DBOS Transact as the engine. The only module that knows it, and SQLAlchemy."""
+"""DBOS Transact as the engine. The only module that knows it."""
 
 from __future__ import annotations
 
-import time
+import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
 from typing import Any
 
-import sqlalchemy
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
 from dbos import _dbos as internals
 from dbos import _serialization as serialization
-from sqlalchemy import event
 
 from handrail import HandrailError
 from handrail._support.loop import running_loop
 from handrail.runs._durable.call_queue import CallQueue
+from handrail.runs._durable.dbos_connections import make_engine
 from handrail.runs._durable.port import Body, SegmentStatus
 from handrail.runs._store.database import Database
-from handrail.runs._store.sqlite import create_private, set_up
+from handrail.runs._store.port import Step
 
 SEGMENT = "handrail.segment"
 """The name of the workflow."""
 CALL = "handrail.call"
 """The name of the workflow of a queued call."""
 QUEUE = "handrail"
+_PARTS = ("workflow_input", "workflow_output", "operation_outputs")
+"""Tables of DBOS whose rows do not go with the row of their workflow."""
 _JSON = DBOSPortableJSONSerializer().name()
 _GAVE_UP = "The engine gave the run up."
 _STATUS: dict[str, SegmentStatus] = {
@@ -77,8 +78,13 @@ class DbosEngine:
         return f"dbos {metadata.version('dbos')}"
 
     async def create(self) -> None:
-        """Create the tables of DBOS."""
+        """Create the tables of DBOS, and an index for the calls of a run."""
         await to_thread.run_sync(DBOS.migrate, self._database.url)
+        if self._database.is_postgres:
+            await self._database.write(
+                f"CREATE INDEX IF NOT EXISTS handrail_calls ON {self._table} "
+                f"(workflow_uuid COLLATE \"C\") WHERE name = '{CALL}'"
+            )
 
     async def open(self) -> None:
         """Connect to the tables of DBOS."""
@@ -104,6 +110,7 @@ class DbosEngine:
         if host is not None:
             self._check_host(host)
         refuse_pickles()
+        logging.getLogger("dbos").addFilter(_is_about_a_run)
         _register(SEGMENT, body)
         _register(CALL, call_body)
         await self._add_queue(QUEUE, worker_concurrency=slots)
@@ -289,51 +296,28 @@ class DbosEngine:
             **({} if worker is None else {"worker": worker}),
         )
 
-    async def remove(self, segment_ids: list[str], calls: str) -> None:
-        """Remove segments that have ended, and the queued calls whose keys begin with a text."""
-        ask = partial(
-            self.client.list_workflows,
-            workflow_id_prefix=calls,
-            name=CALL,
-            load_input=False,
-            load_output=False,
+    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
+        """Return the statements that remove what DBOS keeps of runs, as DBOS does.
+
+        Its own way is another transaction, and needs a query for each run.
+        """
+        table = self._table
+        key = 'w.workflow_uuid COLLATE "C"' if self._database.is_postgres else "w.workflow_uuid"
+        calls = (
+            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "  # noqa: S608
+            f"AND {key} >= i.id || '/' AND {key} < i.id || '0'"
         )
-        found = await to_thread.run_sync(ask) if self._queues else []
-        ids = [*segment_ids, *(one.workflow_id for one in found)]
-        await to_thread.run_sync(self.client.delete_workflows, ids)
+        chosen = ids.replace(":ids", ":segments")
+        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"  # noqa: S608
+        parts = [table.replace("workflow_status", part) for part in _PARTS]
+        values = {"ids": runs, "segments": segments}
+        return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]  # noqa: S608
 
 
-def make_engine(database: Database) -> sqlalchemy.Engine:
-    """Return the connections of DBOS to a database, which has its own transactions."""
-    if database.is_postgres:
-        url = database.url.replace("postgresql://", "postgresql+psycopg://", 1)
-        alive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
-        server = sqlalchemy.create_engine(url, pool_size=3, max_overflow=5, connect_args=alive)
-        event.listen(server, "connect", _set_up_server)
-        return server
-    engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sqlite", database=str(database.path)))
-    event.listen(engine, "do_connect", lambda *_: create_private(database.path))
-    event.listen(engine, "connect", _set_up)
-    return engine
-
-
-def _set_up_server(connection: Any, _record: object) -> None:
-    """Prepare a connection to PostgreSQL. DBOS does so only for those that it makes itself."""
-    from handrail.runs._store.postgres import limit_idling
-
-    limit_idling(connection)
-    connection.commit()  # the pool would undo it
-
-
-def _set_up(connection: Any, _record: object) -> None:
-    """Prepare a connection to SQLite. DBOS calls a function that it has since 3.42 only."""
-    connection.isolation_level = "IMMEDIATE"
-    set_up(connection)
-    connection.create_function("unixepoch", 1, _tell_time)
-
-
-def _tell_time(_modifier: str) -> float:
-    return round(time.time(), 3)
+def _is_about_a_run(record: logging.LogRecord) -> bool:
+    """Return False for what DBOS says of a run that was removed while it was under way."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__name__ != "DBOSNonExistentWorkflowError"
 
 
 def refuse_pickles() -> None:

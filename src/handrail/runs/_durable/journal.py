@@ -298,7 +298,8 @@ class RunJournal:
         lines, added = list(self._unwritten), False
         while lines:
             before = self._head or await self._read_head()
-            if segment is not None and _is_over(before, segment):
+            is_removed = not before.entries
+            if is_removed or (segment is not None and _is_over(before, segment)):
                 break
             head, changed = await self._insert(before, lines, time.time(), *rows)
             if changed or (await self._read_head()).digest == head.digest:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
 
+from handrail.runs._store.port import Step
+
 Body: TypeAlias = Callable[[str], Awaitable[str]]
 """The body of a segment: takes its text, and returns how it ended."""
 SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
@@ -102,6 +104,12 @@ class Engine(Protocol):
         """
         ...
 
-    async def remove(self, segment_ids: list[str], calls: str) -> None:
-        """Remove segments that have ended, and the queued calls whose keys begin with a text."""
+    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
+        """Return the statements that remove what it keeps of runs, in a transaction of ours.
+
+        Args:
+            ids: A table of the ids in the JSON array ``:ids``, with the name ``i``.
+            runs: The ids of the runs, as a JSON array.
+            segments: The ids of their segments, as a JSON array.
+        """
         ...

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from handrail import Deny
 from handrail.permissions import Answer, Pending
+from handrail.runs._durable.rows import add_sql
 from handrail.runs._reading.answers import (
     dump_answer,
     given_by,
@@ -46,15 +47,17 @@ class Questions:
     def __init__(self, database: Database) -> None:
         self._read = database.read
         self._write = database.write
+        columns = ":id, :run, :segment, :pending, :expires, NULL, NULL, 0"
+        self._ask = (
+            f"{add_sql('question', columns, postgres=database.is_postgres)} (id) DO UPDATE SET "
+            "segment = excluded.segment WHERE handrail_question.segment < excluded.segment"
+        )
 
     async def ask(self, run: str, segment: int, open_: Sequence[Pending]) -> None:
         """Add the open questions of a run, or move them to its next segment."""
         for pending in open_:
             await self._write(
-                "INSERT INTO handrail_question VALUES "
-                "(:id, :run, :segment, :pending, :expires, NULL, NULL, 0) "
-                "ON CONFLICT (id) DO UPDATE SET segment = excluded.segment "
-                "WHERE handrail_question.segment < excluded.segment",
+                self._ask,
                 id=pending.id,
                 run=run,
                 segment=segment,

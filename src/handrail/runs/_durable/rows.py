@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from handrail import HandrailError
 from handrail.runs._durable.journal import RunJournal
-from handrail.runs._reading.tables import OF_A_RUN, QUESTION, reading_tables
+from handrail.runs._reading.tables import QUESTION, reading_tables
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 from handrail.runs.journal import RunHead
@@ -30,6 +30,9 @@ CREATE TABLE IF NOT EXISTS handrail_run (
     metadata TEXT NOT NULL DEFAULT '{}');
 CREATE INDEX IF NOT EXISTS handrail_run_began ON handrail_run (began);
 CREATE INDEX IF NOT EXISTS handrail_run_status ON handrail_run (status, began);
+CREATE INDEX IF NOT EXISTS handrail_run_ended ON handrail_run (changed, id)
+    WHERE status IN ('done', 'failed', 'cancelled');
+CREATE INDEX IF NOT EXISTS handrail_run_principal ON handrail_run (principal, id);
 CREATE TABLE IF NOT EXISTS handrail_state (
     run TEXT NOT NULL, segment INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (run, segment));
 CREATE TABLE IF NOT EXISTS handrail_step (
@@ -39,7 +42,8 @@ CREATE TABLE IF NOT EXISTS handrail_call (
     key TEXT PRIMARY KEY, run TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
     tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT);
 CREATE INDEX IF NOT EXISTS handrail_call_turn ON handrail_call (run, turn);
-CREATE TABLE IF NOT EXISTS handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS handrail_approval (
+    name TEXT {bytes} PRIMARY KEY, claimant TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS handrail_journal (
     run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
     summary TEXT NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (run, first));
@@ -54,7 +58,9 @@ CREATE TABLE IF NOT EXISTS handrail_schema (version TEXT PRIMARY KEY);
 def list_tables(*, postgres: bool) -> tuple[str, ...]:
     """Return the statements that create our tables."""
     questions = [statement.strip() for statement in QUESTION.split(";")]
-    return (*TABLES, *questions, *reading_tables(postgres=postgres))
+    collation = 'COLLATE "C"' if postgres else ""
+    own = [statement.replace("{bytes}", collation) for statement in TABLES]
+    return (*own, *questions, *reading_tables(postgres=postgres))
 
 
 class IntendedCall(NamedTuple):
@@ -111,6 +117,16 @@ def step_row(run: str, segment: int, number: int, body: str) -> Step:
     return sql, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
+def add_sql(table: str, columns: str, *, postgres: bool) -> str:
+    """Return the statement that adds a row, unless there is one, or its run was removed.
+
+    PostgreSQL waits for a removal under way: a row must not come behind it.
+    """
+    lock = " FOR KEY SHARE" if postgres else ""
+    exists = f"EXISTS (SELECT 1 FROM handrail_run WHERE id = :run{lock})"
+    return f"INSERT INTO handrail_{table} SELECT {columns} WHERE {exists} ON CONFLICT "
+
+
 class Rows:
     """Reads and writes our rows. Each statement is a transaction."""
 
@@ -124,6 +140,9 @@ class Rows:
             f"(SELECT {each})" if database.is_postgres else "(SELECT value FROM json_each(:ids))"
         )
 
+    def _add(self, table: str, columns: str) -> str:
+        return f"{add_sql(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
+
     def journal(self, run: str) -> RunJournal:
         """Return the journal of a run, to append to."""
         return RunJournal(self._database, run)
@@ -134,8 +153,7 @@ class Rows:
         """Record that a call is about to run. Returns False if that was recorded before."""
         self.reach("call.begun")
         added = await self._write(
-            "INSERT INTO handrail_call VALUES (:key, :run, :turn, :call, :tool, :args, :now, NULL) "
-            "ON CONFLICT DO NOTHING",
+            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, NULL"),
             key=row.key,
             run=run,
             turn=turn,
@@ -201,12 +219,13 @@ class Rows:
 
     async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
         """Record what a step of a segment gave. Returns what was recorded first."""
-        sql, [step] = step_row(run, segment, number, body)
-        if await self._write(sql, **step):
+        step = {"run": run, "segment": segment, "number": number}
+        if await self._write(
+            self._add("step", ":run, :segment, :number, :body"), **step, body=body
+        ):
             return body
-        del step["body"]
         rows = await self._read(f"{_STEPS} AND number = :number", **step)
-        return str(rows[0][0])
+        return str(rows[0][0]) if rows else body  # the run was removed
 
     async def steps_of(self, run: str, segment: int) -> list[str]:
         """Return what the steps of a segment gave, in their order."""
@@ -214,17 +233,18 @@ class Rows:
         return [row[0] for row in rows]
 
     async def cancelled_of(self, runs: Sequence[str]) -> list[str]:
-        """Return which of these runs are cancelled."""
+        """Return which of these runs are cancelled, or removed."""
         rows = await self._read(
-            f"SELECT id FROM handrail_run WHERE status = 'cancelled' AND id IN {self._members}",
+            f"SELECT id FROM handrail_run WHERE status <> 'cancelled' AND id IN {self._members}",
             ids=json.dumps(list(runs)),
         )
-        return [row[0] for row in rows]
+        others = {row[0] for row in rows}
+        return [run for run in runs if run not in others]
 
     async def add_state(self, run: str, segment: int, body: str) -> None:
         """Add the state in which a segment begins."""
         await self._write(
-            "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING",
+            self._add("state", ":run, :segment, :body"),
             run=run,
             segment=segment,
             body=body,
@@ -321,22 +341,6 @@ class Rows:
         sql = f"SELECT {_RUN} FROM handrail_run {where} ORDER BY began DESC LIMIT :limit"
         values = {} if status is None else {"status": status}
         return [RunRow(*row) for row in await self._read(sql, limit=limit, **values)]
-
-    async def remove_runs(self, before: float) -> list[RunRow]:
-        """Remove what belongs to runs that ended before a time, and return them."""
-        ended = f"NOT {_LIVE} AND changed < :before"
-        rows = await self._read(f"SELECT {_RUN} FROM handrail_run WHERE {ended}", before=before)
-        for run in [RunRow(*row) for row in rows]:
-            await self.remove_run(run.id)
-        return [RunRow(*row) for row in rows]
-
-    async def remove_run(self, run: str) -> None:
-        """Remove what belongs to a run."""
-        votes = "DELETE FROM handrail_vote WHERE pending IN (SELECT id FROM handrail_question"
-        await self._write(f"{votes} WHERE run = :id)", id=run)
-        for table in ("call", "question", "state", "step", "journal", *OF_A_RUN):
-            await self._write(f"DELETE FROM handrail_{table} WHERE run = :id", id=run)
-        await self._write("DELETE FROM handrail_run WHERE id = :id", id=run)
 
     async def add_schema(self, version: str) -> None:
         """Record that the tables exist, as a version needs them.

@@ -82,16 +82,16 @@ PUT_SUMMARY = (
     f"INSERT INTO handrail_summary ({SUMMARY_COLUMNS}, unfinished) VALUES "
     "(:run, :status, :reason, :agent, :principal, :prompt, :labels, :began, :ended, :changed, "
     ":last_event, :why, :entries, :turns, :calls, :waiting, :counts, :tokens, :cost, :unfinished) "
-    "ON CONFLICT (run) DO UPDATE SET status = excluded.status, "
-    "reason = excluded.reason, agent = excluded.agent, "
-    "principal = excluded.principal, prompt = excluded.prompt, labels = excluded.labels, "
-    "began = excluded.began, ended = excluded.ended, changed = excluded.changed, "
-    "last_event = excluded.last_event, why = excluded.why, entries = excluded.entries, "
-    "turns = excluded.turns, calls = excluded.calls, waiting = excluded.waiting, "
-    "counts = excluded.counts, tokens = excluded.tokens, cost = excluded.cost, "
-    "unfinished = excluded.unfinished WHERE handrail_summary.entries = :base"
+    "ON CONFLICT DO NOTHING"
 )
-"""Changes no row if another process has written the summary since it was read."""
+CHANGE_SUMMARY = (
+    "UPDATE handrail_summary SET status = :status, reason = :reason, agent = :agent, "
+    "principal = :principal, prompt = :prompt, labels = :labels, began = :began, ended = :ended, "
+    "changed = :changed, last_event = :last_event, why = :why, entries = :entries, turns = :turns, "
+    "calls = :calls, waiting = :waiting, counts = :counts, tokens = :tokens, cost = :cost, "
+    "unfinished = :unfinished WHERE run = :run AND entries = :base"
+)
+"""Changes no row if another process has written or removed the run since it was read."""
 PUT_VOTE = (
     "INSERT INTO handrail_vote VALUES (:pending, :voter, :at, :via, :answer) "
     "ON CONFLICT (pending, voter) DO UPDATE SET at = excluded.at, via = excluded.via, "

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from zlib import crc32
 
-from handrail.runs._reading.tables import PUT_SUMMARY, SUMMARY_COLUMNS, Puts
+from handrail.runs._reading.tables import CHANGE_SUMMARY, PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs._store.port import Step
 from handrail.runs.history import CallKey, read_key
 from handrail.runs.journal import STATUS, JournalEntry
@@ -145,7 +145,7 @@ class Tally:
             (puts.rule, rules),  # last and in order: other runs write the same rows
         ]
         written = [(sql, puts.pack(rows)) for sql, rows in several if rows]
-        return [(PUT_SUMMARY, [summary]), *written]
+        return [(CHANGE_SUMMARY if self.base else PUT_SUMMARY, [summary]), *written]
 
     def written(self) -> None:
         """Note that the rows are written."""

@@ -134,10 +134,11 @@ class Worker:
             await gate.wait(math.inf)
 
     async def _hold(self) -> None:
-        """Keep the lock, also if the database restarts."""
+        """Keep the lock, also if the database restarts, and stop runs that are cancelled."""
         while True:
             with suppress(Exception):  # the next try may reach it
                 await self._keep_lock()
+                await self._active.stop_cancelled()
             await anyio.sleep(self._interval)
 
     async def _watch(self) -> None:

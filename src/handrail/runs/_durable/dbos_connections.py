@@ -1,0 +1,45 @@
+"""The connections of DBOS to a database. The only module that knows SQLAlchemy."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import event
+
+from handrail.runs._store.database import Database
+from handrail.runs._store.sqlite import create_private, set_up
+
+
+def make_engine(database: Database) -> sqlalchemy.Engine:
+    """Return the connections of DBOS to a database, which has its own transactions."""
+    if database.is_postgres:
+        url = database.url.replace("postgresql://", "postgresql+psycopg://", 1)
+        alive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+        server = sqlalchemy.create_engine(url, pool_size=3, max_overflow=5, connect_args=alive)
+        event.listen(server, "connect", _set_up_server)
+        return server
+    engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sqlite", database=str(database.path)))
+    event.listen(engine, "do_connect", lambda *_: create_private(database.path))
+    event.listen(engine, "connect", _set_up)
+    return engine
+
+
+def _set_up_server(connection: Any, _record: object) -> None:
+    """Prepare a connection to PostgreSQL. DBOS does so only for those that it makes itself."""
+    from handrail.runs._store.postgres import limit_idling
+
+    limit_idling(connection)
+    connection.commit()  # the pool would undo it
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    """Prepare a connection to SQLite. DBOS calls a function that it has since 3.42 only."""
+    connection.isolation_level = "IMMEDIATE"
+    set_up(connection)
+    connection.create_function("unixepoch", 1, _tell_time)
+
+
+def _tell_time(_modifier: str) -> float:
+    return round(time.time(), 3)

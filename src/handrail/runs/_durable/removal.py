@@ -1,0 +1,150 @@
+"""Remove runs: everything that belongs to a batch of them, in one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from handrail.runs._durable.port import Engine, segment_id
+from handrail.runs._reading.tables import OF_A_RUN
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step
+
+BATCH = 200
+"""How many runs are removed in one transaction."""
+_OURS = ("call", "question", "state", "step", "journal", *OF_A_RUN)
+_ENDED = "status IN ('done', 'failed', 'cancelled')"
+
+
+class EndedRun(NamedTuple):
+    """A run to remove, and the number of its last segment."""
+
+    id: str
+    segment: int
+
+
+class Removal:
+    """Removes runs, with what the engine keeps of them.
+
+    Args:
+        database: Our rows, and those of the engine.
+        engine: The engine.
+        stop: Cancels a run that has not ended, and returns the number of its last segment.
+    """
+
+    def __init__(
+        self, database: Database, engine: Engine, stop: Callable[[str], Awaitable[int]]
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._stop = stop
+        listed = "json_array_elements_text(CAST(:ids AS json))"
+        file = "SELECT value AS id FROM json_each(:ids)"
+        self._ids = f"({f'SELECT {listed} AS id' if database.is_postgres else file}) AS i"
+
+    async def prune(self, before: float, max_seconds: float | None) -> int:
+        """Remove runs that ended before a time, and return their number."""
+        began, removed = time.monotonic(), 0
+        async for batch in self._find_old(before):
+            removed += await self._remove(batch)
+            if max_seconds is not None and time.monotonic() - began >= max_seconds:
+                break
+        return removed
+
+    async def erase(self, principal: str) -> int:
+        """Remove all runs on behalf of a principal, and return their number."""
+        return sum([await self.remove(runs, erase=True) async for runs in self._find_of(principal)])
+
+    async def remove(self, runs: Sequence[str], *, erase: bool = False) -> int:
+        """Stop runs that have not ended, and remove all of them."""
+        ended = [EndedRun(run, await self._stop(run)) for run in runs]
+        return await self._remove(ended, erase=erase)
+
+    async def _find_old(self, before: float) -> AsyncIterator[list[EndedRun]]:
+        """Yield batches of runs that ended before a time, the oldest first."""
+        place: tuple[float, str] = (0.0, "")
+        while True:
+            rows = await self._database.read(
+                f"SELECT id, segment, changed FROM handrail_run WHERE {_ENDED} "
+                "AND changed < :before AND (changed, id) > (:changed, :id) "
+                "ORDER BY changed, id LIMIT :limit",
+                before=before,
+                changed=place[0],
+                id=place[1],
+                limit=BATCH,
+            )
+            if not rows:
+                return
+            yield [EndedRun(id_, segment) for id_, segment, _ in rows]
+            place = (rows[-1][2], rows[-1][0])
+
+    async def _find_of(self, principal: str) -> AsyncIterator[list[str]]:
+        """Yield batches of all runs on behalf of a principal."""
+        last = ""
+        while True:
+            rows = await self._database.read(
+                "SELECT id FROM handrail_run WHERE principal = :principal AND id > :last "
+                "ORDER BY id LIMIT :limit",
+                principal=principal,
+                last=last,
+                limit=BATCH,
+            )
+            if not rows:
+                return
+            yield [row[0] for row in rows]
+            last = rows[-1][0]
+
+    async def _remove(self, runs: Sequence[EndedRun], *, erase: bool = False) -> int:
+        """Remove runs, with all that belongs to them. Returns how many there were.
+
+        With ``erase``, it keeps that they were erased, and how their chains ended, without a word
+        of theirs.
+        """
+        ids = json.dumps([run.id for run in runs])
+        segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
+        notes = await self._note(ids) if erase else []
+        of_ours: list[Step] = [(sql, [{"ids": ids}]) for sql in self._statements()]
+        of_engine = self._engine.removal(self._ids, ids, json.dumps(segments))
+        changed = await self._database.transact([*of_ours, *of_engine, *notes], 0)
+        return changed[0]
+
+    def _statements(self) -> list[str]:
+        of_runs = f"run IN (SELECT i.id FROM {self._ids})"
+        of_questions = f"FROM handrail_question WHERE {of_runs}"
+        used = (
+            f"SELECT a.name FROM {self._ids} JOIN handrail_approval a "
+            "ON a.name >= '{kind} ' || i.id || '/' AND a.name < '{kind} ' || i.id || '0'"
+        )
+        return [
+            # first: a worker that comes late waits for it, and then finds no run
+            f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {self._ids})",
+            f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
+            *[
+                f"DELETE FROM handrail_approval WHERE name IN ({used.format(kind=kind)})"
+                for kind in ("claim", "end")
+            ],
+            *[f"DELETE FROM handrail_{table} WHERE {of_runs}" for table in _OURS],
+        ]
+
+    async def _note(self, ids: str) -> list[Step]:
+        """Return what to keep of erased runs."""
+        rows = await self._database.read(
+            "SELECT j.run, j.last, j.digest FROM handrail_journal j "
+            f"WHERE j.run IN (SELECT i.id FROM {self._ids}) AND j.first = "
+            "(SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = j.run)",
+            ids=ids,
+        )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        notes = [
+            {
+                "name": f"erased {hashlib.sha256(run.encode()).hexdigest()}",
+                "by": f"{last}:{digest} {now}",
+            }
+            for run, last, digest in rows
+        ]
+        put = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
+        return [(put, notes)] if notes else []
