@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from cli_harness import SCHEMAS, Handrail, Schemas, commands
 from handrail.policy import RulePaths
+from handrail.runs.durable import DurableRuns
 
 MODEL = """
 from handrail.testing import ScriptedModel
@@ -146,6 +148,18 @@ def ended(handrail: Handrail) -> str:
     return found
 
 
+def durable(handrail: Handrail) -> str:
+    """A database of durable runs."""
+    file = str(handrail.workspace / "durable.db")
+
+    async def create() -> None:
+        async with DurableRuns(file, {}):
+            pass
+
+    anyio.run(create)
+    return file
+
+
 def remembered(handrail: Handrail) -> str:
     """The id of a rule that an answer left behind."""
     file = RulePaths.of(handrail.workspace, config=handrail.config).remembered
@@ -196,6 +210,7 @@ LINES: dict[str, Line] = {
     "runs approve": lambda h: ("runs", "approve", waiting(h), "--all"),
     "runs cancel": lambda h: ("runs", "cancel", waiting(h)),
     "runs deny": lambda h: ("runs", "deny", waiting(h), "--all"),
+    "runs erase": lambda h: ("runs", "erase", "--principal", "a", "--database", durable(h)),
     "runs export": lambda h: ("runs", "export", waiting(h)),
     "runs fork": lambda h: ("runs", "fork", ended(h)),
     "runs inbox": lambda h: ("runs", "inbox", *waiting(h)[:0]),

@@ -43,6 +43,7 @@ RUNS = {
     "verify": ("runs_verify", "Check that the journal of runs was not changed."),
     "inbox": ("runs_inbox", "List all calls that are waiting, over all runs."),
     "prune": ("runs_prune", "Delete old runs."),
+    "erase": ("runs_erase", "Delete all durable runs of a person or a service."),
     "cancel": ("runs_cancel", "Cancel a run, and stop its tools."),
     "fork": ("runs_fork", "Start a new run from a turn of another one."),
     "replay": ("runs_replay", "Run a recorded run again, without a model and without tools."),

@@ -282,8 +282,22 @@ def test_a_waiting_run_has_no_state_and_its_answers_can_be_refused(small: Shop) 
     assert shown.err == (
         "calls are waiting for approval: `handrail runs approve r` or `handrail runs deny r`\n"
     )
-    assert small("prune", "--older-than", "0s").out.startswith("r  kept: it waits for approval\n")
+    dry = small("prune", "--older-than", "0s", "--dry-run")
+    assert dry.out == "r  kept: it waits for approval\n0 runs would be deleted\n"
+    assert small("prune", "--older-than", "0s", "--max-seconds", "9").out == "0 runs deleted\n"
     assert small("prune", "r").out.startswith("r  deleted\n")
+
+
+def test_the_runs_of_a_person_are_erased(small: Shop) -> None:
+    small.work(start="r")
+
+    assert small("erase", "--principal", "nobody").out == "0 runs deleted\n"
+    erased = small("erase", "--principal", "alice", "--json").json
+    own = small.handrail("runs", "erase", "--principal", "alice", "--json")
+
+    assert erased == {"principal": "alice", "count": 1}
+    assert small("list").out == "no runs\n"
+    assert (own.exit, own.error["message"]) == (2, "your own runs are on behalf of no one")
 
 
 @of_each_database

@@ -65,6 +65,14 @@ class DurableStore:
         pending = self.act(lambda runs: runs.inbox(limit=limit))
         return [InboxCall(DurableSavedRun(self, one.run_id), one) for one in pending]
 
+    def prune(self, older_than: float, max_seconds: float | None) -> int:
+        """Delete runs that ended so many seconds ago, and return their number."""
+        return self.act(lambda runs: runs.prune(older_than=older_than, max_seconds=max_seconds))
+
+    def erase(self, principal: str) -> int:
+        """Delete all runs on behalf of a principal, and return their number."""
+        return self.act(lambda runs: runs.erase(principal))
+
     def act(self, work: Callable[[DurableRuns], Awaitable[T]], **options: Any) -> T:
         """Do something with the runs, and return its result."""
 

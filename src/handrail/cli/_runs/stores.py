@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
@@ -16,12 +17,20 @@ from handrail.cli._runs.saved import (
     readable_runs,
 )
 
+if TYPE_CHECKING:
+    from handrail.cli._runs.durable_store import DurableStore
+
 
 def open_store(app: App) -> RunStore:
     """Return where the runs are: `--database`, the setting `database`, or this user's journal."""
+    return open_durable(app) or LocalStore(app)
+
+
+def open_durable(app: App) -> DurableStore | None:
+    """Return the database of durable runs; None if the runs are those of this user."""
     address = app.settings["database"]
     if not address:
-        return LocalStore(app)
+        return None
     from handrail.cli._runs.durable_store import DurableStore  # loads the engine
 
     return DurableStore(address, app.workspace)

@@ -11,11 +11,11 @@ import click
 
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import quantity
-from handrail.cli._base.options import DATABASE
+from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.port import RunStore, StoredRun
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.stores import open_durable, open_store
 
 _AGE = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -50,15 +50,33 @@ class _Age(click.ParamType[float]):
     metavar="AGE",
     help="Delete runs that last changed this long ago: 30d, 12h, 4w.",
 )
+@click.option(
+    "--max-seconds",
+    type=COUNT,
+    metavar="N",
+    help="With --database and --older-than: stop after N seconds, even if more runs are left.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-def command(app: App, *, runs: Sequence[str], older_than: float | None, dry_run: bool) -> None:
+def command(
+    app: App,
+    *,
+    runs: Sequence[str],
+    older_than: float | None,
+    max_seconds: int | None,
+    dry_run: bool,
+) -> None:
     """Delete old runs, with their messages, results and events.
 
     With --older-than, runs that wait for approval are kept. A run that a process is working on is
-    never deleted.
+    never deleted. Durable runs are deleted many at a time, and counted.
     """
     if bool(runs) == (older_than is not None):
         raise click.UsageError("name the runs, or pass `--older-than AGE`")
+    durable = open_durable(app)
+    if durable is not None and older_than is not None and not dry_run:
+        count = durable.prune(older_than, max_seconds)
+        app.print(_document(count, dry_run=False), [f"{quantity(count, 'run')} deleted"])
+        return
     store = open_store(app)
     named = [store.find(name) for name in runs]
     found = named if older_than is None else _list_old(store, time.time() - older_than)
@@ -70,11 +88,21 @@ def command(app: App, *, runs: Sequence[str], older_than: float | None, dry_run:
         if not (reason or dry_run):
             saved.remove()
     names = [item["id"] for item in removed]
-    document = {"removed": names, "kept": kept, "dry_run": dry_run}
+    document = _document(len(names), removed=names, kept=kept, dry_run=dry_run)
     done = "would be deleted" if dry_run else "deleted"
     lines = [f"{one_line(name)}  {done}" for name in names]
     lines += [f"{one_line(item['id'])}  kept: {item['reason']}" for item in kept]
     app.print(document, [*lines, f"{quantity(len(names), 'run')} {done}"])
+
+
+def _document(
+    count: int,
+    *,
+    dry_run: bool,
+    removed: Sequence[str] = (),
+    kept: Sequence[dict[str, str]] = (),
+) -> dict[str, Any]:
+    return {"count": count, "removed": list(removed), "kept": list(kept), "dry_run": dry_run}
 
 
 def _list_old(store: RunStore, before: float) -> list[StoredRun]:
