@@ -19,7 +19,7 @@ from handrail.permissions import Answer, CheckedCall, Decision, Edit, Pending, P
 from handrail.runs.history import read_key
 from handrail.runs.lines import LineFields
 
-CallKey: TypeAlias = tuple[int, str]
+_Key: TypeAlias = tuple[int, str]
 """A call: the number of its turn, and its id."""
 _NO_ANSWER = "Not run: the recorded run has no answer to this approval request."
 
@@ -107,11 +107,11 @@ class _Stage:
     """Takes the place of the tools and of the person, and notes what happens to each call."""
 
     def __init__(
-        self, recorded: Mapping[CallKey, Result], then: Mapping[CallKey, _CallNotes]
+        self, recorded: Mapping[_Key, Result], then: Mapping[_Key, _CallNotes]
     ) -> None:
         self._recorded = recorded
         self._then = then
-        self._now: dict[CallKey, _CallNotes] = {}
+        self._now: dict[_Key, _CallNotes] = {}
 
     async def approve(self, pending: Pending) -> Answer:
         """Return the recorded answer."""
@@ -164,9 +164,9 @@ def _list_turns(state: RunState) -> Iterator[tuple[int, list[Call], Sequence[Res
                 yield number, list(message.calls), results
 
 
-def _read_notes(lines: Iterable[LineFields]) -> dict[CallKey, _CallNotes]:
+def _read_notes(lines: Iterable[LineFields]) -> dict[_Key, _CallNotes]:
     """Return what the journal says about each call."""
-    found: dict[CallKey, _CallNotes] = {}
+    found: dict[_Key, _CallNotes] = {}
     for line in lines:
         turn, inner, call_id = read_key(line)
         if inner or not call_id:  # a call of a sub-agent, or none
