@@ -227,7 +227,12 @@ def runs_show(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     saved = journal_run(handrail, "20261115-112233-ab12cd")
     prompt = RUN[0]["text"]
     saved.change_about(
-        command="run", prompt=prompt, workspace="/home/ana/parser", stop="answer", why=""
+        command="run",
+        prompt=prompt,
+        workspace="/home/ana/parser",
+        status="done",
+        reason="answer",
+        why="",
     )
     saved.add_to_journal(RUN)
     screen.runs("runs", "show", "last", env=env)

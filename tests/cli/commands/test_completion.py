@@ -63,7 +63,7 @@ def test_a_line_goes_on_with_ids_of_runs_the_newest_first(handrail: Handrail, co
     assert asked(handrail, *command.split(), "2026") == []
 
     for name in ("20260101-101010-aaaaaa", "20260102-101010-bbbbbb", "20250101-101010-cccccc"):
-        journal_run(handrail, name).change_about(stop="answer")
+        journal_run(handrail, name).change_about(status="done", reason="answer")
 
     assert asked(handrail, *command.split(), "2026") == [
         "20260102-101010-bbbbbb",

@@ -11,7 +11,7 @@ import time
 import pytest
 from inline_snapshot import snapshot
 
-from cli_harness import Handrail, Ran
+from cli_harness import Handrail, Ran, Schemas
 from cli_runs import JournalRun, change_journal, journal_run, journal_runs
 from cli_scripts import scripted
 from replying import WAYS, Way
@@ -206,14 +206,18 @@ def test_prune_needs_to_know_what_to_delete(
     assert len(journal_runs(handrail)) == 1
 
 
-def test_a_cancelled_run_waits_no_longer(handrail: Handrail) -> None:
-    saved = suspended(handrail)
+def test_a_cancelled_run_waits_no_longer(handrail: Handrail, schema: Schemas) -> None:
+    other, saved = suspended(handrail), suspended(handrail)
 
+    told = schema("runs-cancel", handrail("runs", "cancel", other.id, "--json").json)
     assert handrail("runs", "cancel", "last").out == f"{saved.id}  cancelled\n"
+    before = {"status": "waiting", "reason": ""}
+    assert told == {"id": other.id, "was": before, "status": "cancelled", "reason": ""}
     assert (*saved.standing, saved.about["why"]) == ("cancelled", "", "cancelled by the user")
     assert handrail("runs", "inbox", "--json").json == {"calls": []}
     again = handrail("runs", "cancel", "last", "--json")
     assert (again.exit, again.error["code"]) == (2, "ended")
+    assert again.error["message"] == f"run {saved.id} has ended already: cancelled"
 
 
 def test_a_process_that_does_not_stop_is_reported(

@@ -651,6 +651,7 @@ def test_a_run_is_exported_and_can_be_loaded_again(handrail: Handrail, schema: S
     assert load_state(json.dumps(document["state"])) == STATE
     assert document["journal"] == JOURNAL
     assert (document["about"]["id"], document["redacted"]) == (FIRST, False)
+    assert standing_of(document["about"]) == ("done", "answer")
     assert handrail("runs", "export", "last", "-o", "jsonl").lines == [document]
 
 
@@ -660,6 +661,7 @@ def test_a_redacted_run_has_no_text_and_the_same_shape(handrail: Handrail, schem
     ran = handrail("runs", "export", "last", "--redact")
 
     document = schema("runs-export", ran.json)
+    assert standing_of(document["about"]) == ("done", "answer")
     for text in ("secret", "Tidy", "a.md", "Not now", "I look", "cut short", str(handrail.folder)):
         assert text not in ran.out
         assert text in handrail("runs", "export", "last").out

@@ -36,7 +36,10 @@ _MIN_PROMPT_CELLS, _MAX_PROMPT_CELLS = 20, 1_000
 @click.option("--here", is_flag=True, help="List only runs of this workspace.")
 @click.option("--status", type=click.Choice(STATUSES), help="List only runs with this status.")
 @click.option(
-    "--reason", type=click.Choice(REASONS), help="List only runs that ended for this reason."
+    "--reason",
+    type=click.Choice(REASONS),
+    metavar="REASON",
+    help=f"List only runs that ended for this reason: {', '.join(REASONS)}.",
 )
 def command(app: App, *, limit: int, here: bool, status: str | None, reason: str | None) -> None:
     """List saved runs, newest first.

@@ -27,7 +27,7 @@ from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, transla
 log = logging.getLogger("handrail")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
-"""Where a run stands at the end of a segment, why, and its state."""
+"""The status of a run after a segment, why it ended, and its state."""
 _KEPT = 64
 """How many states a worker keeps for the segments that it has queued."""
 
