@@ -106,9 +106,7 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
 class _Stage:
     """Takes the place of the tools and of the person, and notes what happens to each call."""
 
-    def __init__(
-        self, recorded: Mapping[_Key, Result], then: Mapping[_Key, _CallNotes]
-    ) -> None:
+    def __init__(self, recorded: Mapping[_Key, Result], then: Mapping[_Key, _CallNotes]) -> None:
         self._recorded = recorded
         self._then = then
         self._now: dict[_Key, _CallNotes] = {}
