@@ -147,7 +147,7 @@ def test_another_conversation_follows_and_the_first_can_be_resumed(
     assert cleared[1] == "handrail 0.1.0  model.py:other  mode plan  6 tools  /help"
     assert second == ["  I am another."]
     assert listed == [
-        f"{first}  answer  hello",
+        f"{first}  done  hello",
         "  resume one with /resume RUN; the start of its ID is enough",
     ]
     assert wrong == ["there is no run 'nothing'", "  run `handrail runs list` to see the IDs"]

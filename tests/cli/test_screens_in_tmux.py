@@ -237,7 +237,7 @@ def test_runs_show(handrail: Handrail, width: int) -> None:
             80: snapshot(
                 [
                     "run 20261115-112233-aaaaaa",
-                    "status     answer",
+                    "status     done",
                     "prompt     Tidy the notes.",
                     "workspace  /HANDRAILXXXXXXXXXXXXX/ws",
                     "",
@@ -264,7 +264,7 @@ def test_runs_show(handrail: Handrail, width: int) -> None:
             120: snapshot(
                 [
                     "run 20261115-112233-aaaaaa",
-                    "status     answer",
+                    "status     done",
                     "prompt     Tidy the notes.",
                     "workspace  /HANDRAILXXXXXXXXXXXXX/ws",
                     "",
@@ -306,13 +306,13 @@ def test_runs_list(handrail: Handrail, width: int) -> None:
             80: snapshot(
                 [
                     "run                     started      status  turns  calls  prompt",
-                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of …",
+                    "20261115-112233-aaaaaa  11-15 11:22  done    1      3      Make the tests of …",
                 ]
             ),
             120: snapshot(
                 [
                     "run                     started      status  turns  calls  prompt",
-                    "20261115-112233-aaaaaa  11-15 11:22  answer  1      3      Make the tests of the parser pass, and say what was wrong …",
+                    "20261115-112233-aaaaaa  11-15 11:22  done    1      3      Make the tests of the parser pass, and say what was wrong …",
                 ]
             ),
         }[width]

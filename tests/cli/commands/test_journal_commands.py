@@ -164,7 +164,7 @@ def test_old_runs_are_deleted_and_waiting_ones_are_kept(handrail: Handrail) -> N
         {"id": held.id, "reason": "a process is working on it"},
         {"id": waits.id, "reason": "it waits for approval"},
     ]
-    assert dry.json == {"removed": [old.id], "kept": kept, "dry_run": True}
+    assert dry.json == {"count": 1, "removed": [old.id], "kept": kept, "dry_run": True}
     assert before == {waits.id, old.id, new.id, held.id}
     assert ran.out == (
         f"{old.id}  deleted\n{held.id}  kept: a process is working on it\n"

@@ -292,7 +292,7 @@ async def test_a_killed_removal_removes_runs_whole_or_not_at_all(
         )
         assert process.stdout is not None
         await process.stdout.receive()
-        await anyio.sleep(chance.uniform(0, 0.4))  # at any point of it
+        await anyio.sleep(chance.uniform(0, 0.2))  # at any point of it
         process.send_signal(signal.SIGKILL)
         await process.wait()
         await until(partial(to_thread.run_sync, is_alone, database))  # a server ends what it began
@@ -304,7 +304,7 @@ async def test_a_killed_removal_removes_runs_whole_or_not_at_all(
 
     print(f"\n{KILLS} kills of a removal of 600 runs, runs left: {left}")  # noqa: T201
     assert count_rows(database) == whole
-    assert any(runs > 0 for runs in left)
+    assert not SOAK or len(set(left)) > 2  # before, between and after its transactions
 
 
 def is_alone(url: str) -> bool:
