@@ -29,7 +29,7 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _MOVED: Final = re.compile("hookspath|worktree|include", re.IGNORECASE)
 """Settings that move hooks or settings to other places, in any spelling."""
 _RESHAPED: Final = re.compile(
-    r"(?:^|\])\s*(?:bare\b(?!\s*=\s*(?:false|no|off|0)\b)|worktree\b)",
+    r"(?:^|\])[^\S\n]*+(?:bare\b(?!\s*=\s*(?:false|no|off|0)\b)|worktree\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 """Settings that git ignores beside a `commondir`, if they say something."""

@@ -66,7 +66,7 @@ class DurableStore:
         return [InboxCall(DurableSavedRun(self, one.run_id), one) for one in pending]
 
     def prune(self, older_than: float, max_seconds: float | None) -> int:
-        """Delete runs that ended so many seconds ago, and return their number."""
+        """Delete runs that ended more than N seconds ago, and return their number."""
         return self.act(lambda runs: runs.prune(older_than=older_than, max_seconds=max_seconds))
 
     def erase(self, principal: str) -> int:

@@ -105,7 +105,7 @@ class Engine(Protocol):
         ...
 
     def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
-        """Return the statements that remove what it keeps of runs, in a transaction of ours.
+        """Return the statements that remove what it keeps of runs, together with our rows.
 
         Args:
             ids: A table of the ids in the JSON array ``:ids``, with the name ``i``.

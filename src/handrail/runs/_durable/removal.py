@@ -101,8 +101,7 @@ class Removal:
     async def _remove(self, runs: Sequence[EndedRun], *, erase: bool = False) -> int:
         """Remove runs, with all that belongs to them. Returns how many there were.
 
-        With ``erase``, it keeps that they were erased, and how their chains ended, without a word
-        of theirs.
+        With ``erase``, it keeps that they were erased, and how their chains ended, but no text.
         """
         ids = json.dumps([run.id for run in runs])
         segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
