@@ -25,7 +25,7 @@ MAX_SECONDS = 3.0
 """For one decision."""
 LINES = 10_000 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 45
 MODES = ("plan", "ask", "edits", "open")
-SLOW = " | ".join(["python3 a 'q r'"] * 200)
+SLOW = " | ".join(["python3 a 'q r'"] * 400)
 
 
 @tool

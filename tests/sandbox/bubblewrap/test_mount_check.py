@@ -61,15 +61,14 @@ async def test_what_was_swapped_is_not_seen(
     before = await run(sandbox, f"cat .git/config; cat sub/config; {place}")
     (root / "go").touch()
     running = sandbox.start(line)
-    with pytest.raises(
-        SandboxUnavailable, match=r"changed while the sandbox was set up|is a symbolic link"
-    ):
+    refused = r"changed while the sandbox was set up|is a symbolic link|could not be set up"
+    with pytest.raises(SandboxUnavailable, match=refused):
         await running.wait()
     said = await running.read()
     await running.kill()
 
     assert before == (0, "before", "")
-    assert said == b""
+    assert [one for one in said.splitlines() if not one.startswith(b"bwrap: ")] == []
     assert sorted(one.name for one in (tmp_path / "victim").iterdir()) == ["config", "hooks"]
 
 
