@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
-from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Hook, Result, StopRun, tool
+from handrail import (
+    READ,
+    Allow,
+    Ask,
+    Call,
+    CheckedCall,
+    Context,
+    Decision,
+    FailureKind,
+    Hook,
+    Result,
+    StopRun,
+    tool,
+)
 from handrail.agent import Agent
 from handrail.approvals import defer
 from handrail.messages import ToolResults
@@ -52,3 +67,21 @@ async def test_a_hook_ends_a_durable_run(sqlite: str) -> None:
     assert (done.status, done.reason, done.state.pending) == ("done", "stopped", ())
     assert [one.text for one in last.results] == [ENDED, "seen", ENDED]
     assert did == ["look"]
+
+
+async def test_a_call_that_was_stopped_leaves_no_result_for_another_worker(sqlite: str) -> None:
+    """A worker that has lost its run stops its calls, and its successor must not take that over."""
+
+    @tool
+    async def pay(context: Context) -> Result:
+        """Pay."""
+        return Result.fail(context.call_id, FailureKind.CANCELLED, "Not run.")
+
+    model = ScriptedModel([Call("pay", {}, "1")], "never")
+    runs = DurableRuns(sqlite, {"a": Agent(model, [pay])}, poll=0.05)
+    async with runs.work(interval=0.1):
+        await runs.wait(await runs.start("a", "go", run_id="r"), seconds=60)
+    with closing(sqlite3.connect(sqlite)) as connection:
+        rows = connection.execute("SELECT key, result FROM handrail_call").fetchall()
+
+    assert rows == [("r/1/1", None)]

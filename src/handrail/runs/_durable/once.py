@@ -67,7 +67,7 @@ class Once:
         result = _recordable(call, await run())
         if result.pending is not None:
             await self._rows.forget_call(call.key)
-        else:
+        elif not _is_cancelled(result):  # else another worker may have taken the run over
             await self._rows.store(call.key, result.to_json())
         return result
 
@@ -77,6 +77,10 @@ class Once:
         if text is not None:
             return Result.from_json(text)
         return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+
+
+def _is_cancelled(result: Result) -> bool:
+    return result.failure is not None and result.failure.kind == FailureKind.CANCELLED
 
 
 def _recordable(call: CheckedCall, result: Result) -> Result:
