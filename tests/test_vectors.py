@@ -47,7 +47,7 @@ CAUGHT = {
     "format": 6,
     "output": 9,
     "ssrf": 45,
-    "mcp-client": 57,
+    "mcp-client": 55,
     "mcp-server": 21,
 }
 """At least so many vectors of each category are lost by its control."""

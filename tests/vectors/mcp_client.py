@@ -226,9 +226,12 @@ async def seldom_listed(ours: bool) -> bool:  # noqa: FBT001
         async with connected(raw(*["storms"] if ours else [])) as stage:
             await stage.call("grow", text=json.dumps([{**TOOLS["echo"], "name": "get_later"}]))
             await stage.generation(2)
-            for _ in range(0 if ours else 12):
-                await stage.call("grow", text="[]")
             heard = (await stage.call("methods")).text.split()
+            for _ in range(0 if ours else 200):  # a busy machine may list once for several changes
+                await stage.call("grow", text="[]")
+                heard = (await stage.call("methods")).text.split()
+                if heard.count("tools/list") >= 10:
+                    break
     finally:
         connection.RELIST_SECONDS = pause
     return heard.count("tools/list") < 10
