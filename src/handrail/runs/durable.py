@@ -101,6 +101,7 @@ class DurableRuns:
         self._claims = Claims(self._rows, self._questions, self._segments)
         self._name = name
         self._version = version
+        self._poll = poll
         self._users = 0
 
     async def __aenter__(self) -> Self:
@@ -353,11 +354,10 @@ class DurableRuns:
     ) -> AsyncGenerator[DurableWorker]:
         from handrail.runs._serving.worker import Worker
 
-        options: dict[str, Any] = {"version": self._version, "interval": interval}
-        worker = Worker(
-            self._database, self._engine, self._segments, end_process=end_process, **options
-        )
-        async with worker.running(slots, drain_seconds):
+        options: dict[str, Any] = {"slots": slots, "poll": self._poll, "interval": interval}
+        parts = (self._database, self._engine, self._segments)
+        worker = Worker(*parts, version=self._version, end_process=end_process, **options)
+        async with worker.running(drain_seconds):
             yield DurableWorker(worker)
 
     async def serve(

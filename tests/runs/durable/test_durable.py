@@ -273,7 +273,7 @@ async def test_the_public_resume_of_the_engine_would_run_a_living_run_twice(
         run = await runs.start("shop", "Do it.", run_id="r")
         await until(lambda: has_paid(ledger, "pay r/1/pay-0"))
         client: Any = runs._engine.client  # noqa: SLF001  what our port leaves out
-        resume = partial(client.resume_workflow, "r:0", queue_name="handrail")
+        resume = partial(client.resume_workflow, "r:0", queue_name="handrail agent shop")
         await to_thread.run_sync(resume)
         done = await ended(runs, run)
 
@@ -513,7 +513,7 @@ async def add_row(runs: DurableRuns, run: str) -> None:
 async def test_a_run_that_the_engine_gave_up_has_failed(sqlite: str, ledger: Ledger) -> None:
     async with working(sqlite, make_agent(ledger)) as runs:
         await add_row(runs, "r")
-        await runs._engine.start("r:0", "{")  # noqa: SLF001
+        await runs._engine.start("r:0", "shop", "{")  # noqa: SLF001
         given_up = await runs.wait("r")
         await add_row(runs, "q")
         with pytest.raises(TimeoutError):
@@ -526,15 +526,6 @@ async def test_a_run_that_the_engine_gave_up_has_failed(sqlite: str, ledger: Led
     assert (given_up.status, given_up.why) == ("failed", "The engine gave the run up.")
     assert (noted.status, noted.why) == ("failed", "The engine gave the run up.")
     assert [run.id for run in failed] == ["r"]
-
-
-async def test_a_worker_without_the_agent_fails_its_runs(sqlite: str, ledger: Ledger) -> None:
-    async with DurableRuns(sqlite, {"other": make_agent(ledger)}) as client:
-        run = await client.start("other", "Do it.")
-    async with working(sqlite, make_agent(ledger)) as runs:
-        failed = await ended(runs, run)
-
-    assert failed.why == "LookupError: No agent of this worker has the name 'other'. It has shop."
 
 
 async def test_agents_that_cannot_run_durably_say_why(sqlite: str) -> None:

@@ -101,7 +101,7 @@ async def test_the_calls_of_a_queue_run_within_its_limits(
 ) -> None:
     office = Office(is_open=False)
     queues = {"post": CallQueue(tools=["mail"], **limits)}
-    with counting("handrail post") as looks:
+    with counting("handrail call post") as looks:
         async with working(sqlite, office.agent(*FOUR), queues) as runs:
             run = await runs.start("a", "Go.", run_id="r", principal="alice")
             await until(lambda: office.now >= most)

@@ -41,6 +41,7 @@ class Forks:
         """Start one worker on a run. Only one at a time."""
         chosen: dict[str, Any] = {
             "agent": "shop",
+            "agents": [],
             "drains": False,
             "crash": "",
             "control": "",

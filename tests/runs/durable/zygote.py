@@ -78,6 +78,8 @@ def warm(url: str) -> None:
 
 async def serve(order: dict[str, Any]) -> None:
     runs = find_runs(order["url"], order["poll"])
+    if chosen := order["agents"]:
+        runs = DurableRuns(order["url"], {key: AGENTS[key] for key in chosen}, poll=order["poll"])
     await runs.serve(interval=order["interval"], drain_seconds=order["drain"])
 
 

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import logging
+import random
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
 from typing import Any
 
+import anyio
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
+from dbos import _core as core
 from dbos import _dbos as internals
+from dbos import _queue as dbos_queues
 from dbos import _serialization as serialization
 
 from handrail import HandrailError
 from handrail._support.loop import running_loop
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.dbos_connections import make_engine
-from handrail.runs._durable.port import Body, SegmentStatus
+from handrail.runs._durable.port import Body, agent_queue, call_queue
+from handrail.runs._durable.workflows import CALL, JSON, SEGMENT, Workflows
 from handrail.runs._store.database import Database
-from handrail.runs._store.port import Step
 
-SEGMENT = "handrail.segment"
-"""The name of the workflow."""
-CALL = "handrail.call"
-"""The name of the workflow of a queued call."""
-QUEUE = "handrail"
-_PARTS = ("workflow_input", "workflow_output", "operation_outputs")
-"""Tables of DBOS whose rows do not go with the row of their workflow."""
-_JSON = DBOSPortableJSONSerializer().name()
-_GAVE_UP = "The engine gave the run up."
-_STATUS: dict[str, SegmentStatus] = {
-    "ENQUEUED": "queued",
-    "DELAYED": "parked",
-    "PENDING": "running",
-    "SUCCESS": "done",
-    "CANCELLED": "cancelled",
-}
+log = logging.getLogger("handrail")
+
+_BUSY = {"55P03", "40001"}
+"""What PostgreSQL says if another worker takes from the same queue now."""
+_STOP_SECONDS = 0.1
+"""How often DBOS looks whether it should stop. A stop waits for it."""
 
 
 class DbosEngine:
-    """Runs segments as DBOS workflows on one queue.
+    """Runs segments as DBOS workflows: a queue for each agent, and one for each queue of calls.
+
+    DBOS would check each queue all the time, in a separate thread. Here, the worker says when
+    to take something, and DBOS takes it.
 
     A program that already uses DBOS with the same database is joined: its instance runs them.
 
@@ -67,10 +65,15 @@ class DbosEngine:
         self._name = name
         self._version = version
         self._poll = poll
-        self._queues = queues
+        self._limits = {call_queue(key): queue for key, queue in queues.items()}
         self._client: DBOSClient | None = None
         self._is_own = False
-        self._table = "dbos.workflow_status" if database.is_postgres else "workflow_status"
+        self.taken: dict[str, str] = {}
+        """The queues of the segments and calls that this process runs, by their ids."""
+        rows = Workflows(database, name, version)
+        self.find, self.queued, self.adopt = rows.find, rows.queued, rows.adopt
+        self.removal = rows.removal
+        self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
 
     @property
     def version(self) -> str:
@@ -82,7 +85,7 @@ class DbosEngine:
         await to_thread.run_sync(DBOS.migrate, self._database.url)
         if self._database.is_postgres:
             await self._database.write(
-                f"CREATE INDEX IF NOT EXISTS handrail_calls ON {self._table} "
+                "CREATE INDEX IF NOT EXISTS handrail_calls ON dbos.workflow_status "
                 f"(workflow_uuid COLLATE \"C\") WHERE name = '{CALL}'"
             )
 
@@ -103,27 +106,38 @@ class DbosEngine:
             raise RuntimeError("The runs are not open. Use `async with runs:`.")
         return self._client
 
-    async def launch(self, body: Body, call_body: Body, worker: str, slots: int) -> None:
-        """Begin to run segments: in an own instance, or in the one that this process has."""
+    async def launch(self, body: Body, call_body: Body, worker: str) -> None:
+        """Prepare to run segments: in an own instance, or in the one that this process has."""
         host = self._find_instance()
         self._is_own = host is None
         if host is not None:
             self._check_host(host)
         refuse_pickles()
         logging.getLogger("dbos").addFilter(_is_about_a_run)
-        _register(SEGMENT, body)
-        _register(CALL, call_body)
-        await self._add_queue(QUEUE, worker_concurrency=slots)
-        for name, queue in self._queues.items():
-            await self._add_queue(queue_name(name), **_limits(queue))
+        self.taken.clear()
+        self._register(SEGMENT, body)
+        self._register(CALL, call_body)
         if self._is_own:
             DBOS(config=self._make_config(worker))
-            DBOS.listen_queues([QUEUE, *map(queue_name, self._queues)])
+            DBOS.listen_queues([])
             DBOS.launch()  # in the loop's own thread: this loop then runs the segments
 
-    async def _add_queue(self, name: str, **limits: Any) -> None:
-        add = partial(self.client.register_queue, name, polling_interval_sec=self._poll, **limits)
-        await to_thread.run_sync(add)
+    def _register(self, name: str, body: Body) -> None:
+        """Give a workflow its body. An earlier worker of this process may have left one."""
+
+        async def run(text: str) -> str:
+            try:
+                given = await body(text)
+            finally:
+                self.taken.pop(str(DBOS.workflow_id), None)
+            if given is None:  # its row waits again, and must not get an outcome
+                raise anyio.get_cancelled_exc_class()
+            return given
+
+        registry = internals._get_or_create_dbos_registry()  # noqa: SLF001
+        registry.workflow_info_map.pop(name, None)
+        register: Any = DBOS.workflow(name=name, max_recovery_attempts=10_000)
+        register(run)
 
     def _make_config(self, worker: str) -> DBOSConfig:
         return DBOSConfig(
@@ -134,6 +148,8 @@ class DbosEngine:
             executor_id=worker,
             serializer=DBOSPortableJSONSerializer(),
             log_level="ERROR",
+            use_listen_notify=False,  # we wait for nothing that it would tell
+            notification_listener_polling_interval_sec=_STOP_SECONDS,
         )
 
     def _check_host(self, host: Any) -> None:
@@ -146,7 +162,7 @@ class DbosEngine:
                 "This process already uses DBOS, with the name, version and database "
                 f"{joined[:2]}. Durable runs join it only if theirs are the same: {wanted[:2]}."
             )
-        if host._serializer.name() != _JSON:  # noqa: SLF001  there is no public way to ask
+        if host._serializer.name() != JSON:  # noqa: SLF001  there is no public way to ask
             raise HandrailError(
                 "This process uses DBOS with rows that are not JSON, such as pickles, which run "
                 "code when they are read. Give it `serializer=DBOSPortableJSONSerializer()`."
@@ -162,7 +178,7 @@ class DbosEngine:
         return None if self._find_instance() is None else DBOS.executor_id
 
     async def drain(self, seconds: float) -> None:
-        """Take no more segments, and wait for those that run."""
+        """Wait for the segments that run."""
         if self._is_own:
             self._is_own = False
             system: Any = self._find_instance()._sys_db  # noqa: SLF001  it is gone afterwards
@@ -181,33 +197,76 @@ class DbosEngine:
         await to_thread.run_sync(self._sql.dispose)
         await to_thread.run_sync(self._database.close)
 
-    async def start(self, segment_id: str, text: str) -> None:
+    async def start(self, segment_id: str, agent: str, text: str) -> None:
         """Queue a segment. A second start with the same id joins the first."""
-        await self._enqueue(segment_id, text)
+        await self._enqueue(segment_id, agent, text)
 
-    async def park(self, segment_id: str, text: str, seconds: float) -> None:
+    async def park(self, segment_id: str, agent: str, text: str, seconds: float) -> None:
         """Queue a segment for later, as one row."""
-        await self._enqueue(segment_id, text, delay_seconds=seconds)
+        await self._enqueue(segment_id, agent, text, delay_seconds=seconds)
 
-    async def _enqueue(self, segment_id: str, text: str, **more: Any) -> None:
+    async def _enqueue(self, segment_id: str, agent: str, text: str, **more: Any) -> None:
         options: Any = {
             "workflow_name": SEGMENT,
-            "queue_name": QUEUE,
+            "queue_name": agent_queue(agent),
             "workflow_id": segment_id,
             "app_version": self._version,
             **more,
         }
         await to_thread.run_sync(self.client.enqueue, options, text)
 
+    async def take(self, queue: str, most: int) -> int:
+        """Take at most ``most`` segments from a queue, and begin to run them."""
+        return await to_thread.run_sync(self._take, queue, most)
+
+    def _take(self, name: str, most: int) -> int:
+        host: Any = self._find_instance()
+        system: Any = host._sys_db  # noqa: SLF001  there is no public way to take
+        token = uuid.uuid4().hex
+        ids = self._claim(system, name, most, token)
+        rows: list[Any] = system.get_workflow_statuses(ids) if ids else []
+        for row in rows:
+            segment_id: str = row["workflow_uuid"]
+            self.taken[segment_id] = name
+            try:
+                core.execute_dequeued_workflow(host, row, token)
+            except Exception:
+                self.taken.pop(segment_id, None)
+                log.exception("%s cannot run", segment_id)  # its row is marked as given up
+        return len(ids)
+
+    def _claim(self, system: Any, name: str, most: int, token: str) -> list[str]:
+        """Return what was taken from a queue, within the limits of a queue of calls."""
+        limits = self._limits.get(name)
+        queue = _make_queue(name, most, limits)
+        running = 0 if limits is None else list(self.taken.values()).count(name)
+        keys: list[str | None] = [None]
+        if limits is not None and limits.per_tenant is not None:
+            keys = system.get_queue_partitions(name)
+            random.shuffle(keys)  # no tenant is always the last
+        ids: list[str] = []
+        mine = (DBOS.executor_id, DBOS.application_version)
+        for key in keys:
+            try:
+                found, _ = system.start_queued_workflows(
+                    queue, *mine, key, running + len(ids), owner_xid=token
+                )
+            except Exception as error:
+                if getattr(getattr(error, "orig", None), "sqlstate", None) not in _BUSY:
+                    raise
+                continue
+            ids += found
+        return ids
+
     async def call(self, queue: str, key: str, text: str, tenant: str) -> str | None:
         """Queue a call, and return what its body gave; None if it gave nothing."""
         options: Any = {
             "workflow_name": CALL,
-            "queue_name": queue_name(queue),
+            "queue_name": call_queue(queue),
             "workflow_id": key,
             "app_version": self._version,
         }
-        if self._queues[queue].per_tenant is not None:
+        if self._limits[call_queue(queue)].per_tenant is not None:
             options["queue_partition_key"] = tenant
         await to_thread.run_sync(self.client.enqueue, options, text)
         handle: Any = await self.client.retrieve_workflow_async(key)
@@ -232,45 +291,6 @@ class DbosEngine:
         """Stop a segment, also while a step of it runs."""
         await to_thread.run_sync(self.client.cancel_workflow, segment_id)
 
-    async def find(self, segment_id: str) -> SegmentStatus | None:
-        """Return the status of a segment, or None if there is none."""
-        rows = await self._database.read(
-            f"SELECT status FROM {self._table} WHERE workflow_uuid = :id",  # noqa: S608
-            id=segment_id,
-        )
-        return _STATUS.get(rows[0][0], "failed") if rows else None
-
-    async def given_up(self) -> list[tuple[str, int, str]]:
-        """Return the runs whose segment was given up: their ids, its number, and why."""
-        rows = await self._database.read(
-            "SELECT r.id, r.segment, w.serialization FROM handrail_run r "  # noqa: S608
-            f"JOIN {self._table} w ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
-            "WHERE r.status IN ('queued', 'running', 'waiting') "
-            "AND w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
-        )
-        return [(run, number, say_given_up(form)) for run, number, form in rows]
-
-    async def owners(self) -> list[str]:
-        """Return the ids of the workers that run segments, dead or alive."""
-        return await self._read_running("DISTINCT executor_id")
-
-    async def owned(self, worker: str) -> list[str]:
-        """Return the ids of the segments that a worker runs."""
-        return await self._read_running("workflow_uuid", "AND executor_id = :worker", worker=worker)
-
-    async def _read_running(self, column: str, more: str = "", **values: str) -> list[str]:
-        rows = await self._database.read(
-            f"SELECT {column} FROM {self._table} WHERE status = 'PENDING' "  # noqa: S608
-            "AND name IN (:segment, :call) "
-            f"AND application_version = :version AND application_name = :app {more}",
-            segment=SEGMENT,
-            call=CALL,
-            version=self._version,
-            app=self._name,
-            **values,
-        )
-        return [row[0] for row in rows]
-
     async def recover(self, worker: str) -> int:
         """Queue the segments of a dead worker again.
 
@@ -279,39 +299,6 @@ class DbosEngine:
         """
         recover = DBOS._recover_pending_workflows  # noqa: SLF001  see above
         return len(await to_thread.run_sync(recover, [worker]))
-
-    async def adopt(self, version: str, worker: str | None = None) -> int:
-        """Give what a version has queued, or what its dead worker ran, to this version."""
-        waits = "status IN ('ENQUEUED', 'DELAYED')"
-        which = waits if worker is None else "status = 'PENDING' AND executor_id = :worker"
-        return await self._database.write(
-            f"UPDATE {self._table} SET application_version = :new "  # noqa: S608
-            "WHERE application_version = :old AND application_name = :app "
-            f"AND name IN (:segment, :call) AND {which}",
-            new=self._version,
-            old=version,
-            app=self._name,
-            segment=SEGMENT,
-            call=CALL,
-            **({} if worker is None else {"worker": worker}),
-        )
-
-    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
-        """Return the statements that remove what DBOS keeps of runs, as DBOS does.
-
-        Its own way is another transaction, and needs a query for each run.
-        """
-        table = self._table
-        key = 'w.workflow_uuid COLLATE "C"' if self._database.is_postgres else "w.workflow_uuid"
-        calls = (
-            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "  # noqa: S608
-            f"AND {key} >= i.id || '/' AND {key} < i.id || '0'"
-        )
-        chosen = ids.replace(":ids", ":segments")
-        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"  # noqa: S608
-        parts = [table.replace("workflow_status", part) for part in _PARTS]
-        values = {"ids": runs, "segments": segments}
-        return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]  # noqa: S608
 
 
 def _is_about_a_run(record: logging.LogRecord) -> bool:
@@ -334,38 +321,16 @@ def _refuse(_serializer: object, _text: str) -> Any:
     raise HandrailError("A pickle in the database of durable runs was not read: it could run code.")
 
 
-def say_given_up(form: str | None) -> str:
-    """Return why the engine gave a segment up, given the form of its row."""
-    if form in (None, _JSON):
-        return _GAVE_UP
-    return (
-        f"Its row in the database was not read: it has the form {form!r}, and handrail writes "
-        f"{_JSON!r}. Someone else has changed it."
-    )
-
-
-def queue_name(name: str) -> str:
-    """Return the engine's name of a queue of calls."""
-    return f"handrail {name}"
-
-
-def _limits(queue: CallQueue) -> dict[str, Any]:
-    rate = queue.rate
-    return {
-        "worker_concurrency": queue.per_worker,
-        "global_concurrency": queue.in_all,
-        "partition_concurrency": queue.per_tenant,
-        "limiter": None if rate is None else {"limit": rate[0], "period": rate[1]},
-    }
-
-
-def _register(name: str, body: Body) -> None:
-    """Give a workflow its body. An earlier worker of this process may have left one."""
-
-    async def run(text: str) -> str:
-        return await body(text)
-
-    registry = internals._get_or_create_dbos_registry()  # noqa: SLF001
-    registry.workflow_info_map.pop(name, None)
-    register: Any = DBOS.workflow(name=name, max_recovery_attempts=10_000)
-    register(run)
+def _make_queue(name: str, most: int, limits: CallQueue | None) -> Any:
+    """Return a queue of DBOS that has no row, so that no other thread checks it."""
+    named: dict[str, Any] = {"worker_concurrency": most}
+    if limits is not None:
+        rate = limits.rate
+        named = {
+            "worker_concurrency": limits.per_worker,
+            "global_concurrency": limits.in_all,
+            "partition_concurrency": limits.per_tenant,
+            "limiter": None if rate is None else {"limit": rate[0], "period": rate[1]},
+        }
+    secret = dbos_queues._INTERNAL_QUEUE_CONSTRUCTION  # noqa: SLF001  else it needs a row
+    return dbos_queues.Queue(name, **named, token=secret)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from handrail.runs._store.port import Step
 
-Body: TypeAlias = Callable[[str], Awaitable[str]]
-"""The body of a segment: takes its text, and returns how it ended."""
+Body: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""The body of a segment: takes its text, and returns how it ended; None if it was put back."""
 SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
 """The status of a segment, for the engine. The run has its own."""
 
@@ -16,6 +16,16 @@ SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "faile
 def segment_id(run: str, number: int) -> str:
     """Return the id of a segment of a run."""
     return f"{run}:{number}"
+
+
+def agent_queue(agent: str) -> str:
+    """Return the name of the queue of an agent's segments. Its workers have the agent."""
+    return f"handrail agent {agent}"
+
+
+def call_queue(name: str) -> str:
+    """Return the engine's name of a queue of calls."""
+    return f"handrail call {name}"
 
 
 class Engine(Protocol):
@@ -30,6 +40,11 @@ class Engine(Protocol):
         """The version of the engine. With another one, its tables may have to change."""
         ...
 
+    @property
+    def taken(self) -> Mapping[str, str]:
+        """The queues of the segments and calls that this process runs, by their ids."""
+        ...
+
     async def create(self) -> None:
         """Create what the engine keeps in the database."""
         ...
@@ -42,23 +57,23 @@ class Engine(Protocol):
         """Return the id of this process if it already runs the engine for something else."""
         ...
 
-    async def launch(self, body: Body, call_body: Body, worker: str, slots: int) -> None:
-        """Begin to run segments and queued calls in this process, ``slots`` segments at once."""
+    async def launch(self, body: Body, call_body: Body, worker: str) -> None:
+        """Prepare this process to run segments and queued calls. ``take`` begins them."""
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Take no more segments, and wait for those that run."""
+        """Wait for the segments that run."""
         ...
 
     async def close(self) -> None:
         """Close all connections."""
         ...
 
-    async def start(self, segment_id: str, text: str) -> None:
+    async def start(self, segment_id: str, agent: str, text: str) -> None:
         """Queue a segment. A second start with the same id joins the first."""
         ...
 
-    async def park(self, segment_id: str, text: str, seconds: float) -> None:
+    async def park(self, segment_id: str, agent: str, text: str, seconds: float) -> None:
         """Queue a segment for later. It holds no worker, no memory and no connection."""
         ...
 
@@ -66,6 +81,17 @@ class Engine(Protocol):
         """Queue a call, and return what its body gave; None if it gave nothing.
 
         A second call with the same key joins the first.
+        """
+        ...
+
+    async def queued(self, queues: Collection[str]) -> list[str]:
+        """Return those of these queues that have something for this version."""
+        ...
+
+    async def take(self, queue: str, most: int) -> int:
+        """Take at most ``most`` segments from a queue, and begin to run them.
+
+        Returns how many were taken. A queue of calls has its own limits.
         """
         ...
 

@@ -34,12 +34,12 @@ class QueuedCalls:
         self._engine = engine
         self._rows = rows
         self.active = active
-        self._queues = queues
+        self.queues = queues
         self.served = served
 
     def find(self, call: CheckedCall) -> str | None:
         """Return the queue of a call."""
-        for name, queue in self._queues.items():
+        for name, queue in self.queues.items():
             if call.name in queue.tools or call.spec.tags & frozenset(queue.tags):
                 return name
         return None
@@ -55,7 +55,7 @@ class QueuedCalls:
 
     def wait_reason(self, queue: str) -> WaitReason:
         """Return why calls wait on a queue."""
-        return self._queues[queue].wait_reason
+        return self.queues[queue].wait_reason
 
     async def send(self, queue: str, agent: str, call: CheckedCall) -> tuple[Result, float | None]:
         """Let a call run on a queue. Returns its result, and when a worker took it.

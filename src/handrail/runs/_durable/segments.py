@@ -60,7 +60,7 @@ class Segments:
     async def start(self, order: Order, state: RunState) -> None:
         """Start a segment from a state. A second start with the same id joins the first."""
         whole = order._replace(state=dump_state(state))
-        await self._engine.start(order.id, json.dumps(whole))
+        await self._engine.start(order.id, order.agent, json.dumps(whole))
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
         """Write the state of a segment: the messages that are new since the one before it."""
@@ -159,9 +159,8 @@ class Segments:
         following = order.next
         await self._add_state(following, before, state)
         await self.rows.keep_head(await self._seal(order, journal, (WAITING, "", state)))
-        await self._engine.park(
-            following.id, json.dumps(following), next_deadline(open_, default=0.0)
-        )
+        text, seconds = json.dumps(following), next_deadline(open_, default=0.0)
+        await self._engine.park(following.id, following.agent, text, seconds)
         self.rows.reach("run.parked")
         await self.questions.ask(following.run, following.number, open_)
         await self.rows.move_run(following.run, "waiting", following.number)
@@ -179,7 +178,7 @@ class Segments:
         """Continue in another segment, so that a restart reads a bounded number of steps."""
         await self._add_state(following, before, state)
         self._next = {following.id: state, **dict(islice(self._next.items(), _KEPT))}
-        await self._engine.start(following.id, json.dumps(following))
+        await self._engine.start(following.id, following.agent, json.dumps(following))
         await self.rows.move_run(following.run, "running", following.number)
         return "running"
 

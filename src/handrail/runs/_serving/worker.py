@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -19,6 +19,7 @@ from handrail.runs._durable.active import Gate
 from handrail.runs._durable.port import Engine
 from handrail.runs._durable.segments import Segments
 from handrail.runs._serving.liveness import Lock, make_lock
+from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 
 log = logging.getLogger("handrail")
@@ -42,18 +43,22 @@ class Worker:
         engine: Runs the segments.
         segments: Their body.
         version: The version of the application. It takes over only runs of this version.
+        slots: How many segments it runs at once.
+        poll: Seconds between two looks for work.
         interval: Seconds between two checks for dead workers and for answers.
         end_process: Ends the process if work outlasts the drain and the grace. Without it, the
             worker waits for the last call.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is a part or a setting of its own
         self,
         database: Database,
         engine: Engine,
         segments: Segments,
         *,
         version: str,
+        slots: int,
+        poll: float,
         interval: float,
         end_process: Callable[[int], object] | None = None,
     ) -> None:
@@ -65,7 +70,10 @@ class Worker:
         self._calls = segments.calls
         self._active = segments.calls.active
         self._questions = segments.questions
+        names = {"agents": segments.calls.served, "queues": segments.calls.queues}
+        self._taker = Taker(engine, **names, slots=slots)
         self._version = version
+        self._poll = poll
         self._interval = interval
         self._seen_at = self._trusted_at = -float("inf")
         self._looks = 0
@@ -79,7 +87,7 @@ class Worker:
         return recent and not self._segments.is_draining
 
     @asynccontextmanager
-    async def running(self, slots: int, drain_seconds: float) -> AsyncGenerator[None]:
+    async def running(self, drain_seconds: float) -> AsyncGenerator[None]:
         """Run segments inside; at the end, let those that run reach the end of their turn."""
         if not await to_thread.run_sync(self._lock.take):
             raise HandrailError(
@@ -88,11 +96,12 @@ class Worker:
         await self._rows.add_worker(self.id, self._version)
         self._segments.is_draining = False
         self._active.gate = Gate()
-        await self._engine.launch(self._segments.run, self._calls.run, self.id, slots)
+        await self._engine.launch(self._segments.run, self._calls.run, self.id)
         failed: list[Exception] = []
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._watch)
+                group.start_soon(self._repeat, self.look, self._interval)
+                group.start_soon(self._repeat, self._taker.look, self._poll)
                 try:
                     yield
                 except Exception as error:  # noqa: BLE001  raised below, outside of the group
@@ -141,14 +150,14 @@ class Worker:
                 await self._active.stop_cancelled()
             await anyio.sleep(self._interval)
 
-    async def _watch(self) -> None:
-        """Look for dead workers and for answers, again and again."""
+    async def _repeat(self, look: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Look again and again."""
         while True:
             try:
-                await self.look()
+                await look()
             except Exception:
                 log.exception("a worker of durable runs could not read the database")
-            await anyio.sleep(self._interval)
+            await anyio.sleep(seconds)
 
     async def look(self) -> None:
         """Take over the runs of dead workers, and wake runs whose answer woke no one."""

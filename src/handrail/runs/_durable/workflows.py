@@ -1,0 +1,141 @@
+"""The engine's table of segments and queued calls: what its public functions do not say or do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from handrail.runs._durable.port import SegmentStatus
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step
+
+SEGMENT = "handrail.segment"
+"""The name of the workflow of a segment."""
+CALL = "handrail.call"
+"""The name of the workflow of a queued call."""
+JSON = "portable_json"
+"""The form of the rows that we write."""
+_PARTS = ("workflow_input", "workflow_output", "operation_outputs")
+"""Tables of the engine whose rows do not go with the row of their workflow."""
+_GAVE_UP = "The engine gave the run up."
+_STATUS: dict[str, SegmentStatus] = {
+    "ENQUEUED": "queued",
+    "DELAYED": "parked",
+    "PENDING": "running",
+    "SUCCESS": "done",
+    "CANCELLED": "cancelled",
+}
+
+
+class Workflows:
+    """Reads and changes rows of the engine. Each statement is a transaction.
+
+    Args:
+        database: Has the rows.
+        name: The name of the application.
+        version: The version of the application.
+    """
+
+    def __init__(self, database: Database, name: str, version: str) -> None:
+        self._database = database
+        self._version = version
+        self._own = {"segment": SEGMENT, "call": CALL, "app": name}
+        self._table = "dbos.workflow_status" if database.is_postgres else "workflow_status"
+        self._each = (
+            "json_array_elements_text(CAST(:names AS json)) AS q(value)"
+            if database.is_postgres
+            else "json_each(:names) q"
+        )
+
+    async def find(self, segment_id: str) -> SegmentStatus | None:
+        """Return the status of a segment, or None if there is none."""
+        rows = await self._database.read(
+            f"SELECT status FROM {self._table} WHERE workflow_uuid = :id",  # noqa: S608
+            id=segment_id,
+        )
+        return _STATUS.get(rows[0][0], "failed") if rows else None
+
+    async def queued(self, queues: Collection[str]) -> list[str]:
+        """Return those of these queues that have something for this version."""
+        rows = await self._database.read(
+            f"SELECT q.value FROM {self._each} WHERE EXISTS "  # noqa: S608
+            f"(SELECT 1 FROM {self._table} w WHERE w.queue_name = q.value "
+            "AND w.status = 'ENQUEUED' AND w.application_version = :version "
+            "AND w.application_name = :app)",
+            names=json.dumps(sorted(queues)),
+            version=self._version,
+            app=self._own["app"],
+        )
+        return [row[0] for row in rows]
+
+    async def given_up(self) -> list[tuple[str, int, str]]:
+        """Return the runs whose segment was given up: their ids, its number, and why."""
+        rows = await self._database.read(
+            "SELECT r.id, r.segment, w.serialization FROM handrail_run r "  # noqa: S608
+            f"JOIN {self._table} w ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
+            "WHERE r.status IN ('queued', 'running', 'waiting') "
+            "AND w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
+        )
+        return [(run, number, say_given_up(form)) for run, number, form in rows]
+
+    async def owners(self) -> list[str]:
+        """Return the ids of the workers that run segments, dead or alive."""
+        return await self._read_running("DISTINCT executor_id")
+
+    async def owned(self, worker: str) -> list[str]:
+        """Return the ids of the segments that a worker runs."""
+        return await self._read_running("workflow_uuid", "AND executor_id = :worker", worker=worker)
+
+    async def _read_running(self, column: str, more: str = "", **values: str) -> list[str]:
+        rows = await self._database.read(
+            f"SELECT {column} FROM {self._table} WHERE status = 'PENDING' "  # noqa: S608
+            "AND name IN (:segment, :call) "
+            f"AND application_version = :version AND application_name = :app {more}",
+            version=self._version,
+            **self._own,
+            **values,
+        )
+        return [row[0] for row in rows]
+
+    async def adopt(self, version: str, worker: str | None = None) -> int:
+        """Give what a version has queued, or what its dead worker ran, to this version."""
+        waits = "status IN ('ENQUEUED', 'DELAYED')"
+        which = waits if worker is None else "status = 'PENDING' AND executor_id = :worker"
+        more: dict[str, Any] = {} if worker is None else {"worker": worker}
+        return await self._database.write(
+            f"UPDATE {self._table} SET application_version = :new "  # noqa: S608
+            "WHERE application_version = :old AND application_name = :app "
+            f"AND name IN (:segment, :call) AND {which}",
+            new=self._version,
+            old=version,
+            **self._own,
+            **more,
+        )
+
+    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
+        """Return the statements that remove what the engine keeps of runs, as it does.
+
+        Its own way is another transaction, and needs a query for each run.
+        """
+        table = self._table
+        key = 'w.workflow_uuid COLLATE "C"' if self._database.is_postgres else "w.workflow_uuid"
+        calls = (
+            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "  # noqa: S608
+            f"AND {key} >= i.id || '/' AND {key} < i.id || '0'"
+        )
+        chosen = ids.replace(":ids", ":segments")
+        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"  # noqa: S608
+        parts = [table.replace("workflow_status", part) for part in _PARTS]
+        values = {"ids": runs, "segments": segments}
+        return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]  # noqa: S608
+
+
+def say_given_up(form: str | None) -> str:
+    """Return why the engine gave a segment up, given the form of its row."""
+    if form in (None, JSON):
+        return _GAVE_UP
+    return (
+        f"Its row in the database was not read: it has the form {form!r}, and handrail writes "
+        f"{JSON!r}. Someone else has changed it."
+    )
