@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Unserializable"]
 
-_GIVEN_UP = '["error", "The engine gave the run up.", null]'
 _MAX_PAUSE = 0.5
 """Seconds between two checks of a run."""
 
@@ -55,6 +54,7 @@ class DurableRuns:
         poll: Seconds between two looks for work.
         segment_turns: How many turns a restart reads again at most.
         queues: Calls of these tools wait for any worker, within limits, by the queue's name.
+        max_deaths: After this many deaths of its process in one segment, a run has failed.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -68,6 +68,7 @@ class DurableRuns:
         poll: float = 0.25,
         segment_turns: int = 20,
         queues: Mapping[str, CallQueue] | None = None,
+        max_deaths: int = 5,
     ) -> None:
         try:
             from handrail.runs._durable.dbos_engine import DbosEngine
@@ -89,7 +90,9 @@ class DurableRuns:
         self._rows = Rows(self._database, crash_point)
         self._questions = Questions(self._database)
         own = queues or {}
-        self._engine = DbosEngine(self._database, name, version, poll=poll, queues=own)
+        self._engine = DbosEngine(
+            self._database, name, version, poll=poll, queues=own, max_deaths=max_deaths
+        )
         given = deps or {}
         self._served = {key: Served(agent, given.get(key)) for key, agent in agents.items()}
         calls = QueuedCalls(
@@ -179,9 +182,8 @@ class DurableRuns:
         """Return where a run stands, and ask the engine too if it should run."""
         row = await self._find(run_id)
         if engine and row.status in WORKED_ON:
-            found = await self._engine.find(segment_id(run_id, row.segment))
-            if found == "failed":
-                row = row._replace(status="failed", outcome=_GIVEN_UP)
+            for _, _, why in await self._engine.given_up(run_id):
+                row = row._replace(status="failed", outcome=json.dumps(["error", why, None]))
         return read_run(row)
 
     async def _find(self, run_id: str) -> RunRow:
@@ -249,19 +251,11 @@ class DurableRuns:
         return True
 
     async def resume(self, run_id: str) -> None:
-        """Continue a run that failed, from its last complete turn, with the same metadata."""
-        from handrail.runs._durable.orders import Order
+        """Continue a run that failed, from its last complete turn, with the same metadata.
 
-        row = await self._find(run_id)
-        run = read_run(row)
-        number = row.segment + 1
-        if run.status == "failed" and run.state is None:
-            raise ValueError(f"The run {run_id!r} cannot continue: {run.why}")
-        if run.status != "failed" or not await self._rows.reopen(run_id, number):
-            raise ValueError(f"The run {run_id!r} has not failed: it is {run.status}.")
-        await self._rows.journal(run_id).note_resume()
-        order = Order(run_id, number, row.agent, row.principal, run.metadata)
-        await self._segments.start(order, cast("RunState", run.state))
+        Raises ValueError if it has not failed, or cannot continue.
+        """
+        await self._segments.resume(await self._find(run_id))
 
     async def fork(
         self,

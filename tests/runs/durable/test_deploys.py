@@ -64,7 +64,7 @@ async def test_an_old_worker_leaves_the_runs_of_a_new_agent_to_new_workers(
                     ended = Counter([(await client.wait(one, seconds=300)).status for one in ids])
                 taken = [await to_thread.run_sync(count_taken, database, pid) for pid in (old, new)]
 
-    assert (before, ended) == ("running", {"done": STARTS})
+    assert (before, ended) == ("queued", {"done": STARTS})
     assert taken == [{"handrail agent pay": 2}, {"handrail agent wire": STARTS}]
 
 

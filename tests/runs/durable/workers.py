@@ -42,6 +42,8 @@ class Forks:
         chosen: dict[str, Any] = {
             "agent": "shop",
             "agents": [],
+            "deaths": 0,
+            "queued": [],
             "drains": False,
             "crash": "",
             "control": "",

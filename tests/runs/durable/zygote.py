@@ -25,15 +25,17 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import (
+from handrail.runs._durable import (  # once for all forks
     dbos_connections,
     dbos_engine,
     recorder,
     segments,
-)  # once for all forks
+    workflows,
+)
 from handrail.runs._serving import worker
 from handrail.runs._store import postgres, sqlite
-from handrail.runs.durable import DurableRuns
+from handrail.runs.durable import CallQueue, DurableRuns
+from runs.durable.poison import make_poison_agents
 from runs.durable.shop import Ledger, call_once, make_agent
 from runs.durable.slow import make_slow_agents
 
@@ -45,13 +47,16 @@ AGENTS = {
     "pay": make_agent(LEDGER, call_once("pay")),
     "wire": make_agent(LEDGER, call_once("wire")),
     **make_slow_agents(LEDGER),
+    **make_poison_agents(LEDGER),
 }
 SET_UP = sqlite.set_up
 WARM: dict[tuple[str, float], DurableRuns] = {}
+DEATHS = 1_000
+"""Tests kill the workers of a run more often than any operator would see."""
 
 
 def find_runs(url: str, poll: float) -> DurableRuns:
-    return WARM.get((url, poll)) or DurableRuns(url, AGENTS, poll=poll)
+    return WARM.get((url, poll)) or DurableRuns(url, AGENTS, poll=poll, max_deaths=DEATHS)
 
 
 async def work(order: dict[str, Any]) -> None:
@@ -70,7 +75,7 @@ async def work(order: dict[str, Any]) -> None:
 
 def warm(url: str) -> None:
     """Run once, without an effect. No thread is left, and no connection."""
-    WARM[url, POLL] = DurableRuns(url, AGENTS, poll=POLL)
+    WARM[url, POLL] = DurableRuns(url, AGENTS, poll=POLL, max_deaths=DEATHS)
     anyio.run(work, {"url": url, "run": f"warm{len(WARM)}", "agent": "shop", "drains": True})
     for thread in set(threading.enumerate()) - {threading.main_thread()}:
         thread.join()  # a fork has only the one that forks
@@ -78,8 +83,14 @@ def warm(url: str) -> None:
 
 async def serve(order: dict[str, Any]) -> None:
     runs = find_runs(order["url"], order["poll"])
-    if chosen := order["agents"]:
-        runs = DurableRuns(order["url"], {key: AGENTS[key] for key in chosen}, poll=order["poll"])
+    if order["agents"] or order["deaths"] or order["queued"]:
+        runs = DurableRuns(
+            order["url"],
+            {key: AGENTS[key] for key in order["agents"] or AGENTS},
+            poll=order["poll"],
+            max_deaths=order["deaths"] or DEATHS,
+            queues={"post": CallQueue(tools=order["queued"])},
+        )
     await runs.serve(interval=order["interval"], drain_seconds=order["drain"])
 
 
@@ -94,6 +105,8 @@ def child(order: dict[str, Any]) -> None:
         crash_points.countdown = crash_points.Countdown(order["crash"])
     if order["control"] == "no row":
         recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
+    if order["control"] == "no suspects":
+        workflows.SUSPECT_DEATHS = DEATHS
     if order["control"] == "early release":
         worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
     if order["control"] == "normal sync":

@@ -24,7 +24,7 @@ from handrail._support.loop import running_loop
 from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.dbos_connections import make_engine
 from handrail.runs._durable.port import Body, agent_queue, call_queue
-from handrail.runs._durable.workflows import CALL, JSON, SEGMENT, Workflows
+from handrail.runs._durable.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
 from handrail.runs._store.database import Database
 
 log = logging.getLogger("handrail")
@@ -49,6 +49,7 @@ class DbosEngine:
         version: The version of the application. Only workers of this version run its segments.
         poll: Seconds between two checks of the queue.
         queues: The queues of calls.
+        max_deaths: After this many deaths of its workers, a segment is given up.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class DbosEngine:
         *,
         poll: float,
         queues: Mapping[str, CallQueue],
+        max_deaths: int,
     ) -> None:
         self._database = database
         self._sql = make_engine(database)
@@ -70,10 +72,12 @@ class DbosEngine:
         self._is_own = False
         self.taken: dict[str, str] = {}
         """The queues of the segments and calls that this process runs, by their ids."""
-        rows = Workflows(database, name, version)
+        self._max_deaths = max_deaths
+        rows = Workflows(database, name, version, max_deaths=max_deaths)
         self.find, self.queued, self.adopt = rows.find, rows.queued, rows.adopt
         self.removal = rows.removal
         self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
+        self.recover, self.excuse, self.retry = rows.recover, rows.excuse, rows.retry
 
     @property
     def version(self) -> str:
@@ -115,14 +119,14 @@ class DbosEngine:
         refuse_pickles()
         logging.getLogger("dbos").addFilter(_is_about_a_run)
         self.taken.clear()
-        self._register(SEGMENT, body)
-        self._register(CALL, call_body)
+        self._register(SEGMENT, body, self._max_deaths)
+        self._register(CALL, call_body, CALL_DEATHS)
         if self._is_own:
             DBOS(config=self._make_config(worker))
             DBOS.listen_queues([])
             DBOS.launch()  # in the loop's own thread: this loop then runs the segments
 
-    def _register(self, name: str, body: Body) -> None:
+    def _register(self, name: str, body: Body, max_deaths: int) -> None:
         """Give a workflow its body. An earlier worker of this process may have left one."""
 
         async def run(text: str) -> str:
@@ -136,7 +140,7 @@ class DbosEngine:
 
         registry = internals._get_or_create_dbos_registry()  # noqa: SLF001
         registry.workflow_info_map.pop(name, None)
-        register: Any = DBOS.workflow(name=name, max_recovery_attempts=10_000)
+        register: Any = DBOS.workflow(name=name, max_recovery_attempts=max_deaths - 1)
         register(run)
 
     def _make_config(self, worker: str) -> DBOSConfig:
@@ -290,15 +294,6 @@ class DbosEngine:
     async def cancel(self, segment_id: str) -> None:
         """Stop a segment, also while a step of it runs."""
         await to_thread.run_sync(self.client.cancel_workflow, segment_id)
-
-    async def recover(self, worker: str) -> int:
-        """Queue the segments of a dead worker again.
-
-        The call is private. The public resume also resets what DBOS knows about attempts, and
-        repeats a segment that runs.
-        """
-        recover = DBOS._recover_pending_workflows  # noqa: SLF001  see above
-        return len(await to_thread.run_sync(recover, [worker]))
 
 
 def _is_about_a_run(record: logging.LogRecord) -> bool:

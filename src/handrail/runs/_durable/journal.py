@@ -50,7 +50,7 @@ from handrail.runs.lines import (
     turn_fields,
 )
 from handrail.runs.record import ANSWER
-from handrail.runs.statuses import CANCELLED, QUEUED, RUNNING, Standing
+from handrail.runs.statuses import CANCELLED, FAILED, QUEUED, RUNNING, Standing
 
 FLUSH_SECONDS = 1.0
 """How often the events of a turn that still runs are written."""
@@ -197,6 +197,13 @@ class RunJournal:
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.put_status(CANCELLED, why="cancelled by the user", ended=ended)
         await self.flush()
+
+    async def note_failure(self, why: str) -> RunHead:
+        """Write that a run failed. Its segment can continue. Returns the end of the chain."""
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        self.put_status(FAILED, why=why, ended=ended)
+        await self.flush()
+        return self._head or RunHead(self._run)
 
     async def note_resume(self) -> None:
         """Write that a run is queued again."""

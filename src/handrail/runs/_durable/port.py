@@ -23,6 +23,11 @@ def agent_queue(agent: str) -> str:
     return f"handrail agent {agent}"
 
 
+def suspect_queue(agent: str) -> str:
+    """Return the name of the queue of an agent's segments whose workers died more than once."""
+    return f"handrail suspect {agent}"
+
+
 def call_queue(name: str) -> str:
     """Return the engine's name of a queue of calls."""
     return f"handrail call {name}"
@@ -107,8 +112,8 @@ class Engine(Protocol):
         """Return the status of a segment, or None if there is none."""
         ...
 
-    async def given_up(self) -> list[tuple[str, int, str]]:
-        """Return the runs whose segment was given up: their ids, its number, and why."""
+    async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
+        """Return the runs whose segment was given up, or one: their ids, its number, and why."""
         ...
 
     async def owners(self) -> list[str]:
@@ -120,7 +125,19 @@ class Engine(Protocol):
         ...
 
     async def recover(self, worker: str) -> int:
-        """Queue the segments of a dead worker again, and return their number."""
+        """Queue the segments of a dead worker again, and return their number.
+
+        Those whose workers died more than once go to the queues of suspects, and those whose
+        workers died too often are given up. A queued call is given up after two deaths.
+        """
+        ...
+
+    async def excuse(self, worker: str) -> None:
+        """Let the end of a worker be no death for what it runs now."""
+        ...
+
+    async def retry(self, run: str, number: int, agent: str) -> bool:
+        """Continue a run whose segment was given up, with this segment. Returns False if not."""
         ...
 
     async def adopt(self, version: str, worker: str | None = None) -> int:

@@ -36,6 +36,8 @@ class QueuedCalls:
         self.active = active
         self.queues = queues
         self.served = served
+        self.waiting = 0
+        """How many calls of segments that run here wait on queues."""
 
     def find(self, call: CheckedCall) -> str | None:
         """Return the queue of a call."""
@@ -74,12 +76,15 @@ class QueuedCalls:
             turn.principal,
             dict(turn.metadata),
         )
+        self.waiting += 1
         try:
             text = await self._engine.call(queue, call.key, json.dumps(order), turn.principal or "")
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._engine.cancel(call.key)
             raise
+        finally:
+            self.waiting -= 1
         began, result = json.loads(text) if text is not None else (None, "")
         lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
         return lost if began is None else Result.from_json(result), began

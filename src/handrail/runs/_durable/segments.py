@@ -18,8 +18,9 @@ from handrail.runs._durable.orders import Order
 from handrail.runs._durable.port import Engine, segment_id
 from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
+from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows, take_row
+from handrail.runs._durable.rows import Rows, RunRow, take_row
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
@@ -53,6 +54,9 @@ class Segments:
         self.turns = 20
         """How many turns a segment has: what a restart reads again."""
         self.is_draining = False
+        """Whether the worker stops. Its segments end before their next reply."""
+        self.is_clearing = False
+        """Whether the worker lets its segments end in the same way, to run one alone."""
         self.calls = calls
         self._next: dict[str, RunState] = {}
         """States of segments that follow one of this worker, which it need not read."""
@@ -61,6 +65,25 @@ class Segments:
         """Start a segment from a state. A second start with the same id joins the first."""
         whole = order._replace(state=dump_state(state))
         await self._engine.start(order.id, order.agent, json.dumps(whole))
+
+    async def resume(self, row: RunRow) -> None:
+        """Continue a run that failed. Raises ValueError if it has not failed, or cannot continue.
+
+        One that was given up continues in its segment. Any other one has a state: a new segment.
+        """
+        run, number = read_run(row), row.segment + 1
+        saved = run.state if run.status == "failed" else None
+        if saved is not None:
+            continues = await self.rows.reopen(run.id, number)
+        else:
+            continues = await self._engine.retry(run.id, row.segment, run.agent)
+        if not continues and run.status == "failed":
+            raise ValueError(f"The run {run.id!r} cannot continue: {run.why}")
+        if not continues:
+            raise ValueError(f"The run {run.id!r} has not failed: it is {run.status}.")
+        await self.rows.journal(run.id).note_resume()
+        if saved is not None:
+            await self.start(Order(run.id, number, run.agent, run.principal, run.metadata), saved)
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
         """Write the state of a segment: the messages that are new since the one before it."""
@@ -98,7 +121,7 @@ class Segments:
             order,
             self.calls,
             turns=self.turns,
-            is_draining=lambda: self.is_draining,
+            is_draining=lambda: self.is_draining or self.is_clearing,
         )
         options = self._make_options(order)
         options["on_event"] = journal.on_event
@@ -184,30 +207,28 @@ class Segments:
 
     async def _end(self, order: Order, journal: RunJournal, done: RunResult[Any]) -> RunStatus:
         how = (translate_stop(done.stop_reason), done.stop_detail, done.state)
-        return await self._record_end(order, journal, how, dump_state(done.state))
+        return await self._record_end(order, journal, how)
 
     async def _fail(
         self, order: Order, journal: RunJournal, state: RunState, error: Exception
     ) -> RunStatus:
         how = (FAILED, f"{type(error).__name__}: {error}", state)
-        return await self._record_end(order, journal, how, dump_state(state))
+        return await self._record_end(order, journal, how)
 
     async def give_up(self, run: str, number: int, why: str) -> None:
-        """Record that a run failed because its segment cannot run."""
-        log.error("the run %s failed: %s", run, why)
-        known = await self._read_states(run, number)
-        order, journal = Order(run, number, "", None, {}), self.rows.journal(run)
-        state = known[-1] if known else RunState(run_id=run)
-        saved = dump_state(state) if known else None
-        await self._record_end(order, journal, (FAILED, why, state), saved)
+        """Record that a run failed because its segment cannot run.
 
-    async def _record_end(
-        self, order: Order, journal: RunJournal, how: _End, saved: str | None
-    ) -> RunStatus:
-        """Record how a run ended, with a state to continue from if there is one."""
-        standing, why, _ = how
+        It has no state: its segment has more steps than the last one that is known.
+        """
+        log.error("the run %s failed: %s", run, why)
+        head = await self.rows.journal(run).note_failure(why)
+        await self.rows.end_run(head, "failed", number, json.dumps(["error", why, None]))
+
+    async def _record_end(self, order: Order, journal: RunJournal, how: _End) -> RunStatus:
+        """Record how a run ended, with a state to continue from."""
+        standing, why, state = how
         head = await self._seal(order, journal, how)
-        outcome = json.dumps([standing.reason, why, saved])
+        outcome = json.dumps([standing.reason, why, dump_state(state)])
         await self.rows.end_run(head, standing.status, order.number, outcome)
         self.rows.reach("run.ended")
         return standing.status

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from typing import Any
 
-from handrail.runs._durable.port import SegmentStatus
+from handrail.runs._durable.port import SegmentStatus, agent_queue, segment_id, suspect_queue
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
@@ -18,6 +19,12 @@ JSON = "portable_json"
 """The form of the rows that we write."""
 _PARTS = ("workflow_input", "workflow_output", "operation_outputs")
 """Tables of the engine whose rows do not go with the row of their workflow."""
+SUSPECT_DEATHS = 2
+"""After this many deaths of its workers, a segment runs alone."""
+CALL_DEATHS = 2
+"""After this many deaths of its workers, a queued call is given up: its model reads that."""
+_HELD = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+"""The engine's word for a segment that it gave up because its workers died."""
 _GAVE_UP = "The engine gave the run up."
 _STATUS: dict[str, SegmentStatus] = {
     "ENQUEUED": "queued",
@@ -35,11 +42,13 @@ class Workflows:
         database: Has the rows.
         name: The name of the application.
         version: The version of the application.
+        max_deaths: After this many deaths of its workers, a segment is given up.
     """
 
-    def __init__(self, database: Database, name: str, version: str) -> None:
+    def __init__(self, database: Database, name: str, version: str, *, max_deaths: int) -> None:
         self._database = database
         self._version = version
+        self._max_deaths = max_deaths
         self._own = {"segment": SEGMENT, "call": CALL, "app": name}
         self._table = "dbos.workflow_status" if database.is_postgres else "workflow_status"
         self._each = (
@@ -69,15 +78,19 @@ class Workflows:
         )
         return [row[0] for row in rows]
 
-    async def given_up(self) -> list[tuple[str, int, str]]:
-        """Return the runs whose segment was given up: their ids, its number, and why."""
+    async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
+        """Return the runs whose segment was given up, or one: their ids, its number, and why."""
+        one: dict[str, str] = {} if run is None else {"run": run}
         rows = await self._database.read(
-            "SELECT r.id, r.segment, w.serialization FROM handrail_run r "  # noqa: S608
-            f"JOIN {self._table} w ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
-            "WHERE r.status IN ('queued', 'running', 'waiting') "
-            "AND w.status IN ('ERROR', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
+            "SELECT r.id, r.segment, w.status, w.serialization, w.recovery_attempts "  # noqa: S608
+            f"FROM handrail_run r JOIN {self._table} w "
+            "ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
+            f"WHERE r.{_LIVE} AND w.status IN ('ERROR', :held)"
+            f"{' AND r.id = :run' if one else ''}",
+            held=_HELD,
+            **one,
         )
-        return [(run, number, say_given_up(form)) for run, number, form in rows]
+        return [(run, number, _say_given_up(*why)) for run, number, *why in rows]
 
     async def owners(self) -> list[str]:
         """Return the ids of the workers that run segments, dead or alive."""
@@ -89,14 +102,63 @@ class Workflows:
 
     async def _read_running(self, column: str, more: str = "", **values: str) -> list[str]:
         rows = await self._database.read(
-            f"SELECT {column} FROM {self._table} WHERE status = 'PENDING' "  # noqa: S608
-            "AND name IN (:segment, :call) "
-            f"AND application_version = :version AND application_name = :app {more}",
+            f"SELECT {column} FROM {self._table} WHERE {_RUNNING} {more}",  # noqa: S608
             version=self._version,
             **self._own,
             **values,
         )
         return [row[0] for row in rows]
+
+    async def recover(self, worker: str) -> int:
+        """Queue the segments of a dead worker again, and return their number.
+
+        The engine counts how often it began a segment. So this is how often its workers died,
+        without those that were excused.
+        """
+        agent, suspect = agent_queue(""), suspect_queue("")
+        return await self._database.write(
+            f"UPDATE {self._table} SET status = CASE "  # noqa: S608
+            f"WHEN recovery_attempts >= CASE WHEN name = :call THEN {CALL_DEATHS} ELSE :most END "
+            "THEN :held ELSE 'ENQUEUED' END, queue_name = CASE "
+            f"WHEN recovery_attempts >= {SUSPECT_DEATHS} AND queue_name LIKE :agents "
+            f"THEN :suspect || substr(queue_name, {len(agent) + 1}) ELSE queue_name END, "
+            "owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = :now "
+            f"WHERE {_RUNNING} AND executor_id = :worker",
+            most=self._max_deaths,
+            held=_HELD,
+            agents=f"{agent}%",
+            suspect=suspect,
+            now=_now(),
+            worker=worker,
+            version=self._version,
+            **self._own,
+        )
+
+    async def excuse(self, worker: str) -> None:
+        """Let the end of a worker be no death for what it runs now."""
+        await self._database.write(
+            f"UPDATE {self._table} SET recovery_attempts = recovery_attempts - 1 "  # noqa: S608
+            f"WHERE {_RUNNING} AND executor_id = :worker",
+            worker=worker,
+            version=self._version,
+            **self._own,
+        )
+
+    async def retry(self, run: str, number: int, agent: str) -> bool:
+        """Continue a run whose segment was given up, with this segment. Returns False if not."""
+        reopen = (
+            "UPDATE handrail_run SET status = 'queued', outcome = NULL, changed = :now "  # noqa: S608
+            f"WHERE id = :id AND segment = :number AND ({_LIVE} OR status = 'failed')"
+        )
+        queue = (
+            f"UPDATE {self._table} SET status = 'ENQUEUED', queue_name = :queue, "  # noqa: S608
+            "recovery_attempts = 0, updated_at = :now "
+            "WHERE workflow_uuid = :id AND status = :held"
+        )
+        row = {"id": run, "number": number, "now": time.time()}
+        segment = {"id": segment_id(run, number), "queue": agent_queue(agent)}
+        steps = [(reopen, [row]), (queue, [{**segment, "held": _HELD, "now": _now()}])]
+        return bool(await self._database.transact(steps, 2))
 
     async def adopt(self, version: str, worker: str | None = None) -> int:
         """Give what a version has queued, or what its dead worker ran, to this version."""
@@ -131,8 +193,22 @@ class Workflows:
         return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]  # noqa: S608
 
 
-def say_given_up(form: str | None) -> str:
-    """Return why the engine gave a segment up, given the form of its row."""
+_LIVE = "status IN ('queued', 'running', 'waiting')"
+_RUNNING = (
+    "status = 'PENDING' AND name IN (:segment, :call) "
+    "AND application_version = :version AND application_name = :app"
+)
+
+
+def _now() -> int:
+    """Return the time as the engine writes it."""
+    return int(time.time() * 1000)
+
+
+def _say_given_up(status: str, form: str | None, attempts: int) -> str:
+    """Return why the engine gave a segment up."""
+    if status == _HELD:
+        return f"Its process died {attempts} times. It continues when someone resumes it."
     if form in (None, JSON):
         return _GAVE_UP
     return (

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 
 import anyio
 from anyio import to_thread
@@ -70,8 +71,8 @@ class Worker:
         self._calls = segments.calls
         self._active = segments.calls.active
         self._questions = segments.questions
-        names = {"agents": segments.calls.served, "queues": segments.calls.queues}
-        self._taker = Taker(engine, **names, slots=slots)
+        alone = make_lock(database, f"suspects-{sha256(version.encode()).hexdigest()[:16]}")
+        self._taker = Taker(engine, segments, slots=slots, lock=alone)
         self._version = version
         self._poll = poll
         self._interval = interval
@@ -122,10 +123,13 @@ class Worker:
         out. If the lock were free, another worker would run its call too, say that it has ended,
         or begin one that must not run at the same time.
         """
+        with suppress(Exception):  # without the database, it ends all the same
+            await self._engine.excuse(self.id)
         async with anyio.create_task_group() as group:
             group.start_soon(self._hold)
             await self._drain(drain_seconds, end_process)
             group.cancel_scope.cancel()
+        await self._taker.release()
         await to_thread.run_sync(self._lock.release)  # others see that it is gone
 
     async def _drain(
@@ -169,9 +173,13 @@ class Worker:
             await self._segments.wake(run, number)
         await self._active.stop_cancelled()
         if self._looks % _SWEEP == 0:
-            for run, number, why in await self._engine.given_up():
-                await self._segments.give_up(run, number, why)
+            await self._note_given_up()
         self._seen_at = time.monotonic()
+
+    async def _note_given_up(self) -> None:
+        """Record that runs failed whose segment was given up."""
+        for run, number, why in await self._engine.given_up():
+            await self._segments.give_up(run, number, why)
 
     async def _keep_lock(self) -> None:
         """Take the own lock again if it was lost, such as by a restart of the database.
@@ -205,5 +213,6 @@ class Worker:
             count = await self._engine.recover(other)
             await self._rows.remove_worker(other)
             log.warning("the worker %s died: %d of its runs continue", other, count)
+            await self._note_given_up()
         finally:
             await to_thread.run_sync(lock.release)
