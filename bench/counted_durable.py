@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from handrail import READ, WRITE, Access, Call, Text, tool
 from handrail.agent import Agent, Limits
 from handrail.messages import Reply, Request, ToolResults
-from handrail.runs._durable.dbos_engine import make_engine
+from handrail.runs._engine.dbos_engine import make_engine
 from handrail.runs._store.database import Database
 from handrail.runs.durable import DurableRuns
 

@@ -21,6 +21,7 @@ from architecture import (
     module_graph,
     read_modules,
 )
+from handrail.runs._engine import dbos_internals
 
 PACKAGE = Path(handrail.__file__).parent
 MODULES = read_modules(PACKAGE)
@@ -35,7 +36,7 @@ DOORS = {
     "authlib": {"net.oidc"},
     "autogen_core": {"adapters.autogen"},
     "crewai": {"adapters.crewai"},
-    "dbos": {"runs._durable.dbos_engine"},
+    "dbos": {"runs._engine.dbos_engine", "runs._engine.dbos_internals"},
     "fastmcp": {"adapters.fastmcp"},
     "google": {"adapters._sources.google_adk", "adapters.google_adk", "models._google"},
     "griffe": {"_definition.docstring"},
@@ -108,7 +109,7 @@ DOORS = {
     "pydantic_ai": {"adapters._sources.pydantic_ai", "adapters.pydantic_ai"},
     "pydantic_core": {"_schema.validator", "adapters._turns"},
     "psycopg": {"runs._store.postgres"},
-    "sqlalchemy": {"runs._durable.dbos_connections"},
+    "sqlalchemy": {"runs._engine.dbos_connections"},
 }
 """The only modules that know a package."""
 
@@ -116,6 +117,7 @@ MAX_FILES = 16
 MAX_ROOT_FILES = 8
 MAX_SUPPORT_FILES = 7
 MAX_LINES = 400
+MAX_PRIVATE_NAMES_OF_DBOS = 15
 MAX_BODY_LINES = 40
 LONGER_BODIES = {"grep.grep": 58}
 """Where a tool has so many arguments, one on a line."""
@@ -197,6 +199,39 @@ def test_each_package_has_one_door(package: str) -> None:
     }
 
     assert knows == DOORS[package]
+
+
+def private_names(tree: ast.Module) -> set[str]:
+    """Private attributes of other objects, and private modules of DBOS, that a module names."""
+    attributes = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    }
+    return attributes | {name for name in imported_names(tree) if name.startswith("dbos._")}
+
+
+def test_private_names_of_dbos_are_few_and_in_one_list() -> None:
+    listed = (*dbos_internals.FUNCTIONS, *dbos_internals.VALUES, *dbos_internals.ATTRIBUTES)
+    used = {name: private_names(tree) for name, tree in MODULES.items() if _knows_dbos(tree)}
+    parts = {part for path in dbos_internals.ATTRIBUTES for part in path.split(".")}
+
+    assert len(listed) <= MAX_PRIVATE_NAMES_OF_DBOS
+    assert used["runs._engine.dbos_internals"] <= parts
+    assert {name for name, private in used.items() if private} == {"runs._engine.dbos_internals"}
+
+
+def _knows_dbos(tree: ast.Module) -> bool:
+    return any(target.split(".")[0] == "dbos" for target in imported_names(tree))
+
+
+def test_the_check_of_private_names_can_fail() -> None:
+    source = "from dbos import _core\nimport dbos._queue\nhost._sys_db.x\nself._own\nplain.name"
+
+    assert private_names(ast.parse(source)) == {"dbos._core", "dbos._queue", "_sys_db"}
 
 
 def test_the_edges_and_the_loop_alone_know_anyio() -> None:

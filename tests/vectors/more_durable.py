@@ -16,7 +16,7 @@ import os, sys, time, anyio
 from handrail import Text
 from handrail.agent import Agent
 from handrail.messages import Reply
-from handrail.runs._durable import dbos_engine
+from handrail.runs._engine import dbos_engine
 from handrail.runs.durable import DurableRuns
 from runs.durable.planted import Attacker
 

@@ -20,10 +20,10 @@ from handrail import HandrailError, Json
 from handrail.agent import Agent, RunState
 from handrail.messages import Content, Prompt
 from handrail.permissions import Answer, Pending
-from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.json_values import Unserializable, check_json
-from handrail.runs._durable.port import segment_id
 from handrail.runs._durable.reading import DurableRun, fork_run, read_run
+from handrail.runs._engine.call_queue import CallQueue
+from handrail.runs._engine.port import segment_id
 from handrail.runs._serving.handle import DurableWorker
 from handrail.runs.crash_points import crash_point
 from handrail.runs.statuses import WORKED_ON, RunStatus
@@ -71,7 +71,7 @@ class DurableRuns:
         max_deaths: int = 5,
     ) -> None:
         try:
-            from handrail.runs._durable.dbos_engine import DbosEngine
+            from handrail.runs._engine.dbos_engine import DbosEngine
         except ModuleNotFoundError as error:
             raise HandrailError(
                 f"Durable runs need {error.name}. Install it: `pip install 'handrail[durable]'`."

@@ -19,6 +19,7 @@ from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs.durable import DurableRuns
 from runs.durable.fleet import Tables
+from runs.durable.poison import count_unknown
 from runs.durable.shop import Ledger, call_once, make_agent
 from runs.durable.workers import Forks
 
@@ -27,8 +28,8 @@ STARTS = 200 if SOAK else 20
 
 
 @contextmanager
-def serving(forks: Forks, ledger: Path, url: str, *agents: str) -> Generator[int]:
-    options: dict[str, Any] = {"poll": 0.05, "interval": 0.1, "pause": 0}
+def serving(forks: Forks, ledger: Path, url: str, *agents: str, **others: Any) -> Generator[int]:
+    options: dict[str, Any] = {"poll": 0.05, "interval": 0.1, "pause": 0, **others}
     pid = forks.spawn(ledger, url, agents=agents, **options)
     try:
         yield pid
@@ -66,6 +67,26 @@ async def test_an_old_worker_leaves_the_runs_of_a_new_agent_to_new_workers(
 
     assert (before, ended) == ("queued", {"done": STARTS})
     assert taken == [{"handrail agent pay": 2}, {"handrail agent wire": STARTS}]
+
+
+async def test_an_old_worker_puts_back_a_queued_call_of_a_new_agent(
+    forks: Forks, tmp_path: Path, sqlite: str
+) -> None:
+    ledger, tables = tmp_path / "ledger", Tables(sqlite)
+    agents = {"wire": make_agent(Ledger(ledger), call_once("wire"))}
+    calls = "SELECT executor_id FROM workflow_status WHERE name = 'handrail.call' AND status = "
+    async with DurableRuns(sqlite, agents) as client:
+        run = await client.start("wire", "Go.")
+        queued: dict[str, Any] = {"queued": ["wire"]}
+        with serving(forks, ledger, sqlite, "wire", **queued, poll=2.0):  # the last to look
+            with serving(forks, ledger, sqlite, "pay", **queued) as old, anyio.fail_after(60):
+                while not (delayed := tables.read(f"{calls}'DELAYED'")):  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            ended = await client.wait(run, seconds=60)
+
+    assert f"-{old}-" in delayed[0][0]
+    assert (ended.status, ended.text, count_unknown(ended)) == ("done", "All done.", 0)
+    assert set(Ledger(ledger).count().values()) == {1}
 
 
 async def test_an_agent_with_many_runs_leaves_slots_to_the_others(sqlite: str) -> None:

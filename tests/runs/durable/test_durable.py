@@ -723,7 +723,7 @@ async def test_runs_that_are_not_open_and_other_databases_say_what_to_do(tmp_pat
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "handrail.runs._durable.dbos_engine", raising=False)
+    monkeypatch.delitem(sys.modules, "handrail.runs._engine.dbos_engine", raising=False)
     monkeypatch.setitem(sys.modules, "dbos", None)
 
     with pytest.raises(HandrailError, match=r"pip install 'handrail\[durable\]'"):

@@ -200,3 +200,47 @@ async def test_a_worker_whose_suspect_is_gone_continues(
             done = await runs.wait("a", seconds=60)
 
     assert (done.text, stage.seen) == ("All done.", ["a begins", "a 0", "a 1"])
+
+
+async def test_a_worker_whose_calls_take_long_does_not_wait_for_them_for_long(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "PATIENCE", 0.0)
+    monkeypatch.setattr(taking, "CLEAR_SECONDS", 0.1)
+    stage = Stage()
+    stage.close("a 0")
+    runs = make_runs(sqlite, stage, a=1, b=1, c=1)
+    async with runs:
+        await start_hidden(runs, "b")
+        async with runs.work(interval=60):
+            await runs.start("a", "Go.", run_id="a")
+            await stage.reached("a 0")
+            await move(runs, "b", "handrail suspect b")
+            await looks(3)
+            await runs.start("c", "Go.", run_id="c")
+            beside = (await runs.wait("c", seconds=60)).status, list(stage.seen)
+            stage.open("a 0")
+            ended = [(await runs.wait(run, seconds=60)).status for run in "ab"]
+
+    assert beside == ("done", ["a begins", "a 0", "c begins", "c 0"])
+    assert ended == ["done", "done"]
+
+
+async def test_a_suspect_that_runs_long_does_not_stay_alone(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "ALONE_SECONDS", 0.1)
+    stage = Stage()
+    stage.close("b 0")
+    runs = make_runs(sqlite, stage, a=1, b=1)
+    async with runs:
+        await start_hidden(runs, "b")
+        async with runs.work(interval=60):
+            await move(runs, "b", "handrail suspect b")
+            await stage.reached("b 0")
+            await runs.start("a", "Go.", run_id="a")
+            beside = (await runs.wait("a", seconds=60)).status, list(stage.seen)
+            stage.open("b 0")
+            ended = (await runs.wait("b", seconds=60)).status
+
+    assert (beside, ended) == (("done", ["b begins", "b 0", "a begins", "a 0"]), "done")

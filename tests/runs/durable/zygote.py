@@ -25,13 +25,8 @@ import anyio
 from forked import measure_copies
 from handrail import Allow
 from handrail.runs import crash_points
-from handrail.runs._durable import (  # once for all forks
-    dbos_connections,
-    dbos_engine,
-    recorder,
-    segments,
-    workflows,
-)
+from handrail.runs._durable import recorder, segments  # once for all forks
+from handrail.runs._engine import dbos_connections, dbos_engine, workflows
 from handrail.runs._serving import worker
 from handrail.runs._store import postgres, sqlite
 from handrail.runs.durable import CallQueue, DurableRuns

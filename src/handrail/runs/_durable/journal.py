@@ -24,7 +24,7 @@ from handrail import Turn
 from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
 from handrail.permissions import Answer
-from handrail.runs._durable.call_queue import QueuedLines
+from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.store import POSTGRES, Dialect
 from handrail.runs._reading.tables import POSTGRES_PUTS, PUTS

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from handrail import Json
 from handrail.agent import Agent
-from handrail.runs._durable.port import segment_id
+from handrail.runs._engine.port import segment_id
 
 
 class Served(NamedTuple):

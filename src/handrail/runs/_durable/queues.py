@@ -12,11 +12,14 @@ import anyio
 from handrail import Call, CheckedCall, FailureKind, Hook, Result
 from handrail.events import WaitReason
 from handrail.runs._durable.active import Active
-from handrail.runs._durable.call_queue import CallQueue
 from handrail.runs._durable.once import MAY_HAVE_RUN, Once
 from handrail.runs._durable.orders import CallOrder, Served
-from handrail.runs._durable.port import Engine
 from handrail.runs._durable.rows import Rows
+from handrail.runs._engine.call_queue import CallQueue
+from handrail.runs._engine.port import Engine
+
+_PAUSE = 1.0
+"""Seconds until a call is queued again whose agent this worker does not have."""
 
 
 class QueuedCalls:
@@ -45,15 +48,6 @@ class QueuedCalls:
             if call.name in queue.tools or call.spec.tags & frozenset(queue.tags):
                 return name
         return None
-
-    def find_agent(self, name: str) -> Served:
-        """Return an agent and its objects. Raises LookupError."""
-        if name not in self.served:
-            raise LookupError(
-                f"No agent of this worker has the name {name!r}. "
-                f"It has {', '.join(sorted(self.served))}."
-            )
-        return self.served[name]
 
     def wait_reason(self, queue: str) -> WaitReason:
         """Return why calls wait on a queue."""
@@ -89,16 +83,22 @@ class QueuedCalls:
         lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
         return lost if began is None else Result.from_json(result), began
 
-    async def run(self, text: str) -> str:
-        """Run a call of a queue, and return when it began and its result, as text."""
+    async def run(self, text: str) -> str | None:
+        """Run a call of a queue, and return when it began and its result, as text.
+
+        Returns None if this worker does not have its agent: then another one gets it.
+        """
         order, began = CallOrder(*json.loads(text)), time.time()
+        if order.agent not in self.served:
+            await self._engine.delay(order.key, _PAUSE)
+            return None
         result = Result.fail(order.id, FailureKind.CANCELLED, "Stopped.")
         with self.active.running(order.run, order.key):
             result = await self._run(order)
         return json.dumps([began, result.to_json()])
 
     async def _run(self, order: CallOrder) -> Result:
-        served = self.find_agent(order.agent)
+        served = self.served[order.agent]
         once, gate = Once(self._rows, f"queued {order.key}"), self.active.gate
 
         async def run_once(call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from handrail.runs._durable.port import Engine, segment_id
+from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._reading.tables import OF_A_RUN
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step

@@ -292,21 +292,25 @@ class Rows:
             digest=head.digest,
         )
 
-    async def end_run(self, head: RunHead, status: str, segment: int, outcome: str) -> None:
-        """Record how a run ended, and the end of its chain. A run that has ended keeps its end."""
-        changed = await self._write(
+    async def end_run(
+        self, head: RunHead, status: str, segment: int, outcome: str, *guards: Step
+    ) -> None:
+        """Record how a run ended, and the end of its chain, if each guard changes a row.
+
+        A run that has ended keeps its end.
+        """
+        sql = (
             "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
             "outcome = :outcome, entries = :entries, digest = :digest "
-            f"WHERE id = :id AND segment <= :segment AND {_LIVE}",
-            id=head.run,
-            status=status,
-            segment=segment,
-            outcome=outcome,
-            entries=head.entries,
-            digest=head.digest,
-            now=time.time(),
+            f"WHERE id = :id AND segment <= :segment AND {_LIVE}"
         )
-        if not changed:
+        how = {"status": status, "segment": segment, "outcome": outcome, "now": time.time()}
+        row = {**how, "id": head.run, "entries": head.entries, "digest": head.digest}
+        if guards:
+            changed = await self._database.transact([*guards, (sql, [row])], len(guards) + 1)
+        else:
+            changed = [await self._write(sql, **row)]
+        if not any(changed):
             await self.keep_head(head)
 
     async def cancel_run(self, run: str) -> bool:

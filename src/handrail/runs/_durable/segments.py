@@ -15,12 +15,12 @@ from handrail.messages import ModelError
 from handrail.permissions import Pending, read_answer
 from handrail.runs._durable.journal import RunJournal
 from handrail.runs._durable.orders import Order
-from handrail.runs._durable.port import Engine, segment_id
 from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows, RunRow, take_row
+from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
@@ -131,7 +131,7 @@ class Segments:
         try:
             given: dict[str, str] = json.loads(taken)
             options["answers"] = {id_: read_answer(json.loads(one)) for id_, one in given.items()}
-            run = self.calls.find_agent(order.agent).agent.run_recorded(state, recorder, **options)
+            run = self.calls.served[order.agent].agent.run_recorded(state, recorder, **options)
         except Exception as error:  # noqa: BLE001  the run ends as failed
             return await self._fail(order, journal, state, error)
         before = state if order.state is None else RunState()
@@ -222,7 +222,9 @@ class Segments:
         """
         log.error("the run %s failed: %s", run, why)
         head = await self.rows.journal(run).note_failure(why)
-        await self.rows.end_run(head, "failed", number, json.dumps(["error", why, None]))
+        outcome = json.dumps(["error", why, None])
+        guard = self._engine.failure(run, number)  # it may have been resumed in between
+        await self.rows.end_run(head, "failed", number, outcome, guard)
 
     async def _record_end(self, order: Order, journal: RunJournal, how: _End) -> RunStatus:
         """Record how a run ended, with a state to continue from."""

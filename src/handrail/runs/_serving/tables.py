@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from anyio import to_thread
 
-from handrail.runs._durable.dbos_engine import DbosEngine
 from handrail.runs._durable.rows import SCHEMA, Rows, list_tables
+from handrail.runs._engine.dbos_engine import DbosEngine
 from handrail.runs._store.database import Database
 
 

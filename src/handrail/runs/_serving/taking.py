@@ -10,12 +10,16 @@ from typing import Literal
 
 from anyio import to_thread
 
-from handrail.runs._durable.port import Engine, agent_queue, call_queue, suspect_queue
 from handrail.runs._durable.segments import Segments
+from handrail.runs._engine.port import Engine, agent_queue, call_queue, suspect_queue
 from handrail.runs._serving.liveness import Lock
 
 PATIENCE = 2.0
 """Seconds for which a busy worker leaves a suspect to others that are idle."""
+CLEAR_SECONDS = 30.0
+"""How long a worker waits at first until nothing else runs here. Each time in vain doubles it."""
+ALONE_SECONDS = 60.0
+"""How long a suspect runs alone. It has not ended its process until then."""
 
 
 class Taker:
@@ -23,7 +27,8 @@ class Taker:
 
     A suspect may end this process too: the workers that ran it before have died. So it runs alone.
     One worker at a time lets what it runs come to an end, takes one suspect, and takes nothing else
-    until that has ended. The other workers continue as usual.
+    until that has ended. The other workers continue as usual. So does this one afterwards, for as
+    long as that took.
 
     Args:
         engine: Has the queues.
@@ -42,22 +47,22 @@ class Taker:
         self._suspects = frozenset(map(suspect_queue, agents))
         self._names = sorted({*self._agents, *self._calls, *self._suspects})
         self._phase: Literal["open", "clearing", "alone"] = "open"
-        self._next_try = 0.0
+        self._since = self._next_try = self._rests_until = 0.0
+        self._clear_seconds = CLEAR_SECONDS
         self.slots = slots
 
     @property
     def used(self) -> int:
         """How many slots are in use. A call of a queue needs none."""
-        return sum(queue not in self._calls for queue in self._engine.taken.values())
+        return sum(queue not in self._calls for queue in list(self._engine.taken.values()))
 
     async def look(self) -> None:
         """Take what waits on the queues."""
         queued = frozenset(await self._engine.queued(self._names))
-        suspects = queued & self._suspects
-        if self._phase == "open" and await self._may_run_alone(suspects):
-            self._phase = "clearing"
+        if self._phase == "open" and await self._may_clear(queued & self._suspects):
+            self._phase, self._since = "clearing", time.monotonic()
             self._segments.is_clearing = True
-        if self._phase == "alone" and not self._suspects & {*self._engine.taken.values()}:
+        if self._phase == "alone" and self._is_over():
             await self.release()
         if self._phase == "clearing":
             await self._clear(queued)
@@ -67,7 +72,7 @@ class Taker:
         elif self._segments.calls.waiting:  # the suspect waits for a call, perhaps for this worker
             await self._take_calls(queued)
 
-    async def _may_run_alone(self, suspects: AbstractSet[str]) -> bool:
+    async def _may_clear(self, suspects: AbstractSet[str]) -> bool:
         """Return whether this worker is now the one that takes suspects."""
         now = time.monotonic()
         if not suspects:
@@ -75,25 +80,34 @@ class Taker:
             return False
         if not self._next_try:
             self._next_try = now + PATIENCE if self._engine.taken else now
-        if now < self._next_try:
+        if now < self._next_try or (self._engine.taken and now < self._rests_until):
             return False
         self._next_try = now + PATIENCE
         return await to_thread.run_sync(self._lock.take)
 
     async def _clear(self, queued: AbstractSet[str]) -> None:
         """Wait until nothing runs here, and take a suspect."""
-        if self.used:
-            await self._take_calls(queued)  # what runs may wait for them
-        elif not self._engine.taken:
+        if not self._engine.taken:
             self._segments.is_clearing = False
-            self._phase = "alone"
+            self._phase, self._clear_seconds = "alone", CLEAR_SECONDS
             if suspects := sorted(queued & self._suspects):
                 await self._engine.take(random.choice(suspects), 1)  # noqa: S311  for fairness
+        elif time.monotonic() > self._since + self._clear_seconds:
+            self._clear_seconds *= 2
+            await self.release()
+        elif self.used:
+            await self._take_calls(queued)  # what runs may wait for them
+
+    def _is_over(self) -> bool:
+        """Return whether the suspect has ended, or runs so long that it harms others by that."""
+        is_gone = not self._suspects & {*self._engine.taken.values()}
+        return is_gone or time.monotonic() > self._since + ALONE_SECONDS
 
     async def release(self) -> None:
         """Let another worker take suspects, and take everything else again."""
         if self._phase != "open":
-            self._phase = "open"
+            self._phase, now = "open", time.monotonic()
+            self._rests_until = now + (now - self._since)
             self._segments.is_clearing = False
             await to_thread.run_sync(self._lock.release)
 

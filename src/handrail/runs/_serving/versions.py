@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from anyio import to_thread
 
-from handrail.runs._durable.port import Engine
 from handrail.runs._durable.rows import Rows
+from handrail.runs._engine.port import Engine
 from handrail.runs._serving.liveness import make_lock
 from handrail.runs._store.database import Database
 

@@ -17,8 +17,8 @@ from anyio import to_thread
 
 from handrail import HandrailError
 from handrail.runs._durable.active import Gate
-from handrail.runs._durable.port import Engine
 from handrail.runs._durable.segments import Segments
+from handrail.runs._engine.port import Engine
 from handrail.runs._serving.liveness import Lock, make_lock
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
@@ -29,6 +29,9 @@ _SWEEP = 10
 """How many looks there are for each that reads who owns runs."""
 GRACE_SECONDS = 5.0
 """How long calls that outlast the drain may still run, while no more begin."""
+
+_EXCUSE_SECONDS = 2.0
+"""How long a worker that stops may try to say so. Without the database, it stops all the same."""
 
 
 def make_worker_id() -> str:
@@ -95,9 +98,13 @@ class Worker:
                 f"Another worker has the id {self.id!r}. Give each process its own `executor_id`."
             )
         await self._rows.add_worker(self.id, self._version)
-        self._segments.is_draining = False
+        self._segments.is_draining = self._segments.is_clearing = False
         self._active.gate = Gate()
-        await self._engine.launch(self._segments.run, self._calls.run, self.id)
+        try:
+            await self._engine.launch(self._segments.run, self._calls.run, self.id)
+        except BaseException:
+            self._lock.release()
+            raise
         failed: list[Exception] = []
         try:
             async with anyio.create_task_group() as group:
@@ -123,10 +130,11 @@ class Worker:
         out. If the lock were free, another worker would run its call too, say that it has ended,
         or begin one that must not run at the same time.
         """
-        with suppress(Exception):  # without the database, it ends all the same
-            await self._engine.excuse(self.id)
         async with anyio.create_task_group() as group:
             group.start_soon(self._hold)
+            self._segments.is_draining = True
+            with suppress(Exception), anyio.move_on_after(_EXCUSE_SECONDS):
+                await self._engine.excuse(self.id)
             await self._drain(drain_seconds, end_process)
             group.cancel_scope.cancel()
         await self._taker.release()
@@ -136,7 +144,6 @@ class Worker:
         self, drain_seconds: float, end_process: Callable[[int], object] | None
     ) -> None:
         gate, until = self._active.gate, time.monotonic() + drain_seconds
-        self._segments.is_draining = True
         await self._engine.drain(drain_seconds if len(self._active) else 0)
         gate.close()
         is_idle = await gate.wait(max(0.0, until - time.monotonic()) + GRACE_SECONDS)

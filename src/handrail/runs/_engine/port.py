@@ -132,12 +132,20 @@ class Engine(Protocol):
         """
         ...
 
+    async def delay(self, segment_id: str, seconds: float) -> None:
+        """Put back what this process has taken and cannot run. It is queued again later."""
+        ...
+
     async def excuse(self, worker: str) -> None:
         """Let the end of a worker be no death for what it runs now."""
         ...
 
     async def retry(self, run: str, number: int, agent: str) -> bool:
         """Continue a run whose segment was given up, with this segment. Returns False if not."""
+        ...
+
+    def failure(self, run: str, number: int) -> Step:
+        """Return a statement that changes a row only while a segment is given up."""
         ...
 
     async def adopt(self, version: str, worker: str | None = None) -> int:

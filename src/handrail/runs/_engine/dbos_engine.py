@@ -1,11 +1,11 @@
-"""DBOS Transact as the engine. The only module that knows it."""
+"""DBOS Transact as the engine. Besides ``dbos_internals``, the only module that knows it."""
 
 from __future__ import annotations
 
 import logging
-import random
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
@@ -14,23 +14,33 @@ from typing import Any
 import anyio
 from anyio import to_thread
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
-from dbos import _core as core
-from dbos import _dbos as internals
-from dbos import _queue as dbos_queues
-from dbos import _serialization as serialization
 
 from handrail import HandrailError
 from handrail._support.loop import running_loop
-from handrail.runs._durable.call_queue import CallQueue
-from handrail.runs._durable.dbos_connections import make_engine
-from handrail.runs._durable.port import Body, agent_queue, call_queue
-from handrail.runs._durable.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
+from handrail.runs._engine.call_queue import CallQueue
+from handrail.runs._engine.dbos_connections import make_engine
+from handrail.runs._engine.dbos_internals import (
+    Taken,
+    begin,
+    check_instance,
+    check_names,
+    end_retries,
+    find_instance,
+    find_system,
+    forget_workflow,
+    move_delayed,
+    read_settings,
+    refuse_pickles,
+    take,
+)
+from handrail.runs._engine.port import Body, agent_queue, call_queue
+from handrail.runs._engine.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
 from handrail.runs._store.database import Database
 
 log = logging.getLogger("handrail")
 
-_BUSY = {"55P03", "40001"}
-"""What PostgreSQL says if another worker takes from the same queue now."""
+_DOUBT_SECONDS = 60.0
+"""How long a server may take to commit what its client has given up."""
 _STOP_SECONDS = 0.1
 """How often DBOS looks whether it should stop. A stop waits for it."""
 
@@ -72,10 +82,12 @@ class DbosEngine:
         self._is_own = False
         self.taken: dict[str, str] = {}
         """The queues of the segments and calls that this process runs, by their ids."""
+        self._failed: dict[str, float] = {}
+        """Tokens of what was perhaps taken and not begun, and how long to look for it."""
         self._max_deaths = max_deaths
-        rows = Workflows(database, name, version, max_deaths=max_deaths)
-        self.find, self.queued, self.adopt = rows.find, rows.queued, rows.adopt
-        self.removal = rows.removal
+        self._rows = rows = Workflows(database, name, version, max_deaths=max_deaths)
+        self.find, self.adopt, self.removal = rows.find, rows.adopt, rows.removal
+        self.failure = rows.failure
         self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
         self.recover, self.excuse, self.retry = rows.recover, rows.excuse, rows.retry
 
@@ -112,9 +124,11 @@ class DbosEngine:
 
     async def launch(self, body: Body, call_body: Body, worker: str) -> None:
         """Prepare to run segments: in an own instance, or in the one that this process has."""
-        host = self._find_instance()
+        check_names()
+        host = find_instance()
         self._is_own = host is None
         if host is not None:
+            check_instance(host)
             self._check_host(host)
         refuse_pickles()
         logging.getLogger("dbos").addFilter(_is_about_a_run)
@@ -125,21 +139,25 @@ class DbosEngine:
             DBOS(config=self._make_config(worker))
             DBOS.listen_queues([])
             DBOS.launch()  # in the loop's own thread: this loop then runs the segments
+            try:
+                check_instance(find_instance())
+            except HandrailError:
+                await to_thread.run_sync(DBOS.destroy)
+                raise
 
     def _register(self, name: str, body: Body, max_deaths: int) -> None:
-        """Give a workflow its body. An earlier worker of this process may have left one."""
+        """Give a workflow its body."""
 
-        async def run(text: str) -> str:
+        async def run(*given: Any, **named: Any) -> str:
             try:
-                given = await body(text)
+                text = await body(*given, **named)
             finally:
                 self.taken.pop(str(DBOS.workflow_id), None)
-            if given is None:  # its row waits again, and must not get an outcome
+            if text is None:  # its row waits again, and must not get an outcome
                 raise anyio.get_cancelled_exc_class()
-            return given
+            return text
 
-        registry = internals._get_or_create_dbos_registry()  # noqa: SLF001
-        registry.workflow_info_map.pop(name, None)
+        forget_workflow(name)
         register: Any = DBOS.workflow(name=name, max_recovery_attempts=max_deaths - 1)
         register(run)
 
@@ -158,38 +176,32 @@ class DbosEngine:
 
     def _check_host(self, host: Any) -> None:
         """Refuse to join an instance that does not see our segments."""
-        config = host._config  # noqa: SLF001  there is no public way to ask
-        joined = (config["name"], DBOS.application_version, config["system_database_url"])
+        found = read_settings(host)
+        joined = (found.name, DBOS.application_version, found.url)
         wanted = (self._name, self._version, self._database.url)
         if joined != wanted:
             raise HandrailError(
                 "This process already uses DBOS, with the name, version and database "
                 f"{joined[:2]}. Durable runs join it only if theirs are the same: {wanted[:2]}."
             )
-        if host._serializer.name() != JSON:  # noqa: SLF001  there is no public way to ask
+        if found.serializer != JSON:
             raise HandrailError(
                 "This process uses DBOS with rows that are not JSON, such as pickles, which run "
                 "code when they are read. Give it `serializer=DBOSPortableJSONSerializer()`."
             )
 
-    def _find_instance(self) -> Any:
-        """Return the instance that another part of this process has launched."""
-        found: Any = internals._dbos_global_instance  # noqa: SLF001  there is no public way to ask
-        return found if getattr(found, "_launched", False) else None
-
     def find_host(self) -> str | None:
         """Return the id of this process if it already uses DBOS."""
-        return None if self._find_instance() is None else DBOS.executor_id
+        return None if find_instance() is None else DBOS.executor_id
 
     async def drain(self, seconds: float) -> None:
         """Wait for the segments that run."""
         if self._is_own:
             self._is_own = False
-            system: Any = self._find_instance()._sys_db  # noqa: SLF001  it is gone afterwards
+            system = find_system(find_instance())
             whole = partial(DBOS.destroy, workflow_completion_timeout_sec=int(seconds))
             await to_thread.run_sync(whole)
-            # what a segment writes later is not tried forever, which would keep the process alive
-            system._retry_connection_errors = False  # noqa: SLF001  there is no public setting
+            end_retries(system)  # of what a segment writes later
             # DBOS gave the loop its own threads for `to_thread`, and has ended them
             loop: Any = running_loop()
             loop.set_default_executor(ThreadPoolExecutor())
@@ -219,48 +231,40 @@ class DbosEngine:
         }
         await to_thread.run_sync(self.client.enqueue, options, text)
 
+    async def queued(self, queues: Collection[str]) -> list[str]:
+        """Return those of these queues that have something for this version."""
+        for token, until in list(self._failed.items()):
+            await self._rows.put_back(token)
+            if time.monotonic() > until:
+                del self._failed[token]
+        return await self._rows.queued(queues)
+
     async def take(self, queue: str, most: int) -> int:
         """Take at most ``most`` segments from a queue, and begin to run them."""
         return await to_thread.run_sync(self._take, queue, most)
 
-    def _take(self, name: str, most: int) -> int:
-        host: Any = self._find_instance()
-        system: Any = host._sys_db  # noqa: SLF001  there is no public way to take
-        token = uuid.uuid4().hex
-        ids = self._claim(system, name, most, token)
-        rows: list[Any] = system.get_workflow_statuses(ids) if ids else []
+    def _take(self, queue: str, most: int) -> int:
+        host, limits, token = find_instance(), self._limits.get(queue), uuid.uuid4().hex
+        running = list(self.taken.values()).count(queue)
+        try:
+            rows = take(host, Taken(queue, most, limits, running if limits else 0, token))
+        except Exception:
+            # it may have taken some, also later if the server still waits to commit
+            self._failed[token] = time.monotonic() + _DOUBT_SECONDS
+            raise
         for row in rows:
             segment_id: str = row["workflow_uuid"]
-            self.taken[segment_id] = name
+            self.taken[segment_id] = queue
             try:
-                core.execute_dequeued_workflow(host, row, token)
+                begin(host, row, token)
             except Exception:
                 self.taken.pop(segment_id, None)
                 log.exception("%s cannot run", segment_id)  # its row is marked as given up
-        return len(ids)
+        return len(rows)
 
-    def _claim(self, system: Any, name: str, most: int, token: str) -> list[str]:
-        """Return what was taken from a queue, within the limits of a queue of calls."""
-        limits = self._limits.get(name)
-        queue = _make_queue(name, most, limits)
-        running = 0 if limits is None else list(self.taken.values()).count(name)
-        keys: list[str | None] = [None]
-        if limits is not None and limits.per_tenant is not None:
-            keys = system.get_queue_partitions(name)
-            random.shuffle(keys)  # no tenant is always the last
-        ids: list[str] = []
-        mine = (DBOS.executor_id, DBOS.application_version)
-        for key in keys:
-            try:
-                found, _ = system.start_queued_workflows(
-                    queue, *mine, key, running + len(ids), owner_xid=token
-                )
-            except Exception as error:
-                if getattr(getattr(error, "orig", None), "sqlstate", None) not in _BUSY:
-                    raise
-                continue
-            ids += found
-        return ids
+    async def delay(self, segment_id: str, seconds: float) -> None:
+        """Put back what this process has taken and cannot run. It is queued again later."""
+        await self._rows.delay(segment_id, DBOS.executor_id, seconds)
 
     async def call(self, queue: str, key: str, text: str, tenant: str) -> str | None:
         """Queue a call, and return what its body gave; None if it gave nothing."""
@@ -289,7 +293,7 @@ class DbosEngine:
 
     def _wake(self, segment_id: str) -> None:
         self.client.set_workflow_delay(segment_id, delay_seconds=0)
-        self.client._sys_db.transition_delayed_workflows()  # noqa: SLF001  else within a second
+        move_delayed(self.client)
 
     async def cancel(self, segment_id: str) -> None:
         """Stop a segment, also while a step of it runs."""
@@ -300,32 +304,3 @@ def _is_about_a_run(record: logging.LogRecord) -> bool:
     """Return False for what DBOS says of a run that was removed while it was under way."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "DBOSNonExistentWorkflowError"
-
-
-def refuse_pickles() -> None:
-    """Let DBOS read no pickle, in this process.
-
-    DBOS chooses by the row how to read it, whatever serializer it has. A pickle runs code, so
-    anyone who can write a row could run code in a worker.
-    """
-    reader: Any = serialization.DefaultSerializer
-    reader.deserialize = _refuse
-
-
-def _refuse(_serializer: object, _text: str) -> Any:
-    raise HandrailError("A pickle in the database of durable runs was not read: it could run code.")
-
-
-def _make_queue(name: str, most: int, limits: CallQueue | None) -> Any:
-    """Return a queue of DBOS that has no row, so that no other thread checks it."""
-    named: dict[str, Any] = {"worker_concurrency": most}
-    if limits is not None:
-        rate = limits.rate
-        named = {
-            "worker_concurrency": limits.per_worker,
-            "global_concurrency": limits.in_all,
-            "partition_concurrency": limits.per_tenant,
-            "limiter": None if rate is None else {"limit": rate[0], "period": rate[1]},
-        }
-    secret = dbos_queues._INTERNAL_QUEUE_CONSTRUCTION  # noqa: SLF001  else it needs a row
-    return dbos_queues.Queue(name, **named, token=secret)

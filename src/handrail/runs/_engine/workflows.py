@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from handrail.runs._durable.port import SegmentStatus, agent_queue, segment_id, suspect_queue
+from handrail.runs._engine.port import SegmentStatus, agent_queue, segment_id, suspect_queue
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
@@ -144,21 +144,50 @@ class Workflows:
             **self._own,
         )
 
+    async def put_back(self, token: str) -> None:
+        """Queue again what was taken with a token, and not begun."""
+        await self._database.write(
+            f"UPDATE {self._table} SET status = 'ENQUEUED', {_UNTAKEN} "  # noqa: S608
+            "WHERE owner_xid = :token AND status = 'PENDING'",
+            token=token,
+            now=_now(),
+        )
+
+    async def delay(self, segment_id: str, worker: str, seconds: float) -> None:
+        """Put back what a worker has taken and cannot run. It is queued again after a pause."""
+        await self._database.write(
+            f"UPDATE {self._table} SET status = 'DELAYED', "  # noqa: S608
+            f"delay_until_epoch_ms = :later, {_UNTAKEN} "
+            "WHERE workflow_uuid = :id AND status = 'PENDING' AND executor_id = :worker",
+            id=segment_id,
+            worker=worker,
+            later=_now() + round(seconds * 1000),
+            now=_now(),
+        )
+
     async def retry(self, run: str, number: int, agent: str) -> bool:
         """Continue a run whose segment was given up, with this segment. Returns False if not."""
-        reopen = (
-            "UPDATE handrail_run SET status = 'queued', outcome = NULL, changed = :now "  # noqa: S608
-            f"WHERE id = :id AND segment = :number AND ({_LIVE} OR status = 'failed')"
-        )
         queue = (
             f"UPDATE {self._table} SET status = 'ENQUEUED', queue_name = :queue, "  # noqa: S608
             "recovery_attempts = 0, updated_at = :now "
             "WHERE workflow_uuid = :id AND status = :held"
         )
+        reopen = (
+            "UPDATE handrail_run SET status = 'queued', outcome = NULL, changed = :now "  # noqa: S608
+            f"WHERE id = :id AND segment = :number AND ({_LIVE} OR status = 'failed')"
+        )
+        segment = {"id": segment_id(run, number), "queue": suspect_queue(agent)}
         row = {"id": run, "number": number, "now": time.time()}
-        segment = {"id": segment_id(run, number), "queue": agent_queue(agent)}
-        steps = [(reopen, [row]), (queue, [{**segment, "held": _HELD, "now": _now()}])]
+        steps = [(queue, [{**segment, "held": _HELD, "now": _now()}]), (reopen, [row])]
         return bool(await self._database.transact(steps, 2))
+
+    def failure(self, run: str, number: int) -> Step:
+        """Return a statement that changes a row only while a segment is given up."""
+        sql = (
+            f"UPDATE {self._table} SET updated_at = updated_at "  # noqa: S608
+            "WHERE workflow_uuid = :id AND status IN ('ERROR', :held)"
+        )
+        return sql, [{"id": segment_id(run, number), "held": _HELD}]
 
     async def adopt(self, version: str, worker: str | None = None) -> int:
         """Give what a version has queued, or what its dead worker ran, to this version."""
@@ -197,6 +226,12 @@ _LIVE = "status IN ('queued', 'running', 'waiting')"
 _RUNNING = (
     "status = 'PENDING' AND name IN (:segment, :call) "
     "AND application_version = :version AND application_name = :app"
+)
+
+
+_UNTAKEN = (
+    "owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = :now, "
+    "recovery_attempts = recovery_attempts - 1"
 )
 
 
