@@ -30,7 +30,7 @@ _SWEEP = 10
 GRACE_SECONDS = 5.0
 """How long calls that outlast the drain may still run, while no more begin."""
 
-_EXCUSE_SECONDS = 2.0
+_FAREWELL_SECONDS = 2.0
 """How long a worker that stops may try to say so. Without the database, it stops all the same."""
 
 
@@ -133,12 +133,15 @@ class Worker:
         async with anyio.create_task_group() as group:
             group.start_soon(self._hold)
             self._segments.is_draining = True
-            with suppress(Exception), anyio.move_on_after(_EXCUSE_SECONDS):
+            with suppress(Exception), anyio.move_on_after(_FAREWELL_SECONDS):
                 await self._engine.excuse(self.id)
             await self._drain(drain_seconds, end_process)
             group.cancel_scope.cancel()
+        with suppress(Exception), anyio.move_on_after(_FAREWELL_SECONDS):
+            await self._engine.recover(self.id)
+            await self._rows.remove_worker(self.id)  # else others see that it is gone, and why
         await self._taker.release()
-        await to_thread.run_sync(self._lock.release)  # others see that it is gone
+        await to_thread.run_sync(self._lock.release)
 
     async def _drain(
         self, drain_seconds: float, end_process: Callable[[int], object] | None
