@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from handrail import READ, tool
 from handrail.agent import Agent
@@ -244,3 +246,71 @@ async def test_a_suspect_that_runs_long_does_not_stay_alone(
             ended = (await runs.wait("b", seconds=60)).status
 
     assert (beside, ended) == (("done", ["b begins", "b 0", "a begins", "a 0"]), "done")
+
+
+async def test_a_worker_waits_for_calls_of_others_before_it_takes_a_suspect(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "PATIENCE", 0.0)
+    stage = Stage()
+    stage.close("a 0")
+    agents = {"a": stage.agent("a", 1, call="mail"), "b": stage.agent("b", 1)}
+    runs = DurableRuns(sqlite, agents, poll=0.02, queues={"post": CallQueue(tools=["mail"])})
+    async with runs:
+        await start_hidden(runs, "b")
+        await queue_call(runs, "a")
+        async with runs.work(interval=60):
+            await stage.reached("a 0")
+            await move(runs, "b", "handrail suspect b")
+            await looks(5)
+            clearing = list(stage.seen)
+            stage.open("a 0")
+            ended = (await runs.wait("b", seconds=60)).status
+
+    assert (clearing, ended) == (["a 0"], "done")
+
+
+async def queue_call(runs: DurableRuns, agent: str) -> None:
+    """Queue a call as the run of another worker does."""
+    order = ["r/1/c", agent, "r", "r/1", "mail", '{"number": 0}', "c", None, {}]
+    options: dict[str, Any] = {"workflow_name": "handrail.call", "workflow_id": "r/1/c"}
+    options |= {"queue_name": "handrail call post", "app_version": "1"}
+    client: Any = runs._engine.client  # noqa: SLF001
+    await to_thread.run_sync(client.enqueue, options, json.dumps(order))
+
+
+async def test_a_queued_call_of_an_agent_that_the_worker_does_not_have_is_put_back(
+    sqlite: str,
+) -> None:
+    stage = Stage()
+    queues = {"post": CallQueue(tools=["mail"])}
+    runs = DurableRuns(sqlite, {"a": stage.agent("a", 1)}, poll=0.02, queues=queues)
+    async with runs:
+        await queue_call(runs, "other")
+        async with runs.work(interval=60):
+            with anyio.fail_after(60):
+                while await runs._engine.find("r/1/c") != "parked":  # noqa: ASYNC110, SLF001
+                    await anyio.sleep(0.02)
+            ended = await runs.wait(await runs.start("a", "Go."), seconds=60)
+        attempts = await runs._database.read(  # noqa: SLF001
+            "SELECT recovery_attempts FROM workflow_status WHERE workflow_uuid = 'r/1/c'"
+        )
+
+    assert (ended.status, attempts) == ("done", [(0,)])
+
+
+async def test_a_full_worker_takes_nothing(sqlite: str) -> None:
+    stage = Stage()
+    stage.close("a begins", "b begins")
+    runs = make_runs(sqlite, stage, a=1, b=1)
+    async with runs:
+        for name in "ab":
+            await runs.start(name, "Go.", run_id=name)
+        async with runs.work(slots=1, interval=60):
+            await looks(5)
+            first = list(stage.seen)
+            for name in "ab":
+                stage.open(f"{name} begins")
+            ended = [(await runs.wait(name, seconds=60)).status for name in "ab"]
+
+    assert (len(first), ended) == (1, ["done", "done"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import wraps
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 from handrail import HandrailError, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
-from handrail.runs._engine import dbos_internals
+from handrail.runs._engine import dbos_engine, dbos_internals
 from handrail.runs._engine.workflows import Workflows
 from handrail.runs.durable import DurableRuns
 from runs.durable.statements import counting
@@ -51,9 +52,11 @@ def break_once(patch: pytest.MonkeyPatch) -> list[str]:
     return lost
 
 
+@pytest.mark.parametrize("doubt", [60.0, -1.0])
 async def test_what_was_taken_and_not_begun_is_taken_again(
-    sqlite: str, monkeypatch: pytest.MonkeyPatch
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, doubt: float
 ) -> None:
+    monkeypatch.setattr(dbos_engine, "_DOUBT_SECONDS", doubt)
     lost = break_once(monkeypatch)
     async with make_runs(sqlite) as runs:
         run = await runs.start("a", "Go.", run_id="r")
@@ -80,6 +83,32 @@ async def test_what_was_taken_and_not_begun_would_be_lost(
             left = (await runs.get("r")).status
 
     assert (left, lost) == ("queued", ["r:0"])
+
+
+class LockNotAvailable(Exception):
+    """What PostgreSQL raises if another worker takes from the same queue."""
+
+    sqlstate = "55P03"
+
+
+async def test_a_queue_that_another_worker_takes_from_is_left_for_later(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim: Any = dbos_rows.SystemDatabase.start_queued_workflows
+    tries: list[object] = []
+
+    @wraps(claim)
+    def refuse_once(self: Any, *args: Any, **options: Any) -> Any:
+        tries.append(args)
+        if len(tries) == 1:
+            raise OperationalError("SELECT", {}, LockNotAvailable())
+        return claim(self, *args, **options)
+
+    monkeypatch.setattr(dbos_rows.SystemDatabase, "start_queued_workflows", refuse_once)
+    async with make_runs(sqlite) as runs, runs.work(interval=60):
+        ended = await runs.wait(await runs.start("a", "Go."), seconds=60)
+
+    assert (ended.text, len(tries)) == ("done", 2)
 
 
 async def test_a_run_that_is_cancelled_while_it_is_taken_leaves_its_slot(

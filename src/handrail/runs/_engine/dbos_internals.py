@@ -1,4 +1,4 @@
-"""What is used of DBOS and is not public: each name once, checked before a worker begins."""
+"""The private names of DBOS that are used: each once, and checked before a worker begins."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def read_settings(instance: Any) -> Settings:
 
 
 class Taken(NamedTuple):
-    """What this process takes from a queue."""
+    """How much this process takes from a queue."""
 
     queue: str
     most: int

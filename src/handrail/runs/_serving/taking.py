@@ -99,7 +99,7 @@ class Taker:
             await self._take_calls(queued)  # what runs may wait for them
 
     def _is_over(self) -> bool:
-        """Return whether the suspect has ended, or runs so long that it harms others by that."""
+        """Return whether the suspect has ended, or has been alone for as long as it may."""
         is_gone = not self._suspects & {*self._engine.taken.values()}
         return is_gone or time.monotonic() > self._since + ALONE_SECONDS
 
