@@ -215,6 +215,7 @@ LINES: dict[str, Line] = {
     "runs fork": lambda h: ("runs", "fork", ended(h)),
     "runs inbox": lambda h: ("runs", "inbox", *waiting(h)[:0]),
     "runs list": lambda h: ("runs", "list", *waiting(h)[:0]),
+    "runs migrate": lambda _: ("runs", "migrate", "--database", "made.db"),
     "runs prune": lambda h: ("runs", "prune", waiting(h)),
     "runs replay": lambda h: ("runs", "replay", ended(h), *OURS),
     "runs resume": lambda h: ("runs", "resume", waiting(h)),

@@ -63,7 +63,7 @@ def _private(_given: Any, root: Path, *, judged: bool) -> bool:
     try:
         if judged:
             database = Database(str(root / "runs.db"))
-            database.has_schema("")
+            database.read_now("SELECT 1", {})
             database.close()
         else:
             sqlite3.connect(root / "runs.db").close()

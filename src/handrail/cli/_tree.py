@@ -45,6 +45,7 @@ RUNS = {
     "prune": ("runs_prune", "Delete old runs."),
     "erase": ("runs_erase", "Delete all durable runs of a person or a service."),
     "cancel": ("runs_cancel", "Cancel a run, and stop its tools."),
+    "migrate": ("runs_migrate", "Create or change the tables of durable runs."),
     "fork": ("runs_fork", "Start a new run from a turn of another one."),
     "replay": ("runs_replay", "Run a recorded run again, without a model and without tools."),
     "watch": ("runs_watch", "Print the events of a run as they happen."),

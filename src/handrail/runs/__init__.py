@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         describe_wait,
         format_seconds,
     )
+    from handrail.runs._serving.migrating import migrate_tables, write_migrations
     from handrail.runs._serving.opening import open_records
     from handrail.runs._serving.past_calls import (
         PastCall,
@@ -177,6 +178,7 @@ else:
         "from_path": "answering",
         "is_durable": "answering",
         "list_runs": "_serving.past_calls",
+        "migrate_tables": "_serving.migrating",
         "open_journal": "answering",
         "open_records": "_serving.opening",
         "past_call": "_serving.past_calls",
@@ -193,6 +195,7 @@ else:
         "verify": "chain",
         "verify_all": "chain",
         "verify_on": "chain",
+        "write_migrations": "_serving.migrating",
     }
 
     __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
@@ -270,6 +273,7 @@ __all__ = [
     "from_path",
     "is_durable",
     "list_runs",
+    "migrate_tables",
     "open_journal",
     "open_records",
     "past_call",
@@ -286,4 +290,5 @@ __all__ = [
     "verify",
     "verify_all",
     "verify_on",
+    "write_migrations",
 ]

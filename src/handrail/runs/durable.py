@@ -1,6 +1,7 @@
 """Durable runs: an agent's runs survive the process, wait for days, and spread over workers.
 
-Needs the extra ``handrail[durable]``.
+Starting runs and working on them needs the extra ``handrail[durable]``. Everything else needs
+nothing for a file, and ``handrail[postgres]`` for PostgreSQL.
 """
 
 from __future__ import annotations
@@ -12,26 +13,39 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import anyio
+from anyio import to_thread
 
-from handrail import HandrailError, Json
+from handrail import Json
 from handrail.agent import Agent, RunState
 from handrail.messages import Content, Prompt
 from handrail.permissions import Answer, Pending
+from handrail.runs._durable.active import Active
+from handrail.runs._durable.journal import DurableJournal
 from handrail.runs._durable.json_values import Unserializable, check_json
+from handrail.runs._durable.orders import Order, Served
+from handrail.runs._durable.questions import Questions
+from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import DurableRun, fork_run, read_run
+from handrail.runs._durable.removal import Removal
+from handrail.runs._durable.rows import Rows, RunRow, run_row
+from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.call_queue import CallQueue
+from handrail.runs._engine.loading import load_engine
 from handrail.runs._engine.port import segment_id
+from handrail.runs._engine.workflows import Workflows
+from handrail.runs._reading.claims import AnswerOutcome, Claimant
+from handrail.runs._serving.claiming import Claims
 from handrail.runs._serving.handle import DurableWorker
+from handrail.runs._serving.versions import adopt_version
+from handrail.runs._serving.worker import Worker
+from handrail.runs._store.database import Database
+from handrail.runs._store.schema import migrate
 from handrail.runs.crash_points import crash_point
+from handrail.runs.journal import JournalReader
 from handrail.runs.statuses import WORKED_ON, RunStatus
-
-if TYPE_CHECKING:
-    from handrail.runs._durable.rows import RunRow
-    from handrail.runs._reading.claims import AnswerOutcome, Claimant
-    from handrail.runs.journal import JournalReader
 
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Unserializable"]
 
@@ -70,51 +84,48 @@ class DurableRuns:
         queues: Mapping[str, CallQueue] | None = None,
         max_deaths: int = 5,
     ) -> None:
-        try:
-            from handrail.runs._engine.dbos_engine import DbosEngine
-        except ModuleNotFoundError as error:
-            raise HandrailError(
-                f"Durable runs need {error.name}. Install it: `pip install 'handrail[durable]'`."
-            ) from error
-        from handrail.runs._durable.active import Active
-        from handrail.runs._durable.orders import Served
-        from handrail.runs._durable.questions import Questions
-        from handrail.runs._durable.queues import QueuedCalls
-        from handrail.runs._durable.removal import Removal
-        from handrail.runs._durable.rows import Rows
-        from handrail.runs._durable.segments import Segments
-        from handrail.runs._serving.claiming import Claims
-        from handrail.runs._store.database import Database
-
         self._database = Database(database)
         self._rows = Rows(self._database, crash_point)
         self._questions = Questions(self._database)
-        own = queues or {}
-        self._engine = DbosEngine(
-            self._database, name, version, poll=poll, queues=own, max_deaths=max_deaths
-        )
+        self._workflows = Workflows(self._database, name, version, max_deaths=max_deaths)
+        self._removal = Removal(self._database, self._workflows, self._stop)
+        self._claims = Claims(self._rows, self._questions, self._workflows)
         given = deps or {}
         self._served = {key: Served(agent, given.get(key)) for key, agent in agents.items()}
-        calls = QueuedCalls(
-            self._engine, self._rows, self._served, queues=own, active=Active(self._rows)
-        )
-        self._segments = Segments(self._engine, self._rows, self._questions, calls)
-        self._segments.turns = segment_turns
-        self._removal = Removal(self._database, self._engine, self._stop)
-        self._claims = Claims(self._rows, self._questions, self._segments)
-        self._name = name
-        self._version = version
-        self._poll = poll
+        self._queues = queues or {}
+        self._name, self._version = name, version
+        self._poll, self._max_deaths = poll, max_deaths
+        self._segment_turns = segment_turns
         self._users = 0
+        self._opening = anyio.Lock()
+        self._engine: Any = None
+        self._segments: Segments | None = None
 
     async def __aenter__(self) -> Self:
-        self._users += 1
-        if self._users == 1:
-            from handrail.runs._serving.tables import create_tables
-
-            await create_tables(self._database, self._engine, self._rows)
-            await self._engine.open()
+        async with self._opening:
+            if not self._users:
+                await to_thread.run_sync(migrate, self._database)
+            self._users += 1
         return self
+
+    async def _open_engine(self) -> Segments:
+        """Return the segments, with an engine that is open. Only starting runs and work need it."""
+        if not self._users:
+            raise RuntimeError("The runs are not open. Use `async with runs:`.")
+        async with self._opening:
+            self._segments = self._segments or self._load_segments()
+            await self._engine.open()
+            return self._segments
+
+    def _load_segments(self) -> Segments:
+        rows, queues = self._rows, self._queues
+        options: dict[str, Any] = {"poll": self._poll, "max_deaths": self._max_deaths}
+        where = (self._database, self._name, self._version)
+        self._engine = engine = load_engine()(*where, queues=queues, **options)
+        calls = QueuedCalls(engine, rows, self._served, queues=queues, active=Active(rows))
+        segments = Segments(engine, rows, self._questions, calls)
+        segments.turns = self._segment_turns
+        return segments
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
@@ -122,7 +133,9 @@ class DurableRuns:
         self._users -= 1
         if not self._users:
             with anyio.CancelScope(shield=True):
-                await self._engine.close()
+                if self._engine is not None:
+                    await self._engine.close()
+                await to_thread.run_sync(self._database.close)
 
     async def start(
         self,
@@ -157,10 +170,7 @@ class DurableRuns:
         metadata: Mapping[str, Json],
         **about: Any,
     ) -> str:
-        from handrail.runs._durable.orders import Order
-        from handrail.runs._durable.rows import run_row
-
-        run = state.run_id
+        run, segments = state.run_id, await self._open_engine()
         await self._rows.journal(run).begin(
             run_row(run, agent, principal, json.dumps(metadata)),
             state.messages,
@@ -171,7 +181,7 @@ class DurableRuns:
             turns=state.turns,
             **about,
         )
-        await self._segments.start(Order(run, 0, agent, principal, metadata), state)
+        await segments.start(Order(run, 0, agent, principal, metadata), state)
         return run
 
     async def get(self, run_id: str) -> DurableRun:
@@ -182,7 +192,7 @@ class DurableRuns:
         """Return where a run stands, and ask the engine too if it should run."""
         row = await self._find(run_id)
         if engine and row.status in WORKED_ON:
-            for _, _, why in await self._engine.given_up(run_id):
+            for _, _, why in await self._workflows.given_up(run_id):
                 row = row._replace(status="failed", outcome=json.dumps(["error", why, None]))
         return read_run(row)
 
@@ -214,8 +224,6 @@ class DurableRuns:
     @property
     def journal(self) -> JournalReader:
         """The journal: every event of every run, hash-chained. Reading it blocks."""
-        from handrail.runs._durable.journal import DurableJournal
-
         return DurableJournal(self._database)
 
     async def inbox(self, *, run_id: str | None = None, limit: int = 100) -> tuple[Pending, ...]:
@@ -229,8 +237,6 @@ class DurableRuns:
         Raises LookupError if there is no such question, and ValueError if the answer is not used:
         ``handrail.runs.answer_request`` returns why as a value.
         """
-        from handrail.runs._reading.claims import Claimant
-
         outcome = await self.claim(pending_id, answer, Claimant(by or ""))
         if outcome.status == "unknown":
             raise LookupError(f"There is no question {pending_id!r}.")
@@ -246,7 +252,7 @@ class DurableRuns:
         row = await self._find(run_id)
         if not await self._rows.cancel_run(run_id):
             return False
-        await self._engine.cancel(segment_id(run_id, row.segment))
+        await self._workflows.cancel(segment_id(run_id, row.segment))
         await self._rows.journal(run_id).note_cancel()
         return True
 
@@ -255,7 +261,8 @@ class DurableRuns:
 
         Raises ValueError if it has not failed, or cannot continue.
         """
-        await self._segments.resume(await self._find(run_id))
+        row = await self._find(run_id)
+        await (await self._open_engine()).resume(row)
 
     async def fork(
         self,
@@ -315,10 +322,8 @@ class DurableRuns:
         Returns how many parts of runs were moved. A living worker of that version keeps the runs
         that it works on.
         """
-        from handrail.runs._serving.versions import adopt_version
-
         moving = {"old": version, "new": self._version}
-        return await adopt_version(self._database, self._engine, self._rows, **moving)
+        return await adopt_version(self._database, self._workflows, self._rows, **moving)
 
     @asynccontextmanager
     async def work(
@@ -346,10 +351,9 @@ class DurableRuns:
         interval: float,
         end_process: Callable[[int], object] | None = None,
     ) -> AsyncGenerator[DurableWorker]:
-        from handrail.runs._serving.worker import Worker
-
         options: dict[str, Any] = {"slots": slots, "poll": self._poll, "interval": interval}
-        parts = (self._database, self._engine, self._segments)
+        segments = await self._open_engine()
+        parts = (self._database, self._engine, segments)
         worker = Worker(*parts, version=self._version, end_process=end_process, **options)
         async with worker.running(drain_seconds):
             yield DurableWorker(worker)

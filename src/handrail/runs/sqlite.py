@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from handrail._support.own_files import note_database
 from handrail._support.private_files import hold_lock, make_private_folder
 from handrail.runs._reading.local import keep_rows, remove_rows
-from handrail.runs._reading.tables import QUESTION, reading_tables
+from handrail.runs._reading.tables import LOCAL_TABLES
 from handrail.runs.crash_points import crash_point
 from handrail.runs.journal import (
     EventRow,
@@ -314,8 +314,7 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> int:
 def _create(connection: sqlite3.Connection) -> None:
     """Create the tables."""
     connection.execute("BEGIN IMMEDIATE")
-    tables = (*_SCHEMA.split(";"), *QUESTION.split(";"), *reading_tables(postgres=False))
-    for statement in tables:
+    for statement in (*_SCHEMA.split(";"), *LOCAL_TABLES):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")

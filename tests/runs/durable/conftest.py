@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
 import sqlalchemy
 
-from handrail.runs.durable import DurableRuns
+from handrail.runs import migrate_tables
 from runs.durable.statements import watching
 from runs.durable.workers import Forks, forking
 from services import VARIABLE, Postgres, find_binaries
@@ -79,27 +79,19 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Generator[Forks]:
         yield made
 
 
-async def create_tables(url: str) -> None:
-    async with DurableRuns(url, {}):
-        pass
-
-
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with all tables, to copy."""
-    import anyio
-
     path = tmp_path_factory.mktemp("template") / "runs.db"
-    anyio.run(create_tables, str(path))
+    migrate_tables(str(path))
     return path
 
 
 @pytest.fixture(scope="session")
 def copy_postgres(server: str) -> Generator[Callable[[], str]]:
     """Makes databases with all tables."""
-    import anyio
-
-    anyio.run(create_tables, f"{server}/{TEMPLATE}")
+    _execute(server, f"CREATE DATABASE {TEMPLATE}")
+    migrate_tables(f"{server}/{TEMPLATE}")
     names = [TEMPLATE]
 
     def copy() -> str:
@@ -122,6 +114,30 @@ def sqlite(sqlite_template: Path, tmp_path: Path) -> str:
     """The path of an empty SQLite database."""
     shutil.copy(sqlite_template, tmp_path / "runs.db")
     return str(tmp_path / "runs.db")
+
+
+@pytest.fixture
+def create_postgres(server: str) -> Generator[Callable[[], str]]:
+    """Makes databases without tables."""
+    names: list[str] = []
+
+    def create() -> str:
+        names.append(f"{TEMPLATE}_empty_{len(names)}")
+        _execute(server, f"CREATE DATABASE {names[-1]}")
+        return f"{server}/{names[-1]}"
+
+    yield create
+    for name in names:
+        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def create_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes databases without tables, of each kind."""
+    if request.param == "postgres":
+        return cast("Callable[[], str]", request.getfixturevalue("create_postgres"))
+    numbers = iter(range(100))
+    return lambda: str(tmp_path / f"{next(numbers)}.db")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -7,7 +7,6 @@ import fcntl
 import logging
 import os
 import sqlite3
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
@@ -452,14 +451,6 @@ async def test_a_worker_that_takes_a_run_too_late_does_not_change_its_end(
     assert (noted.status, run.status, head.status) == ("queued", "cancelled", "cancelled")
 
 
-async def test_a_database_of_an_earlier_version_is_refused(database: str) -> None:
-    async with DurableRuns(database, {}) as runs:
-        await runs._database.write("UPDATE handrail_schema SET version = '4, dbos 3.0'")  # noqa: SLF001
-
-    with pytest.raises(HandrailError, match="has runs of an earlier handrail"):
-        await DurableRuns(database, {}).__aenter__()
-
-
 async def test_runs_are_listed_and_removed(database: str, ledger: Ledger) -> None:
     async with working(database, make_agent(ledger)) as runs:
         done = await runs.start("shop", "Do it.", run_id="a")
@@ -720,11 +711,3 @@ async def test_runs_that_are_not_open_and_other_databases_say_what_to_do(tmp_pat
         await runs.start("a", "Do it.", run_id="r")
     with pytest.raises(RuntimeError, match=r"not open\. Use `async with runs:`"):
         await runs.start("a", "Do it.", run_id="q")
-
-
-def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "handrail.runs._engine.dbos_engine", raising=False)
-    monkeypatch.setitem(sys.modules, "dbos", None)
-
-    with pytest.raises(HandrailError, match=r"pip install 'handrail\[durable\]'"):
-        DurableRuns("runs.db", {})

@@ -177,19 +177,6 @@ async def test_the_first_of_two_answers_at_once_is_used(database: str) -> None:
     assert kinds.count("answer") == 1
 
 
-async def test_a_writer_catches_up_with_entries_that_have_no_rows(database: str) -> None:
-    async with DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05) as runs:
-        await runs.start("shop", "Refund A1.", run_id="r")
-        for table in ("summary", "turn", "event"):
-            await runs._database.write(f"DELETE FROM handrail_{table}")  # noqa: S608, SLF001
-        await runs.cancel("r")
-
-    run = open_records(database).run("r")
-    assert run is not None
-    assert (run.status, run.prompt, run.entries) == ("cancelled", "Refund A1.", 3)
-    assert [turn.text for turn in open_records(database).turns("r")] == ["Refund A1."]
-
-
 async def list_columns(runs: DurableRuns, table: str) -> list[str]:
     database = runs._database  # noqa: SLF001
     sqlite = "SELECT name FROM pragma_table_info(:name)"

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from runs.durable.conftest import create_tables
+from handrail.runs import migrate_tables
 from runs.durable.fleet import Fleet, Summary, make_client
 from runs.durable.workers import Forks
 from services import Postgres, find_binaries
@@ -83,7 +83,7 @@ async def test_a_restart_of_the_database_loses_and_doubles_nothing(
     ledger = tmp_path / "ledger"
     fleet = Fleet(forks, ledger, server.url, name="restart", pause=0.05)
     try:
-        await create_tables(server.url)
+        await to_thread.run_sync(migrate_tables, server.url)
         for _ in range(2):
             fleet.add_worker()
         async with make_client(server.url, ledger) as runs:

@@ -97,12 +97,12 @@ class Writer:
 
     async def _add(self, name: str) -> None:
         try:
-            await self.database.write("INSERT INTO handrail_schema VALUES (:name)", name=name)
+            await self.database.write("INSERT INTO handrail_approval VALUES (:name, '')", name=name)
         except DatabaseError:
             self.failed.append(name)
 
     async def find(self) -> set[str]:
-        rows = await self.database.read("SELECT version FROM handrail_schema")
+        rows = await self.database.read("SELECT name FROM handrail_approval")
         return {name for (name,) in rows if name.startswith("name ")}
 
 
@@ -154,13 +154,15 @@ async def test_each_statement_has_its_own_outcome_if_sqlite_undoes_what_is_writt
 ) -> None:
     writer = Writer(sqlite)
     await writer.database.write(
-        "CREATE TRIGGER undo BEFORE INSERT ON handrail_schema WHEN NEW.version LIKE '%full' "
+        "CREATE TRIGGER undo BEFORE INSERT ON handrail_approval WHEN NEW.name LIKE '%full' "
         "BEGIN SELECT RAISE(ROLLBACK, 'undone, as by a full disk'); END"
     )
     parts, several = ("name 5", "name 6"), dict[str, list[int]]()
 
     async def add_both() -> None:
-        steps = [("INSERT INTO handrail_schema VALUES (:name)", [{"name": one}]) for one in parts]
+        steps = [
+            ("INSERT INTO handrail_approval VALUES (:name, '')", [{"name": one}]) for one in parts
+        ]
         several["changed"] = await writer.database.transact(steps, 0)
 
     with closing(sqlite3.connect(sqlite, isolation_level=None)) as other:
@@ -185,13 +187,13 @@ async def test_each_statement_has_its_own_outcome_if_sqlite_undoes_what_is_writt
 
 async def test_a_transaction_that_fails_changes_nothing(database: str) -> None:
     opened = Database(database)
-    add = ("INSERT INTO handrail_schema VALUES (:name)", [{"name": "name 1"}])
+    add = ("INSERT INTO handrail_approval VALUES (:name, '')", [{"name": "name 1"}])
     with pytest.raises(DatabaseError):
         await opened.transact([add, ("INSERT INTO nowhere VALUES (1)", [{}])], 0)
     with pytest.raises(DatabaseError):
         await opened.transact([add, add], 0)
     changed = await opened.transact([add], 0)
-    rows = await opened.read("SELECT version FROM handrail_schema WHERE version LIKE 'name%'")
+    rows = await opened.read("SELECT name FROM handrail_approval WHERE name LIKE 'name%'")
     opened.close()
 
     assert (changed, rows) == ([1], [("name 1",)])

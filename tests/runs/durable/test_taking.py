@@ -138,7 +138,8 @@ async def test_a_run_that_is_cancelled_while_it_is_taken_leaves_its_slot(
 async def test_a_row_with_other_arguments_leaves_its_slot(sqlite: str) -> None:
     async with make_runs(sqlite) as runs:
         options = {"workflow_name": "handrail.segment", "queue_name": "handrail agent a"}
-        client: Any = runs._engine.client  # noqa: SLF001  what our port leaves out
+        await runs._open_engine()  # noqa: SLF001  what our port leaves out
+        client: Any = runs._engine.client  # noqa: SLF001
         planted: dict[str, Any] = {**options, "workflow_id": "x:0", "app_version": "1"}
         await to_thread.run_sync(client.enqueue, planted, "one", "two")
         async with runs.work(slots=1, interval=60):

@@ -16,7 +16,7 @@ from handrail.cli._runs.claims import check_outcome, read_given
 from handrail.cli._runs.port import InboxCall
 from handrail.cli._runs.saved import check_about, find_head, standing_of
 from handrail.permissions import Pending
-from handrail.runs import AnswerOutcome, JournalReader, RunHead
+from handrail.runs import AnswerOutcome, JournalReader, RunHead, is_durable
 from handrail.runs.durable import DurableRuns
 from handrail.runs.lines import EVENTS, LineFields, as_fields
 from handrail.runs.statuses import WORKED_ON, Standing
@@ -40,6 +40,7 @@ class DurableStore:
         self._address = address
         try:
             self.journal: JournalReader = self.open().journal
+            is_durable(address)  # checks the tables
             self.journal.runs(limit=1)
         except Exception as error:
             reason = str(getattr(error, "orig", None) or error).partition("\n")[0]

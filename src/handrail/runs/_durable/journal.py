@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
-from anyio import to_thread
 
 from handrail import Turn
 from handrail.agent import RunEvent
@@ -323,13 +322,7 @@ class RunJournal:
         self._head = _head(rows[0][:-count]) if rows else RunHead(self._run)
         found = [row[-count:] for row in rows if row[-count] is not None]
         self._tally = Tally.load(self._run, found)
-        if self._tally.entries < self._head.entries:
-            reader = DurableJournal(self._database)
-            await to_thread.run_sync(self._read_rest, reader)
         return self._head
-
-    def _read_rest(self, reader: DurableJournal) -> None:
-        self._tally.read(reader.read(self._run, after=self._tally.entries))
 
     async def _insert(
         self,

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from handrail.runs._engine.port import Engine, segment_id
+from handrail.runs._engine.port import segment_id
+from handrail.runs._engine.workflows import Workflows
 from handrail.runs._reading.tables import OF_A_RUN
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
@@ -31,16 +32,16 @@ class Removal:
     """Removes runs, with what the engine keeps of them.
 
     Args:
-        database: Our rows, and those of the engine.
-        engine: The engine.
+        database: Has our rows.
+        workflows: Those of the engine.
         stop: Cancels a run that has not ended, and returns the number of its last segment.
     """
 
     def __init__(
-        self, database: Database, engine: Engine, stop: Callable[[str], Awaitable[int]]
+        self, database: Database, workflows: Workflows, stop: Callable[[str], Awaitable[int]]
     ) -> None:
         self._database = database
-        self._engine = engine
+        self._workflows = workflows
         self._stop = stop
         listed = "json_array_elements_text(CAST(:ids AS json))"
         file = "SELECT value AS id FROM json_each(:ids)"
@@ -107,7 +108,7 @@ class Removal:
         segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
         notes = await self._note(ids) if erase else []
         of_ours: list[Step] = [(sql, [{"ids": ids}]) for sql in self._statements()]
-        of_engine = self._engine.removal(self._ids, ids, json.dumps(segments))
+        of_engine = await self._workflows.removal(self._ids, ids, json.dumps(segments))
         changed = await self._database.transact([*of_ours, *of_engine, *notes], 0)
         return changed[0]
 

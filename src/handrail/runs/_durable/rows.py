@@ -7,60 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail import HandrailError
 from handrail.runs._durable.journal import RunJournal
-from handrail.runs._reading.tables import QUESTION, reading_tables
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 from handrail.runs.journal import RunHead
 
 Reach: TypeAlias = Callable[[str], None]
 """Names a point at which tests kill the process."""
-
-SCHEMA = "5"
-"""The version of our tables."""
-TABLES = tuple(
-    statement.strip()
-    for statement in """
-CREATE TABLE IF NOT EXISTS handrail_run (
-    id TEXT PRIMARY KEY, agent TEXT NOT NULL, principal TEXT, status TEXT NOT NULL,
-    segment INTEGER NOT NULL, began DOUBLE PRECISION NOT NULL,
-    changed DOUBLE PRECISION NOT NULL, outcome TEXT,
-    entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '',
-    metadata TEXT NOT NULL DEFAULT '{}');
-CREATE INDEX IF NOT EXISTS handrail_run_began ON handrail_run (began);
-CREATE INDEX IF NOT EXISTS handrail_run_status ON handrail_run (status, began);
-CREATE INDEX IF NOT EXISTS handrail_run_ended ON handrail_run (changed, id)
-    WHERE status IN ('done', 'failed', 'cancelled');
-CREATE INDEX IF NOT EXISTS handrail_run_principal ON handrail_run (principal, id);
-CREATE TABLE IF NOT EXISTS handrail_state (
-    run TEXT NOT NULL, segment INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (run, segment));
-CREATE TABLE IF NOT EXISTS handrail_step (
-    run TEXT NOT NULL, segment INTEGER NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
-    PRIMARY KEY (run, segment, number));
-CREATE TABLE IF NOT EXISTS handrail_call (
-    key TEXT PRIMARY KEY, run TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
-    tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT);
-CREATE INDEX IF NOT EXISTS handrail_call_turn ON handrail_call (run, turn);
-CREATE TABLE IF NOT EXISTS handrail_approval (
-    name TEXT {bytes} PRIMARY KEY, claimant TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS handrail_journal (
-    run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
-    summary TEXT NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (run, first));
-CREATE TABLE IF NOT EXISTS handrail_worker (
-    id TEXT PRIMARY KEY, version TEXT NOT NULL, began DOUBLE PRECISION NOT NULL);
-CREATE TABLE IF NOT EXISTS handrail_schema (version TEXT PRIMARY KEY);
-""".split(";")
-    if statement.strip()
-)
-
-
-def list_tables(*, postgres: bool) -> tuple[str, ...]:
-    """Return the statements that create our tables."""
-    questions = [statement.strip() for statement in QUESTION.split(";")]
-    collation = 'COLLATE "C"' if postgres else ""
-    own = [statement.replace("{bytes}", collation) for statement in TABLES]
-    return (*own, *questions, *reading_tables(postgres=postgres))
 
 
 class IntendedCall(NamedTuple):
@@ -345,21 +298,6 @@ class Rows:
         sql = f"SELECT {_RUN} FROM handrail_run {where} ORDER BY began DESC LIMIT :limit"
         values = {} if status is None else {"status": status}
         return [RunRow(*row) for row in await self._read(sql, limit=limit, **values)]
-
-    async def add_schema(self, version: str) -> None:
-        """Record that the tables exist, as a version needs them.
-
-        Raises a HandrailError if they are those of an earlier version.
-        """
-        known = await self._read("SELECT version FROM handrail_schema")
-        if any(version.partition(",")[0] != SCHEMA for (version,) in known):
-            raise HandrailError(
-                "The database has runs of an earlier handrail, which this one does not read. Use a "
-                "new database."
-            )
-        await self._write(
-            "INSERT INTO handrail_schema VALUES (:version) ON CONFLICT DO NOTHING", version=version
-        )
 
     # workers
 

@@ -1,4 +1,4 @@
-"""DBOS Transact as the engine. Besides ``dbos_internals``, the only module that knows it."""
+"""DBOS Transact as the engine. Only the other modules ``dbos_...`` know it, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 import anyio
@@ -28,11 +27,11 @@ from handrail.runs._engine.dbos_internals import (
     find_instance,
     find_system,
     forget_workflow,
-    move_delayed,
     read_settings,
     refuse_pickles,
     take,
 )
+from handrail.runs._engine.dbos_tables import make_current
 from handrail.runs._engine.port import Body, agent_queue, call_queue
 from handrail.runs._engine.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
 from handrail.runs._store.database import Database
@@ -86,34 +85,23 @@ class DbosEngine:
         """Tokens of what was perhaps taken and not begun, and how long to look for it."""
         self._max_deaths = max_deaths
         self._rows = rows = Workflows(database, name, version, max_deaths=max_deaths)
-        self.find, self.adopt, self.removal = rows.find, rows.adopt, rows.removal
+        self.find, self.wake, self.cancel = rows.find, rows.wake, rows.cancel
         self.failure = rows.failure
         self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
         self.recover, self.excuse, self.retry = rows.recover, rows.excuse, rows.retry
 
-    @property
-    def version(self) -> str:
-        """The version of DBOS."""
-        return f"dbos {metadata.version('dbos')}"
-
-    async def create(self) -> None:
-        """Create the tables of DBOS, and an index for the calls of a run."""
-        await to_thread.run_sync(DBOS.migrate, self._database.url)
-        if self._database.is_postgres:
-            await self._database.write(
-                "CREATE INDEX IF NOT EXISTS handrail_calls ON dbos.workflow_status "
-                f"(workflow_uuid COLLATE \"C\") WHERE name = '{CALL}'"
-            )
-
     async def open(self) -> None:
-        """Connect to the tables of DBOS."""
-        connect = partial(
-            DBOSClient,
+        """Connect to the tables of DBOS. If they are missing or old, they are made new."""
+        if self._client is None:
+            self._client = await to_thread.run_sync(self._connect)
+
+    def _connect(self) -> DBOSClient:
+        make_current(self._database, self._sql)
+        return DBOSClient(
             system_database_engine=self._sql,
             serializer=DBOSPortableJSONSerializer(),
             application_name=self._name,
         )
-        self._client = await to_thread.run_sync(connect)
 
     @property
     def client(self) -> DBOSClient:
@@ -208,10 +196,10 @@ class DbosEngine:
 
     async def close(self) -> None:
         """Close all connections."""
-        await to_thread.run_sync(self.client.destroy)
+        if self._client is not None:
+            await to_thread.run_sync(self._client.destroy)
         self._client = None
         await to_thread.run_sync(self._sql.dispose)
-        await to_thread.run_sync(self._database.close)
 
     async def start(self, segment_id: str, agent: str, text: str) -> None:
         """Queue a segment. A second start with the same id joins the first."""
@@ -283,21 +271,6 @@ class DbosEngine:
         except Exception:  # noqa: BLE001  it was cancelled, or the engine gave it up
             return None
         return given
-
-    async def wake(self, segment_id: str) -> None:
-        """Let a parked segment run now.
-
-        Both statements change parked segments only. The public resume would repeat a running one.
-        """
-        await to_thread.run_sync(self._wake, segment_id)
-
-    def _wake(self, segment_id: str) -> None:
-        self.client.set_workflow_delay(segment_id, delay_seconds=0)
-        move_delayed(self.client)
-
-    async def cancel(self, segment_id: str) -> None:
-        """Stop a segment, also while a step of it runs."""
-        await to_thread.run_sync(self.client.cancel_workflow, segment_id)
 
 
 def _is_about_a_run(record: logging.LogRecord) -> bool:

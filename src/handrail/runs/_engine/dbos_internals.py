@@ -15,6 +15,8 @@ from dbos import DBOS
 from handrail import HandrailError
 from handrail.runs._engine.call_queue import CallQueue
 
+_VERSIONS = "_migration.get_migration_versions"
+_FILE_VERSIONS = "_migration.get_sqlite_migration_versions"
 _BEGIN = "_core.execute_dequeued_workflow"
 _INSTANCE = "_dbos._dbos_global_instance"
 _REGISTRY = "_dbos._get_or_create_dbos_registry"
@@ -26,13 +28,14 @@ _SYSTEM = "_sys_db.SystemDatabase"
 FUNCTIONS: Mapping[str, str] = {
     _BEGIN: "dbos status owner_xid",
     _REGISTRY: "",
+    _VERSIONS: "engine schema *use_listen_notify",
+    _FILE_VERSIONS: "engine",
     _QUEUE: "name *worker_concurrency *global_concurrency *partition_concurrency *limiter *token",
     f"{_SYSTEM}.get_queue_partitions": "self queue_name",
     f"{_SYSTEM}.get_workflow_statuses": "self workflow_ids",
     f"{_SYSTEM}.start_queued_workflows": (
         "self queue executor_id app_version queue_partition_key local_running_count *owner_xid"
     ),
-    f"{_SYSTEM}.transition_delayed_workflows": "self",
 }
 """Functions of private modules, and the parameters that we give. Those with ``*`` by name."""
 VALUES = (_INSTANCE, _QUEUE_PROOF, f"{_PICKLES}.deserialize")
@@ -199,9 +202,13 @@ def end_retries(system: Any) -> None:
     system._retry_connection_errors = False  # noqa: SLF001
 
 
-def move_delayed(client: Any) -> None:
-    """Queue what has waited long enough. DBOS does this once in a second."""
-    find_system(client).transition_delayed_workflows()
+def read_versions(engine: Any) -> tuple[int, int]:
+    """Return the number of the last migration of DBOS: of the tables, and of the package."""
+    if engine.dialect.name == "sqlite":
+        done, last = _find(_FILE_VERSIONS)(engine)
+    else:
+        done, last = _find(_VERSIONS)(engine, "dbos", use_listen_notify=True)
+    return done, last
 
 
 def refuse_pickles() -> None:

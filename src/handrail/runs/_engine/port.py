@@ -41,21 +41,12 @@ class Engine(Protocol):
     """
 
     @property
-    def version(self) -> str:
-        """The version of the engine. With another one, its tables may have to change."""
-        ...
-
-    @property
     def taken(self) -> Mapping[str, str]:
         """The queues of the segments and calls that this process runs, by their ids."""
         ...
 
-    async def create(self) -> None:
-        """Create what the engine keeps in the database."""
-        ...
-
     async def open(self) -> None:
-        """Connect to the database."""
+        """Connect to the database, and create or change what the engine keeps there."""
         ...
 
     def find_host(self) -> str | None:
@@ -146,21 +137,4 @@ class Engine(Protocol):
 
     def failure(self, run: str, number: int) -> Step:
         """Return a statement that changes a row only while a segment is given up."""
-        ...
-
-    async def adopt(self, version: str, worker: str | None = None) -> int:
-        """Give what a version has queued or parked, or what its dead worker ran, to this version.
-
-        Returns how many segments and calls there were.
-        """
-        ...
-
-    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
-        """Return the statements that remove what it keeps of runs, together with our rows.
-
-        Args:
-            ids: A table of the ids in the JSON array ``:ids``, with the name ``i``.
-            runs: The ids of the runs, as a JSON array.
-            segments: The ids of their segments, as a JSON array.
-        """
         ...

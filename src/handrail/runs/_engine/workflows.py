@@ -51,16 +51,50 @@ class Workflows:
         self._max_deaths = max_deaths
         self._own = {"segment": SEGMENT, "call": CALL, "app": name}
         self._table = "dbos.workflow_status" if database.is_postgres else "workflow_status"
+        self._exist = False
         self._each = (
             "json_array_elements_text(CAST(:names AS json)) AS q(value)"
             if database.is_postgres
             else "json_each(:names) q"
         )
 
+    async def exist(self) -> bool:
+        """Return whether there is such a table. The engine makes it for the first run."""
+        if not self._exist:
+            file = "SELECT 1 FROM sqlite_master WHERE name = :table"
+            server = "SELECT 1 WHERE to_regclass(:table) IS NOT NULL"
+            find = server if self._database.is_postgres else file
+            self._exist = bool(await self._database.read(find, table=self._table))
+        return self._exist
+
+    async def wake(self, segment_id: str) -> None:
+        """Let a parked segment run now. The engine's own way also repeats one that runs."""
+        await self._change(
+            f"UPDATE {self._table} SET status = 'ENQUEUED', delay_until_epoch_ms = :now, "
+            "updated_at = :now WHERE workflow_uuid = :id AND status = 'DELAYED'",
+            id=segment_id,
+            now=_now(),
+        )
+
+    async def cancel(self, segment_id: str) -> None:
+        """Stop a segment or a call, also while it runs, as the engine does."""
+        await self._change(
+            f"UPDATE {self._table} SET status = 'CANCELLED', owner_xid = NULL, "
+            "queue_name = NULL, deduplication_id = NULL, started_at_epoch_ms = NULL, "
+            "updated_at = :now, completed_at = :now "
+            "WHERE workflow_uuid = :id AND status NOT IN ('SUCCESS', 'ERROR')",
+            id=segment_id,
+            now=_now(),
+        )
+
+    async def _change(self, sql: str, **values: Any) -> int:
+        """Change rows, if there are any."""
+        return await self._database.write(sql, **values) if await self.exist() else 0
+
     async def find(self, segment_id: str) -> SegmentStatus | None:
         """Return the status of a segment, or None if there is none."""
         rows = await self._database.read(
-            f"SELECT status FROM {self._table} WHERE workflow_uuid = :id",  # noqa: S608
+            f"SELECT status FROM {self._table} WHERE workflow_uuid = :id",
             id=segment_id,
         )
         return _STATUS.get(rows[0][0], "failed") if rows else None
@@ -68,7 +102,7 @@ class Workflows:
     async def queued(self, queues: Collection[str]) -> list[str]:
         """Return those of these queues that have something for this version."""
         rows = await self._database.read(
-            f"SELECT q.value FROM {self._each} WHERE EXISTS "  # noqa: S608
+            f"SELECT q.value FROM {self._each} WHERE EXISTS "
             f"(SELECT 1 FROM {self._table} w WHERE w.queue_name = q.value "
             "AND w.status = 'ENQUEUED' AND w.application_version = :version "
             "AND w.application_name = :app)",
@@ -80,9 +114,11 @@ class Workflows:
 
     async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
         """Return the runs whose segment was given up, or one: their ids, its number, and why."""
+        if not await self.exist():
+            return []
         one: dict[str, str] = {} if run is None else {"run": run}
         rows = await self._database.read(
-            "SELECT r.id, r.segment, w.status, w.serialization, w.recovery_attempts "  # noqa: S608
+            "SELECT r.id, r.segment, w.status, w.serialization, w.recovery_attempts "
             f"FROM handrail_run r JOIN {self._table} w "
             "ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
             f"WHERE r.{_LIVE} AND w.status IN ('ERROR', :held)"
@@ -102,7 +138,7 @@ class Workflows:
 
     async def _read_running(self, column: str, more: str = "", **values: str) -> list[str]:
         rows = await self._database.read(
-            f"SELECT {column} FROM {self._table} WHERE {_RUNNING} {more}",  # noqa: S608
+            f"SELECT {column} FROM {self._table} WHERE {_RUNNING} {more}",
             version=self._version,
             **self._own,
             **values,
@@ -117,7 +153,7 @@ class Workflows:
         """
         agent, suspect = agent_queue(""), suspect_queue("")
         return await self._database.write(
-            f"UPDATE {self._table} SET status = CASE "  # noqa: S608
+            f"UPDATE {self._table} SET status = CASE "
             f"WHEN recovery_attempts >= CASE WHEN name = :call THEN {CALL_DEATHS} ELSE :most END "
             "THEN :held ELSE 'ENQUEUED' END, queue_name = CASE "
             f"WHEN recovery_attempts >= {SUSPECT_DEATHS} AND queue_name LIKE :agents "
@@ -137,7 +173,7 @@ class Workflows:
     async def excuse(self, worker: str) -> None:
         """Let the end of a worker be no death for what it runs now."""
         await self._database.write(
-            f"UPDATE {self._table} SET recovery_attempts = recovery_attempts - 1 "  # noqa: S608
+            f"UPDATE {self._table} SET recovery_attempts = recovery_attempts - 1 "
             f"WHERE {_RUNNING} AND executor_id = :worker",
             worker=worker,
             version=self._version,
@@ -147,7 +183,7 @@ class Workflows:
     async def put_back(self, token: str) -> None:
         """Queue again what was taken with a token, and not begun."""
         await self._database.write(
-            f"UPDATE {self._table} SET status = 'ENQUEUED', {_UNTAKEN} "  # noqa: S608
+            f"UPDATE {self._table} SET status = 'ENQUEUED', {_UNTAKEN} "
             "WHERE owner_xid = :token AND status = 'PENDING'",
             token=token,
             now=_now(),
@@ -156,7 +192,7 @@ class Workflows:
     async def delay(self, segment_id: str, worker: str, seconds: float) -> None:
         """Put back what a worker has taken and cannot run. It is queued again after a pause."""
         await self._database.write(
-            f"UPDATE {self._table} SET status = 'DELAYED', "  # noqa: S608
+            f"UPDATE {self._table} SET status = 'DELAYED', "
             f"delay_until_epoch_ms = :later, {_UNTAKEN} "
             "WHERE workflow_uuid = :id AND status = 'PENDING' AND executor_id = :worker",
             id=segment_id,
@@ -168,12 +204,12 @@ class Workflows:
     async def retry(self, run: str, number: int, agent: str) -> bool:
         """Continue a run whose segment was given up, with this segment. Returns False if not."""
         queue = (
-            f"UPDATE {self._table} SET status = 'ENQUEUED', queue_name = :queue, "  # noqa: S608
+            f"UPDATE {self._table} SET status = 'ENQUEUED', queue_name = :queue, "
             "recovery_attempts = 0, updated_at = :now "
             "WHERE workflow_uuid = :id AND status = :held"
         )
         reopen = (
-            "UPDATE handrail_run SET status = 'queued', outcome = NULL, changed = :now "  # noqa: S608
+            "UPDATE handrail_run SET status = 'queued', outcome = NULL, changed = :now "
             f"WHERE id = :id AND segment = :number AND ({_LIVE} OR status = 'failed')"
         )
         segment = {"id": segment_id(run, number), "queue": suspect_queue(agent)}
@@ -184,7 +220,7 @@ class Workflows:
     def failure(self, run: str, number: int) -> Step:
         """Return a statement that changes a row only while a segment is given up."""
         sql = (
-            f"UPDATE {self._table} SET updated_at = updated_at "  # noqa: S608
+            f"UPDATE {self._table} SET updated_at = updated_at "
             "WHERE workflow_uuid = :id AND status IN ('ERROR', :held)"
         )
         return sql, [{"id": segment_id(run, number), "held": _HELD}]
@@ -194,8 +230,8 @@ class Workflows:
         waits = "status IN ('ENQUEUED', 'DELAYED')"
         which = waits if worker is None else "status = 'PENDING' AND executor_id = :worker"
         more: dict[str, Any] = {} if worker is None else {"worker": worker}
-        return await self._database.write(
-            f"UPDATE {self._table} SET application_version = :new "  # noqa: S608
+        return await self._change(
+            f"UPDATE {self._table} SET application_version = :new "
             "WHERE application_version = :old AND application_name = :app "
             f"AND name IN (:segment, :call) AND {which}",
             new=self._version,
@@ -204,22 +240,29 @@ class Workflows:
             **more,
         )
 
-    def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
+    async def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
         """Return the statements that remove what the engine keeps of runs, as it does.
 
         Its own way is another transaction, and needs a query for each run.
+
+        Args:
+            ids: A table of the ids in the JSON array ``:ids``, with the name ``i``.
+            runs: The ids of the runs, as a JSON array.
+            segments: The ids of their segments, as a JSON array.
         """
+        if not await self.exist():
+            return []
         table = self._table
         key = 'w.workflow_uuid COLLATE "C"' if self._database.is_postgres else "w.workflow_uuid"
         calls = (
-            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "  # noqa: S608
+            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "
             f"AND {key} >= i.id || '/' AND {key} < i.id || '0'"
         )
         chosen = ids.replace(":ids", ":segments")
-        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"  # noqa: S608
+        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"
         parts = [table.replace("workflow_status", part) for part in _PARTS]
         values = {"ids": runs, "segments": segments}
-        return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]  # noqa: S608
+        return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]
 
 
 _LIVE = "status IN ('queued', 'running', 'waiting')"

@@ -35,7 +35,7 @@ from handrail.runs._reading.values import (
     TurnRow,
     Vote,
 )
-from handrail.runs.journal import EventRow
+from handrail.runs.journal import EventRow, JournalError
 
 _HOUR = 3600
 _SUMMARY = ", ".join(f"s.{name}" for name in SUMMARY_COLUMNS.split(", "))
@@ -244,7 +244,12 @@ class DatabaseRecords:
         if not dialect.is_durable:
             return None
         seen = self._seen("s.run"), self._seen("run")
-        return read_fleet(self._select, dialect.engine_table, seen, self._clock())
+        try:
+            return read_fleet(self._select, dialect.engine_table, seen, self._clock())
+        except JournalError:
+            if self._select(dialect.find_engine):
+                raise
+            return None  # no one has started a run yet
 
     def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
         """Yield events as they are written, after a place; default: from now on."""

@@ -23,6 +23,8 @@ class Dialect(NamedTuple):
     is_durable: bool = False
     """Whether an engine runs the runs, and has tables beside ours."""
     engine_table: str = "workflow_status"
+    find_engine: str = "SELECT 1 FROM sqlite_master WHERE name = 'workflow_status'"
+    """A query that has a row if the engine has its tables."""
     join: str = "group_concat"
     """The function that joins texts of several rows."""
     written: str = ""
@@ -33,7 +35,11 @@ _WRITTEN = (
     "AND e.place < (CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) << 20)"
 )
 POSTGRES = Dialect(
-    is_durable=True, engine_table="dbos.workflow_status", join="string_agg", written=_WRITTEN
+    is_durable=True,
+    engine_table="dbos.workflow_status",
+    find_engine="SELECT 1 WHERE to_regclass('dbos.workflow_status') IS NOT NULL",
+    join="string_agg",
+    written=_WRITTEN,
 )
 """Events of a transaction appear once no older transaction can add any before them."""
 

@@ -1,79 +1,21 @@
-"""The tables of what pages read, for SQLite and PostgreSQL alike."""
+"""The statements that write what pages read, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS handrail_summary (
-    run TEXT PRIMARY KEY, status TEXT NOT NULL, reason TEXT NOT NULL, agent TEXT NOT NULL,
-    principal TEXT NOT NULL, prompt TEXT NOT NULL, labels TEXT NOT NULL,
-    began DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION, changed DOUBLE PRECISION NOT NULL,
-    last_event TEXT NOT NULL,
-    why TEXT NOT NULL, entries INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL,
-    waiting INTEGER NOT NULL, counts TEXT NOT NULL, tokens TEXT NOT NULL, cost TEXT NOT NULL,
-    unfinished TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS handrail_summary_began ON handrail_summary (began, run);
-CREATE INDEX IF NOT EXISTS handrail_summary_status ON handrail_summary (status, began, run);
-CREATE INDEX IF NOT EXISTS handrail_summary_waiting ON handrail_summary (status, waiting, changed)
-    WHERE waiting > 0;
-CREATE TABLE IF NOT EXISTS handrail_label (
-    label TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (label, run));
-CREATE INDEX IF NOT EXISTS handrail_label_run ON handrail_label (run);
-CREATE TABLE IF NOT EXISTS handrail_turn (
-    run TEXT NOT NULL, number INTEGER NOT NULL, speaker TEXT NOT NULL, reply INTEGER NOT NULL,
-    at DOUBLE PRECISION NOT NULL, text TEXT NOT NULL, model TEXT NOT NULL,
-    seconds DOUBLE PRECISION NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cached INTEGER NOT NULL, calls INTEGER NOT NULL, failed INTEGER NOT NULL,
-    denied INTEGER NOT NULL, waiting INTEGER NOT NULL, ended DOUBLE PRECISION NOT NULL,
-    PRIMARY KEY (run, number));
-CREATE TABLE IF NOT EXISTS handrail_called (
-    run TEXT NOT NULL, number INTEGER NOT NULL, call TEXT NOT NULL, turn INTEGER NOT NULL,
-    tool TEXT NOT NULL, status TEXT NOT NULL, began DOUBLE PRECISION NOT NULL,
-    ended DOUBLE PRECISION NOT NULL, rule TEXT NOT NULL, pending TEXT NOT NULL,
-    resumed DOUBLE PRECISION, first INTEGER NOT NULL, last INTEGER NOT NULL,
-    PRIMARY KEY (run, number));
-CREATE INDEX IF NOT EXISTS handrail_called_turn ON handrail_called (run, turn, number);
-CREATE INDEX IF NOT EXISTS handrail_called_pending ON handrail_called (pending)
-    WHERE pending <> '';
-CREATE TABLE IF NOT EXISTS handrail_rule (
-    rule TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, day TEXT NOT NULL,
-    outcome TEXT NOT NULL, labels TEXT NOT NULL, slot INTEGER NOT NULL, count INTEGER NOT NULL,
-    PRIMARY KEY (rule, file, line, day, outcome, labels, slot));
-CREATE TABLE IF NOT EXISTS handrail_event (
-    place {place}, run TEXT NOT NULL, number INTEGER NOT NULL, at DOUBLE PRECISION NOT NULL,
-    kind TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL, rule TEXT NOT NULL,
-    who TEXT NOT NULL, UNIQUE (run, number));
-CREATE INDEX IF NOT EXISTS handrail_event_who ON handrail_event (who, place) WHERE who <> '';
-CREATE INDEX IF NOT EXISTS handrail_event_rule ON handrail_event (rule, place) WHERE rule <> '';
-CREATE INDEX IF NOT EXISTS handrail_question_left ON handrail_question (expires, id)
-    WHERE answer IS NULL;
-CREATE TABLE IF NOT EXISTS handrail_vote (
-    pending TEXT NOT NULL, voter TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, via TEXT NOT NULL,
-    answer TEXT NOT NULL, PRIMARY KEY (pending, voter))
-"""
-QUESTION = """
-CREATE TABLE IF NOT EXISTS handrail_question (
-    id TEXT PRIMARY KEY, run TEXT NOT NULL, segment INTEGER NOT NULL, pending TEXT NOT NULL,
-    expires DOUBLE PRECISION NOT NULL, answer TEXT, answered_by TEXT, used INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS handrail_question_run ON handrail_question (run);
-CREATE INDEX IF NOT EXISTS handrail_question_open ON handrail_question (expires)
-    WHERE answer IS NULL;
-CREATE INDEX IF NOT EXISTS handrail_question_answered ON handrail_question (run)
-    WHERE answer IS NOT NULL AND used = 0
-"""
-"""Requests that wait. Durable runs and local runs keep them alike."""
+from handrail.runs._store.schema import READING_TABLES
+
+LOCAL_TABLES = tuple(
+    statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS").replace(
+        "CREATE INDEX", "CREATE INDEX IF NOT EXISTS"
+    )
+    for statement in READING_TABLES.split(";")
+)
+"""The statements that create the tables of pages in a local journal."""
 OF_A_RUN = ("summary", "label", "turn", "called", "event")
 """The tables with rows of a run, without ``handrail_``."""
-
-
-def reading_tables(*, postgres: bool) -> tuple[str, ...]:
-    """Return the statements that create the tables."""
-    place = "BIGINT PRIMARY KEY" if postgres else "INTEGER PRIMARY KEY AUTOINCREMENT"
-    return tuple(one.strip() for one in _TABLES.replace("{place}", place).split(";"))
-
-
 SUMMARY_COLUMNS = (
     "run, status, reason, agent, principal, prompt, labels, began, ended, changed, last_event, "
     "why, entries, turns, calls, waiting, counts, tokens, cost"

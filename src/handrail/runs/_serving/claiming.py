@@ -7,7 +7,8 @@ import time
 from handrail.permissions import Answer
 from handrail.runs._durable.questions import Question, Questions
 from handrail.runs._durable.rows import Rows
-from handrail.runs._durable.segments import Segments
+from handrail.runs._engine.port import segment_id
+from handrail.runs._engine.workflows import Workflows
 from handrail.runs._reading.claims import AnswerOutcome, Claimant, name_answer, say_unknown
 from handrail.runs.crash_points import crash_point
 
@@ -15,10 +16,10 @@ from handrail.runs.crash_points import crash_point
 class Claims:
     """Records answers, writes them to the journal, and lets their runs continue."""
 
-    def __init__(self, rows: Rows, questions: Questions, segments: Segments) -> None:
+    def __init__(self, rows: Rows, questions: Questions, workflows: Workflows) -> None:
         self._rows = rows
         self._questions = questions
-        self._segments = segments
+        self._workflows = workflows
 
     async def claim(self, pending_id: str, answer: Answer, claimant: Claimant) -> AnswerOutcome:
         """Record an answer if this person may give it, and if there is none yet."""
@@ -33,7 +34,8 @@ class Claims:
             crash_point("answer.given")
             await self._note(question, "answer", named, claimant)
             current = await self._questions.find(pending_id) or question
-            await self._segments.wake(current.run, current.segment)
+            await self._workflows.wake(segment_id(current.run, current.segment))
+            crash_point("run.woken")
         return outcome
 
     async def _note(

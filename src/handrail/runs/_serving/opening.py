@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.runs._reading.records import DatabaseRecords
 from handrail.runs._reading.store import POSTGRES, Dialect, SqliteStore, Store
 from handrail.runs._store.database import Database
+from handrail.runs._store.schema import check_schema
 from handrail.runs.sqlite import VERSION, SqliteJournal
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def open_store(where: str | os.PathLike[str]) -> Store:
     """Open a database to read from."""
     address = os.fspath(where)
     if address.startswith("postgresql:"):
-        return DatabaseStore(Database(address, read_only=True))
+        database = Database(address, read_only=True)
+        check_schema(database.read_now, postgres=True)
+        return DatabaseStore(database)
     return _open_file(Path(address.removeprefix("sqlite:///")))
 
 
@@ -46,6 +49,8 @@ def _open_file(path: Path) -> SqliteStore:
     store = SqliteStore(path)
     names = {name for (name,) in store.select("SELECT name FROM sqlite_master", {})}
     durable = "handrail_journal" in names
+    if durable:
+        check_schema(store.select, postgres=False)
     if not durable and store.select("PRAGMA user_version", {}) != [(VERSION,)]:
         journal = SqliteJournal(path)
         journal.head("")

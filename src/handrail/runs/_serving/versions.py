@@ -5,26 +5,26 @@ from __future__ import annotations
 from anyio import to_thread
 
 from handrail.runs._durable.rows import Rows
-from handrail.runs._engine.port import Engine
+from handrail.runs._engine.workflows import Workflows
 from handrail.runs._serving.liveness import make_lock
 from handrail.runs._store.database import Database
 
 
 async def adopt_version(
-    database: Database, engine: Engine, rows: Rows, *, old: str, new: str
+    database: Database, workflows: Workflows, rows: Rows, *, old: str, new: str
 ) -> int:
     """Move runs from one version to another. Returns how many segments and calls moved.
 
     A living worker keeps the segments that it runs. A dead one moves with its segments, so that
     any worker of the new version takes them over.
     """
-    moved = await engine.adopt(old)
+    moved = await workflows.adopt(old)
     for worker in await rows.workers_of(old):
         lock = make_lock(database, worker)
         if not await to_thread.run_sync(lock.take):
             continue
         try:
-            moved += await engine.adopt(old, worker)
+            moved += await workflows.adopt(old, worker)
             await rows.move_worker(worker, new)
         finally:
             await to_thread.run_sync(lock.release)

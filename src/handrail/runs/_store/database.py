@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ import anyio
 
 from handrail import HandrailError
 from handrail._support.own_files import note_database
-from handrail.runs._store.port import DatabaseAway, DatabaseError, Driver, Step, Values
+from handrail.runs._store.port import DatabaseAway, Driver, Select, Step, Values
 from handrail.runs._store.sqlite import SqliteFile
 from handrail.runs._store.threads import Threads
 
@@ -23,8 +22,6 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.1, 2.0
 _READERS = 2
 _WRITERS = 2
 """How many statements write at once, on PostgreSQL."""
-_CREATING = 4_722_013_118
-"""The key of the lock that is held while tables are created."""
 _SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
 
 
@@ -96,25 +93,19 @@ class Database:
                     raise
             await anyio.sleep(pause)
 
-    def has_schema(self, version: str) -> bool:
-        """Return whether the tables exist, as this version needs them."""
-        try:
-            rows = self._driver.read("SELECT version FROM handrail_schema", {})
-        except DatabaseError:  # there is no such table, or no database
-            return False
-        return (version,) in rows
+    @property
+    def begin_alone(self) -> tuple[str, ...]:
+        """The statements that begin a transaction as ``run_alone`` does."""
+        return self._driver.begin_alone
 
-    def create(self, statements: Sequence[str]) -> None:
-        """Create tables. One process at a time: PostgreSQL fails if two create the same one."""
-        with closing(self.hold()) as connection:
-            if self.is_postgres:
-                connection.execute(f"SELECT pg_advisory_lock({_CREATING})")
-            for statement in statements:
-                connection.execute(statement)
+    def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
+        """Run the statements that a function chooses, in a transaction, one process at a time."""
+        self._driver.run_alone(choose)
 
     def hold(self) -> Any:
-        """Return a connection for one holder, who closes it."""
-        return self._driver.hold()
+        """Return a connection to PostgreSQL for one holder, who closes it."""
+        server: Any = self._driver
+        return server.hold()
 
     def close(self) -> None:
         """Close all connections."""

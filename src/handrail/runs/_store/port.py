@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from handrail.runs.journal import JournalError
 
 Values: TypeAlias = Mapping[str, Any]
 """The values of a statement, by the names that it has as ``:name``."""
+Select: TypeAlias = Callable[[str, Values], Sequence[tuple[Any, ...]]]
+"""Returns the rows of a query."""
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
 """A statement, and the values of each of its executions."""
 
@@ -19,6 +21,10 @@ class DatabaseError(JournalError):
 
 class DatabaseAway(DatabaseError):
     """The database was reached before, and cannot be reached now."""
+
+
+class DatabaseDenied(DatabaseError):
+    """The role may not do this."""
 
 
 class Driver(Protocol):
@@ -39,8 +45,13 @@ class Driver(Protocol):
         """
         ...
 
-    def hold(self) -> Any:
-        """Return a connection for one holder, who closes it."""
+    @property
+    def begin_alone(self) -> tuple[str, ...]:
+        """The statements that begin a transaction which no other process has at the same time."""
+        ...
+
+    def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
+        """Run the statements that a function chooses, in such a transaction."""
         ...
 
     def close(self) -> None:

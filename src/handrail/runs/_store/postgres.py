@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from threading import BoundedSemaphore
 from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import QueryCanceled
+from psycopg.errors import InsufficientPrivilege, QueryCanceled
 
 from handrail.runs._store.connections import Connections
-from handrail.runs._store.port import DatabaseAway, DatabaseError, Step, Values
+from handrail.runs._store.port import (
+    DatabaseAway,
+    DatabaseDenied,
+    DatabaseError,
+    Select,
+    Step,
+    Values,
+)
 
 _Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 _MAX_READS = 8
@@ -29,6 +36,8 @@ _SETTINGS = {
 """A server that is cut off is noticed soon. The address can have other values."""
 IDLE_SECONDS = 10.0
 """How long the server waits for a process inside a transaction: a frozen one keeps its rows."""
+_ALONE = 4_722_013_118
+"""The key of the lock that is held while tables are created or changed."""
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
@@ -92,6 +101,21 @@ class PostgresServer:
         with self._clear_errors():
             return self._connect()
 
+    begin_alone = ("BEGIN", f"SELECT pg_advisory_xact_lock({_ALONE})")
+
+    def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
+        """Run the statements that a function chooses, in a transaction that holds a lock."""
+        with self._clear_errors(), closing(self._connect()) as connection:
+            for statement in self.begin_alone:
+                connection.execute(statement.encode())
+
+            def select(sql: str, values: Values) -> list[tuple[Any, ...]]:
+                return connection.execute(_translate(sql), values).fetchall()
+
+            for statement in choose(select):
+                connection.execute(statement.encode())
+            connection.execute(b"COMMIT")
+
     def close(self) -> None:
         """Close the connections that no one uses."""
         self._connections.close()
@@ -111,7 +135,8 @@ class PostgresServer:
             text = f"Cannot use the runs in {self._place}: {reason}."
             if self._was_reached and _is_away(error):
                 raise DatabaseAway(text) from error
-            raise DatabaseError(text) from error
+            denied = isinstance(error, InsufficientPrivilege)
+            raise (DatabaseDenied if denied else DatabaseError)(text) from error
 
 
 def _is_away(error: psycopg.Error) -> bool:

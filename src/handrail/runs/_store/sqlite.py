@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from handrail.runs._store.connections import Connections
-from handrail.runs._store.port import DatabaseError, Step, Values
+from handrail.runs._store.port import DatabaseError, Select, Step, Values
 from handrail.runs._store.threads import Undone
 
 
@@ -98,10 +98,20 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise DatabaseError(f"Cannot use the runs in {self._path}: {error}.") from error
 
-    def hold(self) -> sqlite3.Connection:
-        """Return a connection for one holder, who closes it."""
-        with self._clear_errors():
-            return self._connect()
+    begin_alone = ("BEGIN IMMEDIATE",)
+
+    def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
+        """Run the statements that a function chooses, in one transaction."""
+        with self._clear_errors(), closing(self._connect()) as connection:
+            for statement in self.begin_alone:
+                connection.execute(statement)
+
+            def select(sql: str, values: Values) -> list[tuple[Any, ...]]:
+                return connection.execute(sql, values).fetchall()
+
+            for statement in choose(select):
+                connection.execute(statement)
+            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the connections that no one uses."""

@@ -1,0 +1,206 @@
+"""The tables of runs, as numbered migrations: written by hand, only forward.
+
+A released migration never changes. Within a minor version, a new one adds tables, columns that can
+be NULL, and indexes. One that an older process could not work with is marked as breaking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import DatabaseDenied, DatabaseError, Select
+
+
+class Migration(NamedTuple):
+    """Changes the tables. Each text has statements that end with a semicolon."""
+
+    number: int
+    sqlite: str
+    postgres: str
+    is_breaking: bool = False
+    """Whether a process that does not know it must not use the database."""
+
+    def list_statements(self, *, postgres: bool) -> list[str]:
+        """Return its statements, and the one that records it."""
+        text, now = (self.postgres, _NOW[1]) if postgres else (self.sqlite, _NOW[0])
+        row = f"{self.number}, {int(self.is_breaking)}, {now}"
+        several = [statement.strip() for statement in text.split(";")]
+        return [*filter(None, several), f"INSERT INTO handrail_schema VALUES ({row})"]
+
+
+_NOW = ("CAST(strftime('%s', 'now') AS REAL)", "extract(epoch FROM now())")
+_TABLES = """
+CREATE TABLE handrail_schema (
+    number INTEGER PRIMARY KEY, breaking INTEGER NOT NULL, at DOUBLE PRECISION NOT NULL);
+CREATE TABLE handrail_run (
+    id TEXT PRIMARY KEY, agent TEXT NOT NULL, principal TEXT, status TEXT NOT NULL,
+    segment INTEGER NOT NULL, began DOUBLE PRECISION NOT NULL,
+    changed DOUBLE PRECISION NOT NULL, outcome TEXT,
+    entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '',
+    metadata TEXT NOT NULL DEFAULT '{}');
+CREATE INDEX handrail_run_began ON handrail_run (began);
+CREATE INDEX handrail_run_status ON handrail_run (status, began);
+CREATE INDEX handrail_run_ended ON handrail_run (changed, id)
+    WHERE status IN ('done', 'failed', 'cancelled');
+CREATE INDEX handrail_run_principal ON handrail_run (principal, id);
+CREATE TABLE handrail_state (
+    run TEXT NOT NULL, segment INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (run, segment));
+CREATE TABLE handrail_step (
+    run TEXT NOT NULL, segment INTEGER NOT NULL, number INTEGER NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (run, segment, number));
+CREATE TABLE handrail_call (
+    key TEXT PRIMARY KEY, run TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
+    tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT);
+CREATE INDEX handrail_call_turn ON handrail_call (run, turn);
+CREATE TABLE handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
+CREATE TABLE handrail_journal (
+    run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
+    summary TEXT NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (run, first));
+CREATE TABLE handrail_worker (
+    id TEXT PRIMARY KEY, version TEXT NOT NULL, began DOUBLE PRECISION NOT NULL);
+"""
+"""What only workers need."""
+READING_TABLES = """
+CREATE TABLE handrail_question (
+    id TEXT PRIMARY KEY, run TEXT NOT NULL, segment INTEGER NOT NULL, pending TEXT NOT NULL,
+    expires DOUBLE PRECISION NOT NULL, answer TEXT, answered_by TEXT, used INTEGER NOT NULL);
+CREATE INDEX handrail_question_run ON handrail_question (run);
+CREATE INDEX handrail_question_open ON handrail_question (expires)
+    WHERE answer IS NULL;
+CREATE INDEX handrail_question_answered ON handrail_question (run)
+    WHERE answer IS NOT NULL AND used = 0;
+CREATE TABLE handrail_summary (
+    run TEXT PRIMARY KEY, status TEXT NOT NULL, reason TEXT NOT NULL, agent TEXT NOT NULL,
+    principal TEXT NOT NULL, prompt TEXT NOT NULL, labels TEXT NOT NULL,
+    began DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION, changed DOUBLE PRECISION NOT NULL,
+    last_event TEXT NOT NULL,
+    why TEXT NOT NULL, entries INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL,
+    waiting INTEGER NOT NULL, counts TEXT NOT NULL, tokens TEXT NOT NULL, cost TEXT NOT NULL,
+    unfinished TEXT NOT NULL);
+CREATE INDEX handrail_summary_began ON handrail_summary (began, run);
+CREATE INDEX handrail_summary_status ON handrail_summary (status, began, run);
+CREATE INDEX handrail_summary_waiting ON handrail_summary (status, waiting, changed)
+    WHERE waiting > 0;
+CREATE TABLE handrail_label (
+    label TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (label, run));
+CREATE INDEX handrail_label_run ON handrail_label (run);
+CREATE TABLE handrail_turn (
+    run TEXT NOT NULL, number INTEGER NOT NULL, speaker TEXT NOT NULL, reply INTEGER NOT NULL,
+    at DOUBLE PRECISION NOT NULL, text TEXT NOT NULL, model TEXT NOT NULL,
+    seconds DOUBLE PRECISION NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cached INTEGER NOT NULL, calls INTEGER NOT NULL, failed INTEGER NOT NULL,
+    denied INTEGER NOT NULL, waiting INTEGER NOT NULL, ended DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, number));
+CREATE TABLE handrail_called (
+    run TEXT NOT NULL, number INTEGER NOT NULL, call TEXT NOT NULL, turn INTEGER NOT NULL,
+    tool TEXT NOT NULL, status TEXT NOT NULL, began DOUBLE PRECISION NOT NULL,
+    ended DOUBLE PRECISION NOT NULL, rule TEXT NOT NULL, pending TEXT NOT NULL,
+    resumed DOUBLE PRECISION, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    PRIMARY KEY (run, number));
+CREATE INDEX handrail_called_turn ON handrail_called (run, turn, number);
+CREATE INDEX handrail_called_pending ON handrail_called (pending)
+    WHERE pending <> '';
+CREATE TABLE handrail_rule (
+    rule TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, day TEXT NOT NULL,
+    outcome TEXT NOT NULL, labels TEXT NOT NULL, slot INTEGER NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (rule, file, line, day, outcome, labels, slot));
+CREATE TABLE handrail_event (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, number INTEGER NOT NULL,
+    at DOUBLE PRECISION NOT NULL, kind TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL,
+    rule TEXT NOT NULL, who TEXT NOT NULL, UNIQUE (run, number));
+CREATE INDEX handrail_event_who ON handrail_event (who, place) WHERE who <> '';
+CREATE INDEX handrail_event_rule ON handrail_event (rule, place) WHERE rule <> '';
+CREATE INDEX handrail_question_left ON handrail_question (expires, id)
+    WHERE answer IS NULL;
+CREATE TABLE handrail_vote (
+    pending TEXT NOT NULL, voter TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, via TEXT NOT NULL,
+    answer TEXT NOT NULL, PRIMARY KEY (pending, voter));
+"""
+"""What pages read, as in SQLite. A local journal has these, too."""
+_FIRST = _TABLES + READING_TABLES
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(
+        1,
+        _FIRST,
+        _FIRST.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT PRIMARY KEY").replace(
+            "name TEXT PRIMARY KEY", 'name TEXT COLLATE "C" PRIMARY KEY'
+        ),
+    ),
+)
+
+
+def migrate(
+    database: Database, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[Migration, ...]:
+    """Apply the migrations that a database lacks, and return them. One process at a time.
+
+    Raises DatabaseError if its tables are not of this version.
+    """
+    if not find_missing(database.read_now, migrations, postgres=database.is_postgres):
+        return ()  # whoever may not create tables can work
+    done: list[Migration] = []
+
+    def choose(select: Select) -> list[str]:
+        done[:] = find_missing(select, migrations, postgres=database.is_postgres)
+        return _list_statements(done, postgres=database.is_postgres)
+
+    try:
+        database.run_alone(choose)
+    except DatabaseDenied as error:
+        raise DatabaseDenied(f"{str(error).rstrip('.')}; {_HINT}") from error
+    return tuple(done)
+
+
+def find_missing(
+    select: Select, migrations: Sequence[Migration] = MIGRATIONS, *, postgres: bool
+) -> list[Migration]:
+    """Return the migrations that a database lacks.
+
+    Raises DatabaseError if this process must not use it.
+    """
+    applied = _read_applied(select, postgres=postgres)
+    known = {migration.number for migration in migrations}
+    newer = [number for number, breaking in applied.items() if breaking and number not in known]
+    if newer:
+        raise DatabaseError(
+            f"A newer version of handrail has changed these tables of runs (migration {newer[0]}): "
+            "install that version, or a later one."
+        )
+    return [migration for migration in migrations if migration.number not in applied]
+
+
+def check_schema(select: Select, *, postgres: bool) -> None:
+    """Raise DatabaseError unless a reader of this version can use the tables."""
+    missing = find_missing(select, postgres=postgres)
+    if missing:
+        raise DatabaseError(f"These tables of runs lack migration {missing[0].number}; {_HINT}")
+
+
+def write_sql(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> str:
+    """Return the text of the migrations that a database lacks, or ""."""
+    postgres = database.is_postgres
+    missing = find_missing(database.read_now, migrations, postgres=postgres)
+    statements = _list_statements(missing, postgres=postgres)
+    whole = [*database.begin_alone, *statements, "COMMIT"] if statements else []
+    return "".join(f"{statement};\n" for statement in whole)
+
+
+_HINT = "run `handrail runs migrate` as a user who may create tables."
+_TABLE = (
+    "SELECT 1 FROM sqlite_master WHERE name = 'handrail_schema'",
+    "SELECT 1 WHERE to_regclass('handrail_schema') IS NOT NULL",
+)
+
+
+def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
+    """Return the numbers of the applied migrations, and whether each is breaking."""
+    if not select(_TABLE[postgres], {}):
+        return {}
+    rows = select("SELECT number, breaking FROM handrail_schema ORDER BY number", {})
+    return dict(rows)
+
+
+def _list_statements(missing: Sequence[Migration], *, postgres: bool) -> list[str]:
+    return [one for migration in missing for one in migration.list_statements(postgres=postgres)]
