@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ from handrail import Call, CheckedCall, HandrailError, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.permissions import Ask
-from handrail.runs import open_records
+from handrail.runs import JournalError, open_records
 from handrail.runs.durable import DurableRuns
 
 REFUSE = """
@@ -210,6 +211,13 @@ async def test_a_database_that_no_engine_has_used_has_no_fleet(tmp_path: Path) -
     records.close()
 
     assert (listed, fleet) == ((), None)
+
+
+async def test_tables_of_the_engine_that_cannot_be_read_are_an_error(sqlite: str) -> None:
+    async with DurableRuns(sqlite, {}) as runs:
+        await runs._database.write("ALTER TABLE workflow_status RENAME COLUMN status TO other")  # noqa: SLF001
+    with closing(open_records(sqlite)) as records, pytest.raises(JournalError, match="status"):
+        records.fleet()
 
 
 async def test_without_the_engine_the_message_names_its_extra(

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio import to_thread
@@ -105,10 +105,8 @@ class DbosEngine:
 
     @property
     def client(self) -> DBOSClient:
-        """The connection to the tables of DBOS."""
-        if self._client is None:
-            raise RuntimeError("The runs are not open. Use `async with runs:`.")
-        return self._client
+        """The connection to the tables of DBOS, while it is open."""
+        return cast("DBOSClient", self._client)
 
     async def launch(self, body: Body, call_body: Body, worker: str) -> None:
         """Prepare to run segments: in an own instance, or in the one that this process has."""
