@@ -275,6 +275,7 @@ async def queue_call(runs: DurableRuns, agent: str) -> None:
     order = ["r/1/c", agent, "r", "r/1", "mail", '{"number": 0}', "c", None, {}]
     options: dict[str, Any] = {"workflow_name": "handrail.call", "workflow_id": "r/1/c"}
     options |= {"queue_name": "handrail call post", "app_version": "1"}
+    await runs._open_engine()  # noqa: SLF001
     client: Any = runs._engine.client  # noqa: SLF001
     await to_thread.run_sync(client.enqueue, options, json.dumps(order))
 
