@@ -123,7 +123,7 @@ async def our_gateway(where: Any) -> None:
     from handrail.mcp.gateway import Upstreams
     from handrail.mcp.server import http_app, make_server
     from handrail.policy import Rulebook
-    from handrail.runs import SqliteJournal
+    from handrail.runs import open_runs
     from handrail.runs.audit import CallAudit
     from handrail.runs.record import RunRecord
 
@@ -131,7 +131,7 @@ async def our_gateway(where: Any) -> None:
         f'[[rule]]\ndecide = "deny"\ntools = "mcp__other{number}__*"\n' for number in range(RULES)
     )
     with tempfile.TemporaryDirectory() as folder:
-        audit = CallAudit(RunRecord(SqliteJournal(Path(folder, "journal.db")), "bench"))
+        audit = CallAudit(RunRecord(open_runs(Path(folder, "journal.db")), "bench"))
         offer, pins = (
             Offer(effects=Effects(reads=("add",))),
             Pins(Path(folder, "pins"), first_use=True),

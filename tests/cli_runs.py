@@ -10,8 +10,9 @@ from typing import Any
 
 from cli_harness import Handrail
 from handrail.agent import RunState
-from handrail.runs import SqliteJournal
+from handrail.runs import RunStore, open_runs
 from handrail.runs.record import RunRecord
+from journal_changes import Edit, edit_entries
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ def change_journal(handrail: Handrail, statement: str, *values: object) -> None:
         connection.commit()
 
 
-def journal_of(handrail: Handrail) -> SqliteJournal:
+def edit_journal(handrail: Handrail, edit: Edit, run: str = "") -> None:
+    """Change entries of the journal behind its back."""
+    edit_entries(handrail.state / "runs" / "journal.db", edit, run)
+
+
+def journal_of(handrail: Handrail) -> RunStore:
     """The journal of all commands."""
-    return SqliteJournal(handrail.state / "runs" / "journal.db")
+    return open_runs(handrail.state / "runs" / "journal.db")
 
 
 def journal_run(handrail: Handrail, id_: str) -> JournalRun:

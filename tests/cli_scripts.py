@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 from handrail import Call, Text
 from handrail.messages import Delta, ModelError, Reasoning, Reply, ToolResults, TruncatedCall, Usage
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, open_runs
 from handrail.testing import ScriptedModel
 
 
@@ -38,7 +38,7 @@ def script(*steps, way="whole"):
 
 def is_recorded(turn, calls):
     "Whether the journal has all that happens to calls of a turn before its reply."
-    journal = SqliteJournal(Path(os.environ["XDG_STATE_HOME"], "handrail/runs/journal.db"))
+    journal = open_runs(Path(os.environ["XDG_STATE_HOME"], "handrail/runs/journal.db"))
     lines = RunRecord(journal, journal.runs()[0].run).lines()
     journal.close()
     events = {(line["call_id"], line["event"]) for line in lines if line.get("turn") == turn}

@@ -104,7 +104,9 @@ class Forked:
 
 def can(env: Mapping[str, str | None]) -> bool:
     """Return whether a run with these variables needs no new interpreter."""
-    return not any(name.startswith(("PYTHON", "LANG", "LC_", "HANDRAIL_CRASH_AT")) for name in env)
+    return not any(
+        name.startswith(("PYTHON", "LANG", "LC_", "HANDRAIL_TEST_CRASH")) for name in env
+    )
 
 
 def _coerce_locale(env: Mapping[str, str]) -> dict[str, str]:

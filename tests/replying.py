@@ -5,8 +5,10 @@ A run is recorded alike in each of these ways, but for the place of a reply amon
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
@@ -14,7 +16,8 @@ import anyio
 from handrail import Hook
 from handrail.events import Event
 from handrail.messages import Model, Reply, Request, StreamItem
-from handrail.runs import JournalLine, SqliteJournal
+from handrail.runs import JournalLine, RunStore
+from handrail.runs._store.database import Database
 from handrail.runs.journal import parse_object
 from handrail.runs.lines import event_lines, reply_line
 from handrail.testing import ScriptedModel
@@ -72,10 +75,13 @@ def stream_lines(way: Way, lines: Iterable[dict[str, Any]]) -> list[dict[str, An
     return _move(way, list(lines), lambda line: (line["event"], line))
 
 
-class StreamedJournal(SqliteJournal):
+class StreamedJournal(RunStore):
     """A journal that gets the lines of a run with whole replies in the order of another way."""
 
     way: Way = "whole"
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(Database(str(path)), clock=clock)
 
     def append(self, run: str, lines: Iterable[JournalLine], *, after: int | None = None) -> Any:
         several = _move(self.way, list(lines), lambda line: (line.kind, parse_object(line.body)))

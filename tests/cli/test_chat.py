@@ -430,7 +430,7 @@ import os, sqlite3
 
 def spoil(request):
     file = os.path.join(os.environ["XDG_STATE_HOME"], "handrail/runs/journal.db")
-    sqlite3.connect(file).execute("DROP TABLE entries")
+    sqlite3.connect(file).execute("DROP TABLE handrail_journal")
     return say
 
 

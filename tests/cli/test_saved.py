@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from cli_harness import Handrail
-from cli_runs import change_journal, journal_of, journal_runs, standings
+from cli_runs import change_journal, edit_journal, journal_of, journal_runs, standings
 from cli_scripts import scripted
+from crash_points import WRITE_POINTS, crash_env
 from handrail import Allow, Call, Deny, Result, Text
 from handrail.agent import RunState
 from handrail.cli._base.exits import Halt
@@ -33,7 +34,6 @@ from handrail.messages import Prompt, Reply, ToolResults
 from handrail.permissions import Edit
 from handrail.providers import anthropic, gemini, openai_chat, openai_responses
 from handrail.runs import verify
-from handrail.runs.crash_points import CRASH_POINTS
 from handrail.runs.lines import event_lines, prompt_line
 from handrail.runs.statuses import Standing
 
@@ -106,7 +106,7 @@ def test_nobody_else_may_read_it(handrail: Handrail) -> None:
         "runs": 0o700,
         "journal.db": 0o600,
         ".journal.db.lock": 0o600,
-        "journal.db.locks": 0o700,
+        "journal.db.workers": 0o700,
     }
     assert set(modes.values()) == {0o600, 0o700}
 
@@ -174,8 +174,8 @@ def test_a_workspace_cannot_choose_where_runs_are(
 )
 def test_entries_that_are_broken(handrail: Handrail, text: str) -> None:
     handrail("run", *scripted(handrail, "'Done.'"), "Go")
-    change_journal(handrail, "UPDATE entries SET body = ?", text)
-    change_journal(handrail, "UPDATE runs SET summary = ?", text)
+    edit_journal(handrail, lambda _number, _kind, _body: text)
+    change_journal(handrail, "UPDATE handrail_summary SET about = ?", text)
     [saved] = journal_runs(handrail)
 
     assert standings(handrail) == [("failed", "error")]
@@ -263,9 +263,7 @@ def test_a_lock_that_is_none_is_told_and_followed_nowhere(
 ) -> None:
     saved = made()
     with saved.hold():
-        pass
-    [lock] = (state / "journal.db.locks").iterdir()
-    lock.unlink()
+        [lock] = (state / "journal.db.workers").iterdir()
     if kind == "link":
         lock.symlink_to(tmp_path / "elsewhere")
     else:
@@ -352,9 +350,9 @@ def test_prompts_as_lines() -> None:
 
 SOAK = os.environ.get("HANDRAIL_PROFILE", "") == "soak"
 CRASHES = (
-    [(point, passage) for point in CRASH_POINTS for passage in range(1, 30)]
+    [(point, passage) for point in WRITE_POINTS for passage in range(1, 30)]
     if SOAK
-    else [("append.begun", 2), ("append.written", 4), ("append.committed", 3)]
+    else [("write.begun", 2), ("write.made", 4), ("write.committed", 3)]
 )
 """The crash points and the passages at which a process is killed."""
 
@@ -366,7 +364,7 @@ def test_a_process_may_be_killed_whenever_it_writes(
     """What is left goes on to the end, and nothing is done twice."""
     step = "[glob('c1'), bash('mktemp -d once.XXXXXX', 'c2')]"
     option = scripted(handrail, step, "'Done.'")
-    crash = {"HANDRAIL_CRASH_AT": f"{point}:{passage}"}
+    crash = crash_env(f"{point}:{passage}")
 
     ran = handrail.process("run", *option, "Go", "--mode", "open", env=crash)
 
@@ -392,11 +390,3 @@ def _goes_on(handrail: Handrail, saved: SavedRun) -> None:
     assert [type(one) for one in said] == [Reply, ToolResults, Reply]
     assert saved.about["ended"]
     assert verify(saved.journal, saved.id) is None
-
-
-@pytest.mark.usefixtures("state")
-def test_no_worker_continues_a_run_of_this_user() -> None:
-    saved = made("x")
-
-    with pytest.raises(Halt, match=f"no worker runs {saved.id}"):
-        saved.requeue()

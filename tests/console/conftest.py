@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from console.visits import make_pending, park
-from handrail.runs import SqliteJournal
+from handrail.runs import open_runs
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def anyio_backend() -> str:
 def file(tmp_path: Path) -> Path:
     """A journal with a refund of the team that waits, and one of another team."""
     path = tmp_path / "journal.db"
-    journal = SqliteJournal(path)
+    journal = open_runs(path)
     park(journal, make_pending("r1"))
     park(journal, make_pending("r2"), labels=["team=other"])
     journal.close()

@@ -14,9 +14,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from console.browser import Browser
+from crash_points import crash_env
 from handrail.console.request import to_path
-from handrail.runs import EventQuery, JournalError, Records, open_records
+from handrail.runs import EventQuery, JournalError, Records, open_runs
 from services import Postgres
 
 SECONDS = 120
@@ -82,6 +85,9 @@ class Shop:
         self.folder = folder
         self.server = database
         self.url = f"{database.url.rpartition('/')[0]}/shop"
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            connection.execute("DROP DATABASE IF EXISTS shop")
+            connection.execute("CREATE DATABASE shop")
         self.ledger = folder / "ledger"
         (folder / "shop.py").write_text(SHOP, encoding="utf-8")
         (folder / "rules.toml").write_text(RULES, encoding="utf-8")
@@ -145,7 +151,7 @@ class Shop:
         """Start the console anew, so that it is killed at a point of the next answer."""
         self.processes["console"].kill()
         self.processes["console"].communicate()
-        self.begin("console", HANDRAIL_CRASH_AT=point)
+        self.begin("console", **crash_env(point))
 
     def _launch(self) -> None:
         """Start the database. For a moment, the processes of the dead one are still there."""
@@ -178,7 +184,7 @@ class Shop:
         until = time.monotonic() + SECONDS
         while True:
             try:
-                with closing(open_records(self.url)) as records:
+                with closing(open_runs(self.url).records()) as records:
                     return question(records)
             except JournalError:
                 assert time.monotonic() < until

@@ -13,7 +13,7 @@ from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.permissions import Grade
 from handrail.policy import Rulebook
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, RunStore, open_runs
 from replying import Way, stream_lines
 
 ODD = make_pending(
@@ -40,7 +40,7 @@ ANSWERED = make_pending("9c41d2", "c9")
 def make_file(folder: Path, way: Way = "whole") -> Path:
     """Write the journal."""
     file = folder / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     park(journal, COMMAND, EDIT, LONG, HUGE)
     park(journal, ODD)
     park(journal, UNKNOWN)
@@ -53,7 +53,7 @@ def make_file(folder: Path, way: Way = "whole") -> Path:
     return file
 
 
-def record(journal: SqliteJournal, way: Way) -> None:
+def record(journal: RunStore, way: Way) -> None:
     """A run that has ended, with waits, a denial and a retry."""
     run = RunRecord(journal, "ab12cd")
     run.set_status(

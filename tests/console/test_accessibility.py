@@ -35,7 +35,7 @@ from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.permissions import Approvers, Pending
-from handrail.runs import SqliteJournal
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
 
@@ -128,7 +128,7 @@ def browser() -> Generator[Browser]:
 def serving_states(folder: Path) -> Generator[str]:
     """A console with every state of a page."""
     file = make_file(folder)
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     for one in (EXPIRED, VOTED, RESERVED):
         park(journal, one)
     journal.close()

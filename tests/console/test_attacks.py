@@ -26,7 +26,7 @@ from handrail.console.guard import RequestGuard
 from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.permissions import Pending
-from handrail.runs import RunRecord, SqliteJournal, open_records
+from handrail.runs import RunRecord, open_runs
 from handrail.sandbox import Sandbox
 
 REQUEST = f"/inbox/{to_path(UNKNOWN.id)}"
@@ -91,7 +91,7 @@ def test_another_port_gets_no_cookie_and_sends_no_answer(browser: Browser, tmp_p
         until(browser, f"location.href.startsWith('{url}')")
         until(browser, "document.readyState === 'complete' && !!document.querySelector('h1')")
         refused = browser.evaluate("document.querySelector('h1').innerText")
-        answered = open_records(file).receipt(UNKNOWN.id)
+        answered = open_runs(file).records().receipt(UNKNOWN.id)
         browser.call("Emulation.setScriptExecutionDisabled", value=True)  # it waits for quiet
         browser.open(base + REQUEST)
         browser.press("button[value=approve]")  # the control
@@ -100,7 +100,7 @@ def test_another_port_gets_no_cookie_and_sends_no_answer(browser: Browser, tmp_p
     assert refused in {"Refused", "This link was used or has expired"}
     assert set(cookies) == {""}
     assert answered is None
-    assert open_records(file).receipt(UNKNOWN.id) is not None
+    assert open_runs(file).records().receipt(UNKNOWN.id) is not None
 
 
 FIELDS = (
@@ -144,7 +144,7 @@ def test_a_form_of_another_origin_is_refused_though_the_proxy_knows_the_person(
         browser.call("Page.navigate", url=evil + place)
         until(browser, f"location.href.startsWith('{url}') && !!document.querySelector('h1')")
         heading = browser.evaluate("document.querySelector('h1').innerText")
-        answered = open_records(file).receipt(UNKNOWN.id) is not None
+        answered = open_runs(file).records().receipt(UNKNOWN.id) is not None
 
     assert origins == [evil if place == "/form" else "null"]
     assert (heading == "Refused", answered) == (guarded, not guarded)
@@ -186,7 +186,7 @@ CANARIES = {name: f"canary-7f3a-{name}" for name in ("args", "result", "environm
 
 def make_canaries(file: Path) -> Pending:
     """A run with secrets in arguments, in a result, in what a command says, and in an error."""
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     pending = make_pending(
         "r1", args={"key": CANARIES["args"]}, headline=f"Send {CANARIES['args']}"
     )

@@ -17,7 +17,7 @@ from handrail import Deny
 from handrail.console import Console, ConsoleConfig
 from handrail.console.request import to_path
 from handrail.console.store import Store
-from handrail.runs import Claimant, SqliteJournal, open_records
+from handrail.runs import Claimant, open_runs
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -82,7 +82,7 @@ def test_a_phone_without_script_signs_in_and_approves(browser: Browser, tmp_path
     assert not scripted
     assert outside == []  # a server on another port or path gets no cookie
     assert "✓ Approved." in text
-    given = open_records(file).receipt(ODD.id)
+    given = open_runs(file).records().receipt(ODD.id)
     assert given is not None
     assert (given.answer, given.via) == ("allow", "console")
 
@@ -141,7 +141,7 @@ def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PL
     browser: Browser, tmp_path: Path
 ) -> None:
     file = make_file(tmp_path)
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     sign_in(browser)
     browser.resize(1280)
     live = "document.querySelector('#live .dot').className === 'dot on'"
@@ -156,7 +156,7 @@ def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PL
         park(journal, make_pending("new"))
         until(browser, "document.querySelector('#news').checkVisibility()")
         after = browser.evaluate("document.querySelector('#list').innerText")
-        journal.claim_now(UNKNOWN.id, Deny("no"), Claimant("ben"))
+        journal.answer_now(UNKNOWN.id, Deny("no"), by=Claimant("ben"))
         until(browser, "document.querySelector('#gone').checkVisibility()")
         buttons = (
             "[...document.querySelectorAll('form.answer button')].every((one) => one.disabled)"

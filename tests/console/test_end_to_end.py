@@ -14,7 +14,7 @@ from handrail.agent import Agent
 from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import Store
-from handrail.runs import open_records
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
 
@@ -55,7 +55,7 @@ async def test_a_form_approves_and_a_worker_resumes(tmp_path: Path) -> None:
     assert (done.status, ledger.count()) == ("done", {"pay run-1/1/pay-0": 1})
     assert "By proxy|ana" in receipt
     assert "The run resumed" in receipt
-    given = open_records(file).receipt(pending.id)
+    given = open_runs(file).records().receipt(pending.id)
     assert given is not None
     assert (given.answer, given.by, given.via) == ("allow", "proxy|ana", "console")
     audit = (await to_thread.run_sync(ana.get, "/audit?kind=answer")).text

@@ -11,11 +11,11 @@ import pytest
 from console.scenes import make_file
 from console.visits import read_page
 from handrail.console import export_run
-from handrail.runs import RunRecord, SqliteJournal, open_records
+from handrail.runs import RunRecord, open_runs
 
 
 def export(file: Path, run: str) -> str:
-    with closing(open_records(file)) as records, closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file).records()) as records, closing(open_runs(file)) as journal:
         lines = list(RunRecord(journal, run).lines())
         return export_run(records, run, lines, {"journal": "9 entries, whole"})
 
@@ -39,7 +39,7 @@ def test_a_file_has_every_call_with_its_events_and_leads_nowhere(tmp_path: Path)
 
 def test_a_run_without_a_record_is_not_exported(tmp_path: Path) -> None:
     file = make_file(tmp_path)
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         RunRecord(journal, "plain").note([json.loads('{"event": "prompt", "text": "Hi."}')])
 
     assert "Hi." in read_page(export(file, "plain")).text

@@ -35,14 +35,14 @@ from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.net.cookies import sign
 from handrail.net.forms import mask
-from handrail.runs import JournalError, open_records
+from handrail.runs import JournalError, open_runs
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
 USED = 303
 
 
 def is_answered(file: Path, run: str = "r1") -> bool:
-    return open_records(file).receipt(make_pending(run).id) is not None
+    return open_runs(file).records().receipt(make_pending(run).id) is not None
 
 
 ATTACKS: dict[str, dict[str, str | None]] = {
@@ -363,11 +363,11 @@ def test_an_answer_that_fails_is_not_said_to_be_unused(
     person, given = visit(file), list[str]()
     form = {"csrf": person.form(REQUEST)["csrf"], "pending": to_path("r1/1/c1?0")}
 
-    async def fail(_where: str, pending_id: str, *_args: Any, **_options: Any) -> Any:
+    async def fail(_runs: object, pending_id: str, *_args: Any, **_options: Any) -> Any:
         given.append(pending_id)
         raise JournalError("database is locked")
 
-    monkeypatch.setattr("handrail.console.store.answer_at", fail)
+    monkeypatch.setattr("handrail.runs.RunStore.answer", fail)
     found = person.post("/inbox/deny", form)
 
     assert (found.status_code, len(given)) == (503, 1)

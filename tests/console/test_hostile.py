@@ -19,7 +19,7 @@ from handrail import WRITE, Access
 from handrail.console import rendering
 from handrail.console.request import to_path
 from handrail.permissions import FileChange, Grade, Origin
-from handrail.runs import JournalError, RunRecord, SqliteJournal
+from handrail.runs import JournalError, RunRecord, RunStore, open_runs
 from handrail.runs._reading.records import DatabaseRecords
 
 PACKAGE = Path(rendering.__file__).parent
@@ -54,13 +54,13 @@ RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u200b-\u200f\u2066-\
 def make_file(folder: Path, text: str) -> Path:
     """A journal with a text in every field that comes from outside."""
     file = folder / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     record(journal, text)
     journal.close()
     return file
 
 
-def record(journal: SqliteJournal, text: str) -> None:
+def record(journal: RunStore, text: str) -> None:
     """Write a text to every field that comes from outside."""
     call = f"c {text}"[:500]
     common: dict[str, Any] = {

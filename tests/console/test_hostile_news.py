@@ -17,7 +17,7 @@ from console.test_browser import until
 from console.test_hostile import ACTIVE, PACKAGE, PLAIN, TOGETHER, Element, record
 from console.visits import make_pending, park
 from handrail.console import rendering
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, open_runs
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 ODD = f"a\u202eb p\u0430ypal {'x' * 900}"
@@ -47,7 +47,7 @@ def watch(
     """Open pages, let texts arrive, and return the elements then, and what ran or was refused."""
     folder.mkdir()
     file, found, said = folder / "journal.db", dict[str, list[Element]](), list[str]()
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     sign_in(browser)
     for path, arrived in ARRIVED.items():
         park(journal, make_pending("r1", path))

@@ -34,14 +34,7 @@ from handrail.permissions import (
     Pending,
     Undoable,
 )
-from handrail.runs import (
-    AnswerRecord,
-    SqliteJournal,
-    from_path,
-    open_records,
-    request_digest,
-    to_path,
-)
+from handrail.runs import AnswerRecord, from_path, open_runs, request_digest, to_path
 
 REFUND = make_pending("r1")
 COMMAND = make_pending(
@@ -110,14 +103,14 @@ def path(name: str) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     file = tmp_path / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     park(journal, *PATH.values())
     journal.close()
     return file
 
 
 def receipt(file: Path, pending: Pending) -> AnswerRecord | None:
-    return open_records(file).receipt(pending.id)
+    return open_runs(file).records().receipt(pending.id)
 
 
 def said(found: Any) -> str:
@@ -125,7 +118,7 @@ def said(found: Any) -> str:
 
 
 def test_the_list_is_sorted_by_the_time_left(tmp_path: Path) -> None:
-    journal = SqliteJournal(tmp_path / "journal.db")
+    journal = open_runs(tmp_path / "journal.db")
     times = {"slow": 86_400.0, "soon": 1_800.0, "never": float("inf")}
     several = [
         make_pending("r1", call, headline=call, expires_at=ASKED + seconds)
@@ -294,7 +287,7 @@ def test_changes_are_compared_only_if_all_are_short_and_never_in_the_loop(
     monkeypatch.setattr("handrail.console.request.diff_rows", trace)
     pending = make_pending("r1", changes=tuple(changes))
     more = make_pending("r1", "c2", args={"n": "x" * 11_000}, changes=(FileChange("a", "", "b"),))
-    park(SqliteJournal(tmp_path / "journal.db"), pending, more)
+    park(open_runs(tmp_path / "journal.db"), pending, more)
     person = visit(tmp_path / "journal.db")
     pages = [person.get(f"/inbox/{to_path(one.id)}?full=1").text for one in (pending, more)]
     buttons = [read_page(page).buttons for page in pages]
@@ -319,7 +312,7 @@ CUT: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("part", CUT)
 def test_where_it_can_be_approved_nothing_is_cut(tmp_path: Path, part: str) -> None:
     pending = make_pending("r1", **CUT[part])
-    park(SqliteJournal(tmp_path / "journal.db"), pending)
+    park(open_runs(tmp_path / "journal.db"), pending)
     whole = visit(tmp_path / "journal.db").get(f"/inbox/{to_path(pending.id)}?full=1").text
     content = whole[whole.index("<article") : whole.index("<form", whole.index("<article"))]
 
@@ -330,7 +323,7 @@ def test_where_it_can_be_approved_nothing_is_cut(tmp_path: Path, part: str) -> N
 
 def test_a_headline_that_is_cut_cannot_be_approved(tmp_path: Path) -> None:
     pending = make_pending("r1", headline="z" * 250_000)
-    park(SqliteJournal(tmp_path / "journal.db"), pending)
+    park(open_runs(tmp_path / "journal.db"), pending)
     cut = visit(tmp_path / "journal.db").get(f"/inbox/{to_path(pending.id)}?full=1").text
 
     assert read_page(cut).buttons == ["deny"]
@@ -361,7 +354,7 @@ def test_a_request_has_one_answer(file: Path) -> None:
 def test_a_request_that_expired_is_too_late(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     pending = make_pending("r1", expires_at=ASKED + 61)
-    park(SqliteJournal(file), pending)
+    park(open_runs(file), pending)
     now = [ASKED + 60.5]
     console = Console(BEHIND_A_PROXY, Store(str(file)), clock=lambda: now[0])
     person = visit(file, console=console)
@@ -374,7 +367,7 @@ def test_a_request_that_expired_is_too_late(tmp_path: Path) -> None:
 
 
 def test_a_run_in_use_is_said(file: Path) -> None:
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     with journal.hold("r1"):
         found = visit(file).answer(path("refund"))
 
@@ -396,7 +389,7 @@ def test_who_may_not_answer_sees_no_arguments(file: Path) -> None:
 
 def test_roles_of_two_groups_do_not_mix(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     park(journal, make_pending("r1"))
     park(journal, make_pending("r2"), labels=["team=other"])
     person = visit(file, "approvers,watchers")
@@ -416,7 +409,7 @@ def test_rules_can_reserve_a_request_for_some(tmp_path: Path) -> None:
     limits = Approvers((("leads",),))
     several = make_pending("r1", "c2", approvers=Approvers(count=2))
     own = make_pending("r1", "c3", approvers=Approvers(not_requester=True), principal="proxy|ana")
-    park(SqliteJournal(file), make_pending("r1", approvers=limits), several, own)
+    park(open_runs(file), make_pending("r1", approvers=limits), several, own)
     where = [f"/inbox/{to_path(f'r1/1/{call}?0')}" for call in ("c1", "c2", "c3")]
     console = Console(BEHIND_A_PROXY, Store(str(file)))
     ana, ben = visit(file, console=console), visit(file, name="ben", console=console)
@@ -437,7 +430,7 @@ def test_rules_can_reserve_a_request_for_some(tmp_path: Path) -> None:
 def test_a_vote_is_shown_with_its_word(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     pending = make_pending("r1", approvers=Approvers(count=2))
-    park(SqliteJournal(file), pending)
+    park(open_runs(file), pending)
     person, where = visit(file), f"/inbox/{to_path(pending.id)}"
 
     assert "So far: none." in said(person.get(where))
@@ -448,7 +441,7 @@ def test_a_vote_is_shown_with_its_word(tmp_path: Path) -> None:
 def test_what_is_reserved_for_some_is_hidden_from_other_approvers(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     limits = Approvers((("proxy|boss",),))
-    park(SqliteJournal(file), make_pending("r1", approvers=limits), make_pending("r1", "c2"))
+    park(open_runs(file), make_pending("r1", approvers=limits), make_pending("r1", "c2"))
     ana, boss, audits = visit(file), visit(file, name="boss"), visit(file, "auditors")
     lists = [said(one.get("/inbox")) for one in (ana, boss)]
     drawers = [one.get("/runs/r1?call=1").text for one in (ana, boss, audits)]
@@ -488,7 +481,7 @@ def test_a_page_costs_at_most_six_statements_however_much_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     park(journal, *(make_pending("r1", f"c{number}") for number in range(20)))
     statements: list[str] = []
     person = visit(file, "admins")

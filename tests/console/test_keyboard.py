@@ -16,7 +16,7 @@ from console.test_browser import until
 from handrail.console import Console, ConsoleConfig
 from handrail.console.store import Store
 from handrail.permissions import Pending
-from handrail.runs import open_records, to_path
+from handrail.runs import open_runs, to_path
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 CLOCK = "window.now = 0; performance.now = () => window.now"
@@ -60,7 +60,7 @@ def wait_for_quiet(browser: Browser) -> None:
 
 
 def answered(file: Path, pending: Pending) -> str:
-    given = open_records(file).receipt(pending.id)
+    given = open_runs(file).records().receipt(pending.id)
     return given.answer if given else ""
 
 

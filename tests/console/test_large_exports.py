@@ -18,7 +18,7 @@ from console.crowd import Server, crowded
 from console.scenes import make_console
 from console.visits import SECRET
 from handrail.console import audit
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, open_runs
 
 EVENTS = 9_990
 CHARS = 10_500
@@ -29,7 +29,7 @@ MOST = 16.0
 def make_large(folder: Path, *, events: int, chars: int) -> Path:
     """A journal with large events."""
     file = folder / "journal.db"
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         run = RunRecord(journal, "large")
         run.set_status(status="running", agent="coder", prompt="Work.")
         for start in range(0, events, 100):

@@ -21,7 +21,7 @@ from handrail import Allow
 from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import Store
-from handrail.runs import Claimant, SqliteJournal
+from handrail.runs import Claimant, open_runs
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
 
@@ -49,7 +49,7 @@ def read_events(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
 
 
 def test_a_stream_sends_a_page_and_sends_it_again_when_it_changes(file: Path) -> None:
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     with (
         serving(partial(make_console, file)) as (url, _),
         streaming(url, REQUEST) as found,
@@ -61,7 +61,7 @@ def test_a_stream_sends_a_page_and_sends_it_again_when_it_changes(file: Path) ->
         second = next(events)
         while "later" not in second[1]:  # each line of the journal can be an event
             second = next(events)
-        journal.claim_now(make_pending("r1").id, Allow(), Claimant("ben"))
+        journal.answer_now(make_pending("r1").id, Allow(), by=Claimant("ben"))
         third = next(events)
         while third[1].count('data-seen=""') == 0:
             third = next(events)
@@ -97,7 +97,7 @@ def test_a_stream_continues_and_ends_so_that_its_person_is_checked_again(
         with streaming(url, "/inbox") as found:
             events = read_events(found.iter_lines())
             next(events)
-            park(SqliteJournal(file), make_pending("r4"))
+            park(open_runs(file), make_pending("r4"))
             place, text = next(events)
             while "Waiting for you · 3" not in text:
                 place, text = next(events)
@@ -132,7 +132,7 @@ def test_a_stream_shows_what_its_page_shows(file: Path) -> None:
 def test_a_stream_says_nothing_of_others_and_ends_with_the_server(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     with ExitStack() as opened:
         with serving(partial(make_console, file)) as (url, _):
             last = opened.enter_context(streaming(url, "/runs")).iter_lines()

@@ -37,7 +37,7 @@ from handrail.console import (
     read_config,
 )
 from handrail.console.store import Store
-from handrail.runs import SqliteJournal, open_records, to_path
+from handrail.runs import open_runs, to_path
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
 TYPED = {"sec-fetch-site": "none"}
@@ -53,7 +53,7 @@ class Stage:
         self.provider, self.file = provider, folder / "journal.db"
         self.ahead, self.url = 0.0, ""
         self.visitors: list[Visitor] = []
-        journal = SqliteJournal(self.file)
+        journal = open_runs(self.file)
         park(journal, make_pending("r1"))
         journal.close()
 
@@ -129,7 +129,7 @@ def test_a_person_signs_in_answers_and_signs_out(stage: Stage) -> None:
     receipt = ana.get(REQUEST).text
     assert "ana@example.com" in receipt
     assert "viewer" not in receipt.split("</header>")[0]
-    with closing(open_records(str(stage.file))) as records:
+    with closing(open_runs(str(stage.file)).records()) as records:
         given = records.request(make_pending("r1").id)
         assert given is not None
         assert given.answer is not None

@@ -18,7 +18,7 @@ from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.permissions import Approvers, Pending
-from handrail.runs import SqliteJournal, open_records
+from handrail.runs import RunStore, open_runs
 
 ROUNDS = {"soak": 200}.get(os.environ.get("HANDRAIL_PROFILE", ""), 4)
 """Of each of five races: 1,000 in all, or 20."""
@@ -31,13 +31,13 @@ class People(NamedTuple):
 
     ana: Visitor
     ben: Visitor
-    journal: SqliteJournal
+    journal: RunStore
 
 
 @pytest.fixture
 def people(tmp_path: Path) -> People:
     file = tmp_path / "journal.db"
-    journal = SqliteJournal(file)
+    journal = open_runs(file)
     park(journal, make_pending("first"))  # so that the file is there
     # the pages never call a request expired: only the claim does
     console = Console(BEHIND_A_PROXY, Store(str(file)), clock=lambda: ASKED + 1)
@@ -123,7 +123,7 @@ def test_a_call_that_changes_is_never_approved_by_the_form_of_the_earlier_one(
         found, _ = at_once(
             send(people.ana, path, form, "approve"), lambda new=other: park(people.journal, new)
         )
-        now = open_records(people.journal.path).request(pending.id)
+        now = open_runs(people.journal.path).records().request(pending.id)
         assert now is not None
         if found.status_code == 303:  # it was there first; what came later does not change it
             assert now.answer is not None
@@ -141,7 +141,9 @@ def test_a_vote_for_an_earlier_version_of_a_call_does_not_count(people: People) 
     first = people.ana.answer(path)
     before = read_page(people.ben.get(path).text).text
     park(people.journal, make_pending("r1", args={"amount": 9}, fingerprint="e" * 64, **both))
-    [row] = [one for one in open_records(people.journal.path).inbox().rows if one.run == "r1"]
+    [row] = [
+        one for one in open_runs(people.journal.path).records().inbox().rows if one.run == "r1"
+    ]
     after = read_page(people.ben.get(path).text).text
     second = people.ben.answer(path)
     waits = count_answers(people, pending)

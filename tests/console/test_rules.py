@@ -15,14 +15,7 @@ from handrail import Call
 from handrail.console import Console, app
 from handrail.console.store import Store
 from handrail.policy import Rulebook, count_uses, load_files, make_patch, read_recorded, try_rules
-from handrail.runs import (
-    PastCall,
-    RuleCount,
-    RunRecord,
-    SqliteJournal,
-    open_records,
-    read_past_calls,
-)
+from handrail.runs import PastCall, RuleCount, RunRecord, open_runs, read_past_calls
 from runs.pages import counted
 
 TODAY = """
@@ -46,7 +39,7 @@ PROPOSED = '[[rule]]\nid = "lint"\ndecide = "allow"\ntools = ["lint"]\n'
 
 def note(file: Path, run: str, calls: list[tuple[str, str, str, str]], team: str) -> None:
     """Record calls: tool, decision, rule, and what a person answered."""
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         record = RunRecord(journal, run)
         record.set_status(status="running", labels=[team])
         for number, (tool, decision, rule, answer) in enumerate(calls, 1):
@@ -161,7 +154,10 @@ def test_pages_of_rules_take_few_statements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visit_rules(tmp_path, "admins")
-    with counted(monkeypatch) as seen, closing(open_records(tmp_path / "journal.db")) as records:
+    with (
+        counted(monkeypatch) as seen,
+        closing(open_runs(tmp_path / "journal.db").records()) as records,
+    ):
         seen.clear()
         past = read_past_calls(records)
         replayed = len(seen)

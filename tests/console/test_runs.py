@@ -11,7 +11,7 @@ import pytest
 
 from console.scenes import make_file
 from console.visits import read_page, visit
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, open_runs
 from replying import WAYS, Way, stream_lines
 
 AT = 1_763_350_000.0
@@ -57,9 +57,9 @@ def test_runs_are_listed_with_figures_and_found_again(file: Path) -> None:
 def test_runs_are_found_by_status_and_by_why_they_ended(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     for reason in ("answer", "limit"):
-        run = RunRecord(SqliteJournal(file), f"ends-with-{reason}")
+        run = RunRecord(open_runs(file), f"ends-with-{reason}")
         run.set_status(status="done", reason=reason, agent="coder")
-    RunRecord(SqliteJournal(file), "new").set_status(status="queued", reason="")
+    RunRecord(open_runs(file), "new").set_status(status="queued", reason="")
     person = visit(file, "admins")
 
     def found(query: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_a_viewer_sees_the_shape_of_a_run_and_not_its_content(tmp_path: Path) ->
 @in_each_way
 def test_a_strip_says_how_long_a_run_waited_for_people(tmp_path: Path, way: Way) -> None:
     file = tmp_path / "journal.db"
-    run = RunRecord(SqliteJournal(file), "shop")
+    run = RunRecord(open_runs(file), "shop")
     run.set_status(status="running", agent="shop")
     at = time.time()  # after the status
     reply = {"event": "reply", "model": "m", "stop": "tools", "usage": {}, "seconds": 2.0}
@@ -160,7 +160,7 @@ def test_a_strip_says_how_long_a_run_waited_for_people(tmp_path: Path, way: Way)
 def make_long(folder: Path, *, turns: int, each: int = 10) -> Path:
     """A journal with a run of ten calls in each turn."""
     file = folder / "journal.db"
-    run = RunRecord(SqliteJournal(file), "long")
+    run = RunRecord(open_runs(file), "long")
     run.set_status(status="running", agent="coder", prompt="Work.")
     lines: list[dict[str, Any]] = []
     for turn in range(turns):
@@ -231,7 +231,7 @@ def test_runs_without_an_engine_have_no_fleet(file: Path) -> None:
 
 def test_a_run_without_calls_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
-    run = RunRecord(SqliteJournal(file), "new")
+    run = RunRecord(open_runs(file), "new")
     run.set_status(status="odd", agent="", prompt="")
     assert "Nothing is recorded yet." in said(visit(file, "admins").get("/runs/new"))
     run.note([{"event": "prompt", "at": AT, "text": "Hello"}])
@@ -244,7 +244,7 @@ def test_a_run_without_calls_is_shown(tmp_path: Path) -> None:
 def test_a_call_of_a_reply_that_is_not_complete_is_in_its_turn(tmp_path: Path) -> None:
     """A page that is live shows it while the model still replies."""
     file = tmp_path / "journal.db"
-    run = RunRecord(SqliteJournal(file), "live")
+    run = RunRecord(open_runs(file), "live")
     run.set_status(status="running", agent="coder", prompt="Work.")
     call = {"at": AT, "event": "requested", "tool": "look", "args": {}}
     reply = {"at": AT, "event": "reply", "model": "m", "usage": {}}
@@ -264,7 +264,7 @@ def test_a_call_of_a_reply_that_is_not_complete_is_in_its_turn(tmp_path: Path) -
 
 def test_calls_of_no_agent_have_a_heading_without_a_number(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
-    run = RunRecord(SqliteJournal(file), "served")
+    run = RunRecord(open_runs(file), "served")
     run.note([{"at": AT, "event": "requested", "call_id": "c1", "tool": "look", "args": {}}])
 
     assert calls_of(visit(file, "admins").get("/runs/served")) == [("Calls", 1)]

@@ -13,15 +13,8 @@ from cli_harness import Handrail, made
 from console.visits import BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
 from handrail.console.store import Store
-from handrail.runs import (
-    RunRecord,
-    SqliteJournal,
-    dump_chain_at,
-    list_runs,
-    open_records,
-    read_past_calls,
-    verify_on,
-)
+from handrail.runs import RunRecord, dump_chain, list_runs, open_runs, read_past_calls, verify_on
+from journal_changes import edit_entries
 
 
 def verify(person: Visitor, **fields: str) -> str:
@@ -40,10 +33,10 @@ def test_a_check_goes_on_from_the_last_one_and_sees_only_its_runs(file: Path) ->
     person = visit(file, "auditors", console=console)
     before = read_page(person.get("/audit").text).text
     first = verify(person)
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         RunRecord(journal, "r1").note([{"event": "prompt", "text": "More."}])
         entries = journal.head("r1").entries  # type: ignore[union-attr]
-    change(file, "UPDATE entries SET body = '{}' WHERE run = 'r1' AND number = 1")
+    edit_entries(file, lambda number, _, body: "{}" if number == 1 else body, "r1")
     second = verify(person)
     whole = verify(person, all="1")
     others = read_page(visit(file, "others", console=console).get("/audit").text).text
@@ -60,7 +53,7 @@ def test_a_check_goes_on_from_the_last_one_and_sees_only_its_runs(file: Path) ->
 def test_a_page_with_one_run_has_its_anchor_and_its_chain(file: Path) -> None:
     person = visit(file, "auditors")
     verify(person)
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         head: Any = journal.head("r1")
     page = read_page(person.get("/audit?run=r1").text)
 
@@ -105,16 +98,16 @@ def test_a_chain_is_verified_on_another_machine(file: Path, handrail: Handrail) 
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("DELETE FROM entries WHERE number = 7", "the run ends here instead of at 7"),
-        ("DELETE FROM entries WHERE number = 3", "the entry is missing; the next one is 4"),
-        ("UPDATE runs SET entries = 6", "the run should end at 6"),
-        ("UPDATE runs SET digest = 'x'", "the run ends with another digest than recorded"),
-        ("DELETE FROM runs", "the run is not in the list of runs"),
+        ("DELETE FROM handrail_journal WHERE last = 7", "the run ends here instead of at 7"),
+        ("DELETE FROM handrail_journal WHERE first = 3", "the entry is missing; the next one is 4"),
+        ("UPDATE handrail_run SET entries = 6", "the run should end at 6"),
+        ("UPDATE handrail_run SET digest = 'x'", "the run ends with another digest than recorded"),
+        ("DELETE FROM handrail_run", "the run is not in the list of runs"),
     ],
 )
 def test_every_kind_of_damage_is_found(tmp_path: Path, statement: str, reason: str) -> None:
     file = tmp_path / "journal.db"
-    with closing(SqliteJournal(file)) as journal:
+    with closing(open_runs(file)) as journal:
         park(journal, make_pending("r1"))
         control = verify_on(journal, ["r1"], clock=lambda: 1.0)
         entries = journal.head("r1").entries  # type: ignore[union-attr]
@@ -129,7 +122,7 @@ def test_every_kind_of_damage_is_found(tmp_path: Path, statement: str, reason: s
 
 
 def test_a_long_check_goes_on_in_parts(tmp_path: Path) -> None:
-    with closing(SqliteJournal(tmp_path / "journal.db")) as journal:
+    with closing(open_runs(tmp_path / "journal.db")) as journal:
         for run in ("a", "b"):
             RunRecord(journal, run).note([{"event": "prompt", "text": str(n)} for n in range(5)])
         first = verify_on(journal, ["a", "b"], limit=7)
@@ -142,15 +135,15 @@ def test_runs_are_listed_a_page_at_a_time_and_an_unknown_one_has_no_chain(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("handrail.runs._serving.past_calls._PAGE", 1)
-    with closing(open_records(file)) as records:
+    with closing(open_runs(file).records()) as records:
         assert sorted(list_runs(records)) == ["r1", "r2"]
-    assert list(dump_chain_at(str(file), "unknown")) == []
+    assert list(dump_chain(open_runs(file), "unknown")) == []
 
 
 def test_a_call_whose_request_is_not_recorded_is_no_past_call(tmp_path: Path) -> None:
-    with closing(SqliteJournal(tmp_path / "journal.db")) as journal:
+    with closing(open_runs(tmp_path / "journal.db")) as journal:
         record = RunRecord(journal, "r1")
         about = {"call_id": "c1", "at": 1.7e9}
         record.note([{**about, "event": "decided", "decision": "allow"}])
-    with closing(open_records(tmp_path / "journal.db")) as records:
+    with closing(open_runs(tmp_path / "journal.db").records()) as records:
         assert read_past_calls(records) == ()

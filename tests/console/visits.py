@@ -19,7 +19,7 @@ from handrail.console import Console, ConsoleConfig, ConsoleGroup, HeaderIdentit
 from handrail.console.store import Store
 from handrail.messages import Prompt, Reply
 from handrail.permissions import Grade, Origin, Pending
-from handrail.runs import RunRecord, SqliteJournal
+from handrail.runs import RunRecord, RunStore
 
 SECRET = "s" * 40
 ASKED = time.time() - 60
@@ -62,7 +62,7 @@ def make_pending(run: str = "r1", call: str = "c1", **fields: Any) -> Pending:
 
 
 def park(
-    journal: SqliteJournal, *pending: Pending, labels: Sequence[str] = ("team=pay",), **about: Any
+    journal: RunStore, *pending: Pending, labels: Sequence[str] = ("team=pay",), **about: Any
 ) -> None:
     """Record a run whose calls wait for approval, as an agent that has parked."""
     run = pending[0].run_id

@@ -35,7 +35,7 @@ from handrail import (
 from handrail.approvals import FileLedger, defer
 from handrail.events import Answered, Asked, Decided, Event
 from handrail.permissions import Answer, Edit, Ledger, MemoryLedger, Origin, Pending
-from handrail.runs import SqliteJournal, SqliteLedger
+from handrail.runs import open_runs
 from resuming import resume
 from virtual_time import Quick
 
@@ -608,7 +608,7 @@ def make_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
     ledgers: dict[str, Callable[[], Ledger]] = {
         "memory": lambda: memory,
         "files": lambda: FileLedger(tmp_path / "ledger"),
-        "journal": lambda: SqliteLedger(SqliteJournal(tmp_path / "journal.db")),
+        "journal": lambda: open_runs(tmp_path / "journal.db").ledger,
     }
     return ledgers[request.param]
 

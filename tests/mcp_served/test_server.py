@@ -37,8 +37,7 @@ from handrail.approvals import FileLedger, callback
 from handrail.mcp._server import changes
 from handrail.mcp.server import make_server, serve_stdio
 from handrail.permissions import Pending
-from handrail.runs import SqliteJournal
-from handrail.runs.sqlite_ledger import SqliteLedger
+from handrail.runs import open_runs
 from mcp_served.served import (
     MODERN,
     Notes,
@@ -303,7 +302,7 @@ async def test_another_process_can_take_the_answer_and_one_of_them_uses_it(
         place = tmp_path / "used"
         if kind == "file":
             return Approvals(ledger=FileLedger(place))
-        return Approvals(ledger=SqliteLedger(SqliteJournal(place)))
+        return Approvals(ledger=open_runs(place).ledger)
 
     async def answer(client: Client, state: str) -> None:
         results.append(

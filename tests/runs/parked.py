@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from handrail import WRITE, Access, Allow, Ask, Call, Failure, FailureKind, Result
@@ -10,7 +13,7 @@ from handrail.agent import RunState
 from handrail.events import Asked, Decided, Finished, Requested
 from handrail.messages import Prompt, Reply, Usage
 from handrail.permissions import CommandPart, FileChange, Grade, Origin, Pending
-from handrail.runs import Journal, JournalLine
+from handrail.runs import JournalLine, RunStore
 from handrail.runs.lines import as_line, event_lines, prompt_line, reply_line
 from handrail.runs.states import state_line
 
@@ -80,7 +83,16 @@ def lines_of(pending: Iterable[Pending], run: str, **about: Any) -> list[Journal
     ]
 
 
-def park(journal: Journal, run: str, *pending: Pending, **about: Any) -> None:
+@contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Hold the write lock of a file, and undo what was written."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("ROLLBACK")
+
+
+def park(journal: RunStore, run: str, *pending: Pending, **about: Any) -> None:
     journal.append(run, lines_of(pending or [make_pending(run)], run, **about))
 
 

@@ -12,7 +12,8 @@ import anyio.to_thread
 import pytest
 
 from handrail import READ, Call, Deny, Executor, Toolset, tool
-from handrail.runs import JournalError, SqliteJournal
+from handrail.runs import JournalError, RunStore, open_runs
+from handrail.runs._store.database import Database
 from handrail.runs.audit import CallAudit
 from handrail.runs.record import RunRecord
 
@@ -32,7 +33,7 @@ def deny_bad(call: Any) -> Any:
 
 
 async def test_who_asked_what_and_how_it_ended(tmp_path: Path) -> None:
-    record = RunRecord(SqliteJournal(tmp_path / "journal.db"), "served")
+    record = RunRecord(open_runs(tmp_path / "journal.db"), "served")
     audit = CallAudit(record, clock=lambda: 5.0)
     made = Executor(Toolset(look), policy=deny_bad, hooks=[audit.hook])
     async with made as executor, audit.writing():
@@ -65,7 +66,7 @@ async def test_who_asked_what_and_how_it_ended(tmp_path: Path) -> None:
     }
 
 
-class Full(SqliteJournal):
+class Full(RunStore):
     """A journal whose disk is full, for a while."""
 
     is_full = True
@@ -80,7 +81,7 @@ async def test_a_call_that_cannot_be_recorded_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("handrail.runs.audit.WRITE_SECONDS", 0.01)
-    journal = Full(tmp_path / "journal.db")
+    journal = Full(Database(str(tmp_path / "journal.db")))
     audit = CallAudit(RunRecord(journal, "served"))
 
     async def until(holds: Any) -> None:
@@ -108,7 +109,7 @@ async def test_a_call_that_cannot_be_recorded_is_refused(
 class Slow(RunRecord):
     """A record that takes the first lines when the next ones come, or after a while."""
 
-    def __init__(self, journal: SqliteJournal) -> None:
+    def __init__(self, journal: RunStore) -> None:
         super().__init__(journal, "served")
         self.began = threading.Event()
         self.overtaken = threading.Event()
@@ -123,7 +124,7 @@ class Slow(RunRecord):
 
 
 async def test_the_last_write_waits_for_the_one_under_way(tmp_path: Path) -> None:
-    journal = SqliteJournal(tmp_path / "journal.db")
+    journal = open_runs(tmp_path / "journal.db")
     record = Slow(journal)
     audit = CallAudit(record)
     async with Executor(Toolset(look), hooks=[audit.hook]) as executor, audit.writing():
@@ -135,5 +136,5 @@ async def test_the_last_write_waits_for_the_one_under_way(tmp_path: Path) -> Non
     assert events == ["requested", "decided", "finished"] * 2
 
 
-def written(journal: SqliteJournal) -> list[str]:
+def written(journal: RunStore) -> list[str]:
     return [line["text"][:1] for line in RunRecord(journal, "served").lines() if "text" in line]

@@ -18,10 +18,11 @@ from handrail.runs import (
     JournalEntry,
     JournalLine,
     RunHead,
-    SqliteJournal,
+    RunStore,
     chain_digest,
     extend,
     find_break,
+    open_runs,
     verify,
     verify_all,
 )
@@ -39,9 +40,10 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=9)
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    journal = SqliteJournal(tmp_path / "journal.db")
-    journal.append("r", LINES)
+def journal(tmp_path: Path) -> Iterator[RunStore]:
+    journal = open_runs(tmp_path / "journal.db")
+    for line in LINES:
+        journal.append("r", [line])
     yield journal
     journal.close()
 
@@ -134,7 +136,7 @@ def test_the_end_of_a_chain_is_recorded_too(head: RunHead | None, expected: Chai
 
 
 def test_a_digest_that_was_noted_shows_a_chain_that_was_computed_again(
-    journal: SqliteJournal,
+    journal: RunStore,
 ) -> None:
     noted = [(entry.number, entry.digest) for entry in journal.read("r")]
     forged = [*LINES[:2], JournalLine.of("finished", text="not paid"), *LINES[3:]]
@@ -153,23 +155,21 @@ def test_a_digest_that_was_noted_shows_a_chain_that_was_computed_again(
 
 
 CHANGES = {
-    "UPDATE entries SET body = x'7b7d' WHERE number = 2": 2,
-    "UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE number = 2": 2,
-    "UPDATE entries SET digest = 5 WHERE number = 4": 4,
-    "UPDATE entries SET number = 'x' WHERE number = 3": 3,
-    "UPDATE entries SET run = 's' WHERE number = 3": 3,
-    "DELETE FROM entries": 1,
-    "DELETE FROM runs": 1,
-    "UPDATE runs SET entries = x'05'": 1,
-    "UPDATE runs SET digest = x'05'": 5,
-    "UPDATE runs SET summary = '5'": 5,
+    "UPDATE handrail_journal SET lines = x'7b7d' WHERE first = 2": 2,
+    "UPDATE handrail_journal SET lines = CAST(x'ff' AS TEXT) WHERE first = 2": 2,
+    "UPDATE handrail_journal SET lines = replace(lines, digest, '5') WHERE first = 4": 4,
+    "UPDATE handrail_journal SET first = 'x' WHERE first = 3": 3,
+    "UPDATE handrail_journal SET run = 's' WHERE first = 3": 3,
+    "DELETE FROM handrail_journal": 1,
+    "DELETE FROM handrail_run": 1,
+    "UPDATE handrail_run SET entries = 9": 6,
+    "UPDATE handrail_run SET digest = x'05'": 5,
+    "UPDATE handrail_summary SET about = '5'": 5,
 }
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-def test_a_changed_file_is_read_and_the_change_is_found(
-    journal: SqliteJournal, statement: str
-) -> None:
+def test_a_changed_file_is_read_and_the_change_is_found(journal: RunStore, statement: str) -> None:
     journal.close()
     with closing(sqlite3.connect(journal.path)) as connection:
         connection.execute(statement)
@@ -181,12 +181,12 @@ def test_a_changed_file_is_read_and_the_change_is_found(
     assert (found.run, found.number) == ("r", CHANGES[statement])
 
 
-def test_every_run_is_verified(journal: SqliteJournal) -> None:
+def test_every_run_is_verified(journal: RunStore) -> None:
     journal.append("s", LINES)
     journal.close()
     with closing(sqlite3.connect(journal.path)) as connection:
-        connection.execute("INSERT INTO entries VALUES ('t', 1, 'note', '{}', 'x')")
-        connection.execute("UPDATE runs SET began = 'x' WHERE run = 's'")
+        connection.execute("INSERT INTO handrail_journal VALUES ('t', 1, 1, 'x', '[]')")
+        connection.execute("UPDATE handrail_run SET began = 'x' WHERE id = 's'")
         connection.commit()
 
     assert dict(verify_all(journal)) == {

@@ -14,12 +14,12 @@ from handrail.permissions import Approvers, Edit
 from handrail.runs import (
     AnswerOutcome,
     AnswerRecord,
+    Claimant,
     JournalLine,
     Records,
-    SqliteJournal,
+    RunStore,
     Vote,
-    answer_request,
-    open_records,
+    open_runs,
     request_digest,
     verify,
 )
@@ -29,19 +29,19 @@ NOW = 1_500.0
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> SqliteJournal:
-    return SqliteJournal(tmp_path / "state" / "journal.db", clock=lambda: NOW)
+def journal(tmp_path: Path) -> RunStore:
+    return open_runs(tmp_path / "state" / "journal.db", clock=lambda: NOW)
 
 
-def read(journal: SqliteJournal) -> Records:
-    return open_records(journal.path, clock=lambda: NOW)
+def read(journal: RunStore) -> Records:
+    return open_runs(journal.path, clock=lambda: NOW).records()
 
 
-async def answer(journal: SqliteJournal, by: str, what: Any = None, **others: Any) -> AnswerOutcome:
-    return await answer_request(journal, "r/1/c1?0", what or Allow(), by=by, **others)
+async def answer(journal: RunStore, by: str, what: Any = None, **others: Any) -> AnswerOutcome:
+    return await journal.answer("r/1/c1?0", what or Allow(), by=Claimant(by, **others))
 
 
-async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: SqliteJournal) -> None:
+async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: RunStore) -> None:
     asked = make_pending("r")
     park(journal, "r")
     digest = request_digest(asked)
@@ -50,7 +50,7 @@ async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: SqliteJourna
     )
 
     first = await answer(journal, "jo", via="console", seen=digest)
-    second = await answer(SqliteJournal(journal.path, clock=lambda: NOW + 8), "ana")
+    second = await answer(open_runs(journal.path, clock=lambda: NOW + 8), "ana")
 
     assert first == AnswerOutcome(
         pending=asked.id, status="used", text="Approved.", run="r", answer=first.answer
@@ -80,7 +80,7 @@ async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: SqliteJourna
     ],
 )
 async def test_every_kind_of_answer_has_a_receipt(
-    journal: SqliteJournal, given: Any, word: str, text: str
+    journal: RunStore, given: Any, word: str, text: str
 ) -> None:
     park(journal, "r")
 
@@ -153,7 +153,7 @@ async def test_every_kind_of_answer_has_a_receipt(
     ],
 )
 async def test_a_refusal_says_that_the_answer_was_not_used(  # noqa: PLR0917
-    journal: SqliteJournal,
+    journal: RunStore,
     asked: dict[str, Any],
     by: str,
     options: dict[str, Any],
@@ -164,7 +164,7 @@ async def test_a_refusal_says_that_the_answer_was_not_used(  # noqa: PLR0917
     before = journal.head("r")
 
     name = options.pop("pending", "r/1/c1?0")
-    outcome = await answer_request(journal, name, Allow(), by=by, **options)
+    outcome = await journal.answer(name, Allow(), by=Claimant(by, **options))
 
     assert (outcome.status, outcome.used, outcome.answer) == (status, False, None)
     assert outcome.text == f"{text} Your answer was not used."
@@ -184,7 +184,7 @@ async def test_a_refusal_says_that_the_answer_was_not_used(  # noqa: PLR0917
     ],
 )
 async def test_who_may_answer_can(
-    journal: SqliteJournal, asked: dict[str, Any], options: dict[str, Any], what: Any
+    journal: RunStore, asked: dict[str, Any], options: dict[str, Any], what: Any
 ) -> None:
     pending = make_pending("r", **asked)
     park(journal, "r", pending)
@@ -194,7 +194,7 @@ async def test_who_may_answer_can(
     assert (await answer(journal, what=what, **options)).status == "used"
 
 
-async def test_two_different_people_must_give_the_same_approval(journal: SqliteJournal) -> None:
+async def test_two_different_people_must_give_the_same_approval(journal: RunStore) -> None:
     asked = make_pending("r", approvers=Approvers(count=2))
     park(journal, "r", asked)
 
@@ -223,11 +223,11 @@ async def test_two_different_people_must_give_the_same_approval(journal: SqliteJ
     assert (kinds.count("vote"), kinds.count("answer")) == (5, 1)
 
 
-async def test_a_run_that_a_process_works_on_takes_no_answer(journal: SqliteJournal) -> None:
+async def test_a_run_that_a_process_works_on_takes_no_answer(journal: RunStore) -> None:
     park(journal, "r")
 
     with journal.hold("r"):
-        busy = await answer(SqliteJournal(journal.path, clock=lambda: NOW), "jo")
+        busy = await answer(open_runs(journal.path, clock=lambda: NOW), "jo")
 
     assert (busy.status, busy.text) == (
         "busy",
@@ -236,12 +236,12 @@ async def test_a_run_that_a_process_works_on_takes_no_answer(journal: SqliteJour
     assert (await answer(journal, "jo")).used
 
 
-async def test_of_many_who_answer_at_once_one_is_used(journal: SqliteJournal) -> None:
+async def test_of_many_who_answer_at_once_one_is_used(journal: RunStore) -> None:
     outcomes: list[AnswerOutcome] = []
     park(journal, "r")
 
     async def give(by: str) -> None:
-        own = SqliteJournal(journal.path, clock=lambda: NOW)
+        own = open_runs(journal.path, clock=lambda: NOW)
         while (outcome := await answer(own, by)).status == "busy":  # noqa: ASYNC110
             await anyio.sleep(0.01)
         outcomes.append(outcome)
@@ -261,12 +261,12 @@ async def test_of_many_who_answer_at_once_one_is_used(journal: SqliteJournal) ->
     ("later", "when"), [(90.0, "2 min"), (7_200.0, "2.0 h")], ids=["minutes", "hours"]
 )
 async def test_a_late_answer_says_how_late_it_is(
-    journal: SqliteJournal, later: float, when: str
+    journal: RunStore, later: float, when: str
 ) -> None:
     park(journal, "r", make_pending("r", expires_at=1e6))
     await answer(journal, "jo", Deny("no"))
 
-    second = await answer(SqliteJournal(journal.path, clock=lambda: NOW + later), "ana")
+    second = await answer(open_runs(journal.path, clock=lambda: NOW + later), "ana")
 
     text = f"Already answered. jo denied it {when} before you. Your answer was not used."
     assert second.text == text
@@ -282,7 +282,7 @@ async def test_a_late_answer_says_how_late_it_is(
     ],
 )
 async def test_answers_of_an_older_version_count_too(
-    journal: SqliteJournal, line: dict[str, Any], word: str, done: str
+    journal: RunStore, line: dict[str, Any], word: str, done: str
 ) -> None:
     park(journal, "r")
     journal.append("r", [JournalLine.of("answer", pending="r/1/c1?0", **line)])
@@ -296,15 +296,15 @@ async def test_answers_of_an_older_version_count_too(
     )
 
 
-async def test_a_run_that_is_removed_meanwhile_takes_no_answer(journal: SqliteJournal) -> None:
-    class Removing(SqliteJournal):
+async def test_a_run_that_is_removed_meanwhile_takes_no_answer(journal: RunStore) -> None:
+    class Removing(RunStore):
         def hold(self, run: str) -> AbstractContextManager[None]:
             journal.remove(run)
             return super().hold(run)
 
     park(journal, "r")
 
-    outcome = await answer(Removing(journal.path, clock=lambda: NOW), "jo")
+    outcome = await answer(Removing(journal.database, clock=lambda: NOW), "jo")
 
     assert outcome.text == "There is no such request. Your answer was not used."
     assert outcome.pending == "r/1/c1?0"

@@ -12,10 +12,11 @@ import pytest
 
 from handrail import Access, Call, CheckedCall, Executor, Spec, Toolset
 from handrail.policy import Rulebook
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
-from handrail.runs.sqlite import SqliteJournal
 from handrail.sandbox import Sandbox
 from handrail.tools import Workspace, bash, undo
+from runs.parked import writing
 from sandbox.commands import run
 
 pytestmark = pytest.mark.anyio
@@ -55,8 +56,9 @@ def asks(root: Path, path: str) -> bool:
 
 def keep_journal(away: Path, root: Path, kind: str) -> None:
     """Copy a journal, as it is when nobody has it open, or while someone does."""
-    journal = SqliteJournal(away)
-    with journal.write():
+    journal = open_runs(away)
+    journal.create()
+    with writing(away):
         beside = Path(f"{away}-wal").read_bytes()
         shutil.copy(away, root / "runs.db")
     journal.close()

@@ -17,14 +17,16 @@ from handrail.runs import (
     JournalLine,
     RunHead,
     RunRecord,
-    SqliteJournal,
+    RunStore,
     extend,
+    open_runs,
     read_history,
 )
 from handrail.runs.lines import reply_line
 from handrail.runs.states import count_shared, read_states, state_line
 from handrail.testing import ScriptedModel
 from replying import WAYS, Way, stream_lines
+from runs.parked import writing
 
 MESSAGES = st.lists(
     st.builds(Prompt.of, st.sampled_from(["a", "b"]))
@@ -39,13 +41,13 @@ STATES = st.lists(
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    journal = SqliteJournal(tmp_path / "journal.db")
+def journal(tmp_path: Path) -> Iterator[RunStore]:
+    journal = open_runs(tmp_path / "journal.db")
     yield journal
     journal.close()
 
 
-def sizes(journal: SqliteJournal) -> list[int]:
+def sizes(journal: RunStore) -> list[int]:
     return [len(entry.body) for entry in journal.read("r", kinds=["state"])]
 
 
@@ -61,7 +63,7 @@ def test_any_states_are_read_as_they_were_written(states: list[RunState]) -> Non
     assert list(read_states(entries)) == states
 
 
-async def test_an_agent_saves_to_it(journal: SqliteJournal) -> None:
+async def test_an_agent_saves_to_it(journal: RunStore) -> None:
     record = RunRecord(journal, "r")
     agent = Agent(ScriptedModel("One.", "Two."), [], save=record.save)
     first = await agent.run("Go")
@@ -78,7 +80,7 @@ async def test_an_agent_saves_to_it(journal: SqliteJournal) -> None:
     assert len(journal.runs()) == 1
 
 
-def test_a_long_run_writes_as_much_at_its_end_as_at_its_start(journal: SqliteJournal) -> None:
+def test_a_long_run_writes_as_much_at_its_end_as_at_its_start(journal: RunStore) -> None:
     record, state = RunRecord(journal, "r"), RunState()
     for turn in range(1, 60):
         said = (Reply((Text("x" * 100),)), ToolResults((Result("c", "y" * 100),)))
@@ -104,14 +106,14 @@ def test_a_long_run_writes_as_much_at_its_end_as_at_its_start(journal: SqliteJou
         '{"kept":0,"state":',
     ],
 )
-def test_a_state_that_is_none_is_refused(journal: SqliteJournal, body: str) -> None:
+def test_a_state_that_is_none_is_refused(journal: RunStore, body: str) -> None:
     journal.append("r", [JournalLine("state", body)])
 
     with pytest.raises(InvalidState):
         RunRecord(journal, "r").state()
 
 
-def test_lines_are_written_in_the_order_in_which_they_were_put(journal: SqliteJournal) -> None:
+def test_lines_are_written_in_the_order_in_which_they_were_put(journal: RunStore) -> None:
     record = RunRecord(journal, "r")
     record.put([{"event": "one"}])
     record.put([{"event": "two", "n": 2}])
@@ -124,13 +126,13 @@ def test_lines_are_written_in_the_order_in_which_they_were_put(journal: SqliteJo
 
 
 def test_lines_that_could_not_be_written_are_written_later(
-    journal: SqliteJournal, tmp_path: Path
+    journal: RunStore, tmp_path: Path
 ) -> None:
     journal.append("other", [JournalLine.of("a")])
-    impatient = SqliteJournal(journal.path, busy_seconds=0.01)
+    impatient = open_runs(journal.path, busy_seconds=0.01)
     record = RunRecord(impatient, "r")
     record.put([{"event": "one"}])
-    with journal.write(), pytest.raises(JournalError):
+    with writing(journal.path), pytest.raises(JournalError):
         record.flush()
     record.note([{"event": "two"}])
 
@@ -138,7 +140,7 @@ def test_lines_that_could_not_be_written_are_written_later(
     impatient.close()
 
 
-def test_the_latest_answer_to_a_call_is_used(journal: SqliteJournal) -> None:
+def test_the_latest_answer_to_a_call_is_used(journal: RunStore) -> None:
     record = RunRecord(journal, "r")
     record.answer({"p1": {"answer": "allow"}, "p2": {"answer": "allow"}})
     record.answer({"p1": {"answer": "deny", "reason": "No."}})

@@ -10,7 +10,8 @@ import pytest
 
 from handrail import READ, Call, Executor, Toolset, tool
 from handrail.events import Event, Finished
-from handrail.runs import RunRecord, SqliteJournal, read_history, record_events
+from handrail.runs import RunRecord, RunStore, open_runs, read_history, record_events
+from runs.parked import writing
 
 
 @tool(effect=READ)
@@ -20,8 +21,8 @@ def look(path: str) -> str:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    journal = SqliteJournal(tmp_path / "journal.db", busy_seconds=0.01)
+def journal(tmp_path: Path) -> Iterator[RunStore]:
+    journal = open_runs(tmp_path / "journal.db", busy_seconds=0.01)
     yield journal
     journal.close()
 
@@ -40,7 +41,7 @@ async def run(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_every_event_is_written_in_order(journal: SqliteJournal, cancelled: bool) -> None:  # noqa: FBT001
+async def test_every_event_is_written_in_order(journal: RunStore, cancelled: bool) -> None:  # noqa: FBT001
     record, seen = RunRecord(journal, "r"), list[Event]()
     await run(record, seen.append, cancelled=cancelled)
 
@@ -53,11 +54,10 @@ async def test_every_event_is_written_in_order(journal: SqliteJournal, cancelled
     assert isinstance(seen[-1], Finished)
 
 
-async def test_events_that_cannot_be_written_wait(journal: SqliteJournal) -> None:
+async def test_events_that_cannot_be_written_wait(journal: RunStore) -> None:
     journal.append("other", [])
     record = RunRecord(journal, "r")
-    other = SqliteJournal(journal.path)
-    with other.write():
+    with writing(journal.path):
         await run(record, None)
         assert record.lines() == []
     record.set_status(status="done", reason="answer")
@@ -67,4 +67,3 @@ async def test_events_that_cannot_be_written_wait(journal: SqliteJournal) -> Non
         "status",
     ]
     assert record.head.reason == "answer"
-    other.close()

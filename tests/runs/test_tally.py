@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.runs import JournalLine, RunRecord, SqliteJournal, open_records, read_history
+from handrail.runs import JournalLine, RunRecord, open_runs, read_history
 from replying import WAYS, stream_lines
 
 IDS = st.sampled_from(["a", "b", "c"])
@@ -145,11 +145,11 @@ def test_the_rows_of_a_run_equal_a_count_of_its_events(
     counted = Count(lines)
     written = [JournalLine.of(kind, at=at, **line) for at, (kind, line) in enumerate(lines, 1)]
     with tempfile.TemporaryDirectory() as folder:
-        journal = SqliteJournal(Path(folder) / "journal.db")
+        journal = open_runs(Path(folder) / "journal.db")
         journal.append("other", [JournalLine.of("prompt", at=0.5)])
         for start in range(0, len(written), size):
             journal.append("r", written[start : start + size])
-        records = open_records(journal.path)
+        records = open_runs(journal.path).records()
         run, turns, calls = records.run("r"), records.turns("r"), records.calls("r", after=0)
         rules = records.rules()
         events = [record.row for record in records.events(limit=1000).rows if record.row.run == "r"]
@@ -208,10 +208,10 @@ def test_histories_and_records_have_each_call_in_its_turn(
         for turn in read_history(lines)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        record = RunRecord(SqliteJournal(Path(folder) / "journal.db"), "r")
+        record = RunRecord(open_runs(Path(folder) / "journal.db"), "r")
         for start in range(0, len(lines), size):
             record.note(lines[start : start + size])
-        records = open_records(Path(folder) / "journal.db")
+        records = open_runs(Path(folder) / "journal.db").records()
         rows = records.calls("r", after=0).rows
         recorded = [
             (turn.speaker, turn.reply, [row.tool for row in rows if row.turn == turn.number])

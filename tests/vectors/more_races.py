@@ -24,7 +24,7 @@ from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import Store
 from handrail.net.oidc import OidcClient, OidcError
-from handrail.runs import SqliteJournal
+from handrail.runs import open_runs
 from vectors.stage import Check
 
 RACERS, REQUESTS = 12, 25
@@ -33,11 +33,10 @@ import os, sys
 import anyio
 from handrail.approvals import FileLedger
 from handrail.permissions import MemoryLedger
-from handrail.runs import SqliteJournal
-from handrail.runs.sqlite_ledger import SqliteLedger
+from handrail.runs import RunStore
 
 folder, *kinds = sys.argv[1:]
-SqliteJournal(folder + "/journal.db").append("r", [])
+open_runs(folder + "/journal.db").append("r", [])
 FileLedger(folder + "/used")
 start, begin = os.pipe()
 
@@ -45,7 +44,7 @@ start, begin = os.pipe()
 async def race(name):
     ledgers = {{
         "file": lambda: FileLedger(folder + "/used"),
-        "sqlite": lambda: SqliteLedger(SqliteJournal(folder + "/journal.db")),
+        "sqlite": lambda: open_runs(folder + "/journal.db").ledger,
         "memory": MemoryLedger,
     }}
     for kind in kinds:
@@ -86,7 +85,7 @@ def _race_for_answers(_given: Any, root: Path, *, judged: bool) -> bool:
     files = [root / "journal.db", root / ("journal.db" if judged else "other.db")]
     pending = make_pending("r1")
     for file in dict.fromkeys(files):
-        park(SqliteJournal(file), pending)
+        park(open_runs(file), pending)
     path = f"/inbox/{to_path(pending.id)}"
     sends = list[Any]()
     for file, name in zip(files, ("ana", "ben"), strict=True):

@@ -19,7 +19,7 @@ DATABASE_ENDS: Final = (".db", ".sqlite", ".sqlite3")
 """How the name of a database usually ends."""
 BESIDE_DATABASE: Final = ("-wal", "-shm", "-journal")
 """The ends of the files beside a SQLite database, from which SQLite restores content."""
-_TABLES: Final = (b"handrail_schema", b"dbos_migrations", b"CREATE TABLE entries (\n    run TEXT")
+_TABLES: Final = (b"handrail_schema", b"dbos_migrations")
 """Texts in a database with runs."""
 _MAX_DATABASE_BYTES: Final = 1 << 19
 """Bytes at the start of a database, and of the file beside it, that are searched for tables."""

@@ -20,12 +20,11 @@ from handrail.runs import (
     EventQuery,
     EventRecord,
     Records,
-    dump_chain_at,
+    dump_chain,
     events_as_csv,
     events_as_jsonl,
     from_path,
     list_runs,
-    open_journal,
     read_event_pages,
     verify_on,
 )
@@ -66,8 +65,8 @@ class Audit:
         before = None if visit.field("all") else self._checks.get(labels)
 
         def work(records: Records) -> ChainCheck:
-            with open_journal(self._site.store.where) as journal:
-                return verify_on(journal, list_runs(records), before, clock=self._site.clock)
+            runs = self._site.store.runs
+            return verify_on(runs, list_runs(records), before, clock=self._site.clock)
 
         self._checks[labels] = await self._site.read(visit, "auditor", work)
         return go(f"{self._site.base}/audit")
@@ -76,7 +75,7 @@ class Audit:
         """Return every entry of a run with its digest, for `handrail runs verify --from`."""
         visit, run = visit_of(request, "auditor"), from_path(request.path_params["run"])
         need(await self._site.read(visit, "auditor", lambda runs: runs.run(run)))
-        lines = dump_chain_at(self._site.store.where, run)
+        lines = dump_chain(self._site.store.runs, run)
         return _download(lines, "application/jsonl", "chain.jsonl")
 
     async def export_lines(self, request: Request) -> Response:

@@ -91,9 +91,7 @@ class Inbox:
             if record is None:
                 missed.append("There is no such request.")
                 continue
-            outcome = await self._site.store.answer(
-                pending, make_denial(visit), visit.person, run=record.run.id
-            )
+            outcome = await self._site.store.answer(pending, make_denial(visit), visit.person)
             denied += outcome.used
             missed += [] if outcome.used else [outcome.text]
         first = Clear(f"✓ Denied {denied}." if denied else "Nothing was denied.")
@@ -112,9 +110,7 @@ class Inbox:
         seen, view = await self._see(visit, record, full=full)
         pending_id, digest = from_path(view.path), request_digest(record.pending)
         answer = read_answer(visit, record.pending, view, seen=seen)
-        outcome = await self._site.store.answer(
-            pending_id, answer, visit.person, run=record.run.id, seen=digest
-        )
+        outcome = await self._site.store.answer(pending_id, answer, visit.person, seen=digest)
         if not outcome.used:
             first, _, rest = outcome.text.partition(". ")
             raise Unused(AnswerNotice(Clear("warn"), shown(f"{first}."), shown(rest)))
@@ -201,7 +197,7 @@ class Inbox:
             f"The run resumed {spaced(duration(given.resumed_after))} later."
             if given.resumed_after is not None
             else "A worker resumes the run."
-            if self._site.store.is_durable
+            if record.app
             else f"Resume the run: handrail runs resume {record.run.id}"
         )
         look = Clear("ask" if given.answer == "deny" else "ok")

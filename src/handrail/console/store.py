@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from anyio import to_thread
@@ -20,16 +17,7 @@ from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
 from handrail.console.rendering import Renderer
 from handrail.permissions import Answer
-from handrail.runs import (
-    AnswerOutcome,
-    Claimant,
-    Records,
-    RequestRecord,
-    SqliteJournal,
-    answer_at,
-    is_durable,
-    open_records,
-)
+from handrail.runs import AnswerOutcome, Claimant, Records, RequestRecord, open_runs
 
 T = TypeVar("T")
 VIA = "console"
@@ -37,14 +25,14 @@ MAX_QUERY_CHARS = 200
 
 
 class Store:
-    """Runs in one place. It reads by itself, and answers through the same claim as all others.
+    """Runs in one place. It reads what each person may see, and answers for them.
 
     Args:
-        where: The file of a journal or of durable runs, or ``postgresql://...``.
+        where: The file of the runs, or ``postgresql://...``.
     """
 
     def __init__(self, where: str) -> None:
-        self.where = where
+        self.runs = open_runs(where)
         self._records: dict[frozenset[str] | None, Records] = {}
         self._lock = threading.Lock()
 
@@ -52,34 +40,22 @@ class Store:
         """Return what is recorded of the runs with these labels; None: of all. Blocks."""
         with self._lock:
             if labels not in self._records:
-                if "://" not in self.where and not Path(self.where).exists():
-                    _create(self.where)
-                self._records[labels] = open_records(self.where, labels=labels)
+                self._records[labels] = self.runs.records(labels=labels)
             return self._records[labels]
 
-    @cached_property
-    def is_durable(self) -> bool:
-        """Whether workers run the runs, and not a command."""
-        return is_durable(self.where)
-
     async def answer(
-        self, pending_id: str, answer: Answer, person: Person, *, run: str, seen: str = ""
+        self, pending_id: str, answer: Answer, person: Person, *, seen: str = ""
     ) -> AnswerOutcome:
         """Answer a request, and return whether the answer is used."""
         claimant = Claimant(person.id, person.groups, VIA, seen, (person.name,))
-        return await answer_at(self.where, pending_id, answer, claimant, run=run)
+        return await self.runs.answer(pending_id, answer, by=claimant)
 
     def close(self) -> None:
         """Close all connections."""
         for records in self._records.values():
             records.close()
         self._records.clear()
-
-
-def _create(where: str) -> None:
-    """Create an empty journal, so that pages can say that there are no runs yet."""
-    with closing(SqliteJournal(where)) as journal, journal.write():
-        pass
+        self.runs.close()
 
 
 @dataclass(frozen=True, slots=True)

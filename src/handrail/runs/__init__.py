@@ -1,7 +1,7 @@
 """Runs and their journal: every event of a run, in a chain that shows changes.
 
-``SqliteJournal`` keeps runs in one file. ``verify`` finds the first entry of a run that was
-changed, added or removed. ``replay_run`` checks the calls of a run again.
+``open_runs`` opens the runs in a file or a database. ``verify`` finds the first entry of a run
+that was changed, added or removed. ``replay_run`` checks the calls of a run again.
 """
 
 from typing import TYPE_CHECKING
@@ -9,13 +9,6 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.runs._reading.claims import (
-        AnswerOutcome,
-        Answers,
-        Claimant,
-        answer_request,
-        request_digest,
-    )
     from handrail.runs._reading.exports import (
         events_as_csv,
         events_as_jsonl,
@@ -23,7 +16,6 @@ if TYPE_CHECKING:
     )
     from handrail.runs._reading.port import Records
     from handrail.runs._reading.values import (
-        AnswerRecord,
         CallRecord,
         CallRow,
         CallsPage,
@@ -59,7 +51,6 @@ if TYPE_CHECKING:
         format_seconds,
     )
     from handrail.runs._serving.migrating import migrate_tables, write_migrations
-    from handrail.runs._serving.opening import open_records
     from handrail.runs._serving.past_calls import (
         PastCall,
         list_runs,
@@ -67,13 +58,11 @@ if TYPE_CHECKING:
         read_call_records,
         read_past_calls,
     )
-    from handrail.runs.answering import (
-        answer_at,
-        dump_chain_at,
-        from_path,
-        is_durable,
-        open_journal,
-        to_path,
+    from handrail.runs.answers import (
+        AnswerOutcome,
+        AnswerRecord,
+        Claimant,
+        request_digest,
     )
     from handrail.runs.chain import (
         ChainBreak,
@@ -89,28 +78,28 @@ if TYPE_CHECKING:
     from handrail.runs.journal import (
         AppendConflict,
         EventRow,
-        Journal,
         JournalEntry,
         JournalError,
         JournalLine,
-        JournalReader,
         RunBusy,
         RunHead,
         chain_digest,
         extend,
     )
+    from handrail.runs.paths import (
+        from_path,
+        to_path,
+    )
     from handrail.runs.record import RunRecord
     from handrail.runs.recorder import record_events
     from handrail.runs.replay import Replay, ReplayDifference, replay_run
-    from handrail.runs.sqlite import SqliteJournal
-    from handrail.runs.sqlite_ledger import SqliteLedger
     from handrail.runs.statuses import RunReason, RunStatus, translate_stop
+    from handrail.runs.store import RunStore, WaitingCall, open_runs
 else:
     _HOMES = {
         "ANSWERS": "_reading.wording",
-        "AnswerOutcome": "_reading.claims",
-        "AnswerRecord": "_reading.values",
-        "Answers": "_reading.claims",
+        "AnswerOutcome": "answers",
+        "AnswerRecord": "answers",
         "AppendConflict": "journal",
         "CallHistory": "history",
         "CallMoment": "history",
@@ -119,7 +108,7 @@ else:
         "CallsPage": "_reading.values",
         "ChainBreak": "chain",
         "ChainCheck": "chain",
-        "Claimant": "_reading.claims",
+        "Claimant": "answers",
         "EventQuery": "_reading.values",
         "EventRecord": "_reading.values",
         "EventRow": "journal",
@@ -127,11 +116,9 @@ else:
         "Fleet": "_reading.values",
         "InboxPage": "_reading.values",
         "InboxRow": "_reading.values",
-        "Journal": "journal",
         "JournalEntry": "journal",
         "JournalError": "journal",
         "JournalLine": "journal",
-        "JournalReader": "journal",
         "ModelTokens": "_reading.values",
         "PastCall": "_serving.past_calls",
         "PhaseSpan": "history",
@@ -151,14 +138,13 @@ else:
         "RunSummary": "_reading.values",
         "RunTurn": "history",
         "RunsPage": "_reading.values",
-        "SqliteJournal": "sqlite",
-        "SqliteLedger": "sqlite_ledger",
         "RunPart": "_reading.values",
+        "WaitingCall": "store",
+        "RunStore": "store",
+        "open_runs": "store",
         "TurnRow": "_reading.values",
         "Vote": "_reading.values",
         "WorkerRow": "_reading.values",
-        "answer_at": "answering",
-        "answer_request": "_reading.claims",
         "chain_digest": "journal",
         "describe_approvers": "_reading.wording",
         "describe_call_status": "_reading.wording",
@@ -169,18 +155,14 @@ else:
         "describe_votes": "_reading.wording",
         "describe_wait": "_reading.wording",
         "dump_chain": "chain",
-        "dump_chain_at": "answering",
         "events_as_csv": "_reading.exports",
         "events_as_jsonl": "_reading.exports",
         "extend": "journal",
         "find_break": "chain",
         "format_seconds": "_reading.wording",
-        "from_path": "answering",
-        "is_durable": "answering",
+        "from_path": "paths",
         "list_runs": "_serving.past_calls",
         "migrate_tables": "_serving.migrating",
-        "open_journal": "answering",
-        "open_records": "_serving.opening",
         "past_call": "_serving.past_calls",
         "read_call_records": "_serving.past_calls",
         "read_chains": "chain",
@@ -189,8 +171,8 @@ else:
         "read_past_calls": "_serving.past_calls",
         "record_events": "recorder",
         "replay_run": "replay",
-        "request_digest": "_reading.claims",
-        "to_path": "answering",
+        "request_digest": "answers",
+        "to_path": "paths",
         "translate_stop": "statuses",
         "verify": "chain",
         "verify_all": "chain",
@@ -205,7 +187,6 @@ __all__ = [
     "ANSWERS",
     "AnswerOutcome",
     "AnswerRecord",
-    "Answers",
     "AppendConflict",
     "CallHistory",
     "CallMoment",
@@ -222,11 +203,9 @@ __all__ = [
     "Fleet",
     "InboxPage",
     "InboxRow",
-    "Journal",
     "JournalEntry",
     "JournalError",
     "JournalLine",
-    "JournalReader",
     "ModelTokens",
     "PastCall",
     "PhaseSpan",
@@ -244,16 +223,14 @@ __all__ = [
     "RunReason",
     "RunRecord",
     "RunStatus",
+    "RunStore",
     "RunSummary",
     "RunTurn",
     "RunsPage",
-    "SqliteJournal",
-    "SqliteLedger",
     "TurnRow",
     "Vote",
+    "WaitingCall",
     "WorkerRow",
-    "answer_at",
-    "answer_request",
     "chain_digest",
     "describe_approvers",
     "describe_call_status",
@@ -264,18 +241,15 @@ __all__ = [
     "describe_votes",
     "describe_wait",
     "dump_chain",
-    "dump_chain_at",
     "events_as_csv",
     "events_as_jsonl",
     "extend",
     "find_break",
     "format_seconds",
     "from_path",
-    "is_durable",
     "list_runs",
     "migrate_tables",
-    "open_journal",
-    "open_records",
+    "open_runs",
     "past_call",
     "read_call_records",
     "read_chains",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 
@@ -12,11 +12,11 @@ from handrail.runs.journal import (
     NO_DIGEST,
     STATUS,
     JournalEntry,
-    JournalReader,
     RunHead,
     chain_digest,
     parse_object,
 )
+from handrail.runs.store import RunStore
 
 MAX_ENTRIES = 50_000
 """Entries that ``verify_on`` checks at once."""
@@ -52,7 +52,7 @@ class ChainCheck:
 
 
 def verify(
-    journal: JournalReader, run: str, *, known: tuple[int, str] | None = None
+    journal: RunStore, run: str, *, known: tuple[int, str] | None = None
 ) -> ChainBreak | None:
     """Return where the chain of a run breaks, or None if it is whole.
 
@@ -67,14 +67,14 @@ def verify(
     return find_break(run, journal.head(run), journal.read(run), known)
 
 
-def verify_all(journal: JournalReader) -> Iterator[tuple[str, ChainBreak | None]]:
+def verify_all(journal: RunStore) -> Iterator[tuple[str, ChainBreak | None]]:
     """Verify every run, and yield its id and where its chain breaks."""
     for run in journal.names():
         yield run, verify(journal, run)
 
 
 def verify_on(
-    journal: JournalReader,
+    journal: RunStore,
     runs: Iterable[str],
     before: ChainCheck | None = None,
     *,
@@ -115,7 +115,7 @@ def verify_on(
 
 
 def _follow(
-    journal: JournalReader, run: str, anchor: tuple[int, str], limit: int
+    journal: RunStore, run: str, anchor: tuple[int, str], limit: int
 ) -> tuple[tuple[int, str], ChainBreak | None, bool]:
     """Check entries after an anchor.
 
@@ -143,7 +143,7 @@ def _follow(
     return (number, digest), None, number == head.entries
 
 
-def dump_chain(journal: JournalReader, run: str) -> Iterator[str]:
+def dump_chain(journal: RunStore, run: str) -> Generator[str]:
     """Yield a run as JSON Lines: its head, then every entry. ``read_chains`` reads them back."""
     head = journal.head(run)
     if head is not None:

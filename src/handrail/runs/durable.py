@@ -23,7 +23,6 @@ from handrail.agent import Agent, RunState
 from handrail.messages import Content, Prompt
 from handrail.permissions import Answer, Pending
 from handrail.runs._durable.active import Active
-from handrail.runs._durable.journal import DurableJournal
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.orders import Order, Served
 from handrail.runs._durable.questions import Questions
@@ -36,16 +35,13 @@ from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.loading import load_engine
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
-from handrail.runs._reading.claims import AnswerOutcome, Claimant
-from handrail.runs._serving.claiming import Claims
 from handrail.runs._serving.handle import DurableWorker
 from handrail.runs._serving.versions import adopt_version
 from handrail.runs._serving.worker import Worker
 from handrail.runs._store.database import Database
 from handrail.runs._store.schema import migrate
-from handrail.runs.crash_points import crash_point
-from handrail.runs.journal import JournalReader
 from handrail.runs.statuses import WORKED_ON, RunStatus
+from handrail.runs.store import RunStore
 
 __all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Unserializable"]
 
@@ -85,11 +81,10 @@ class DurableRuns:
         max_deaths: int = 5,
     ) -> None:
         self._database = Database(database)
-        self._rows = Rows(self._database, crash_point)
+        self._rows = Rows(self._database)
         self._questions = Questions(self._database)
         self._workflows = Workflows(self._database, name, version, max_deaths=max_deaths)
         self._removal = Removal(self._database, self._workflows, self._stop)
-        self._claims = Claims(self._rows, self._questions, self._workflows)
         given = deps or {}
         self._served = {key: Served(agent, given.get(key)) for key, agent in agents.items()}
         self._queues = queues or {}
@@ -148,7 +143,7 @@ class DurableRuns:
     ) -> str:
         """Start a run, and return its id. A second start with the same id joins the first.
 
-        Labels, such as ``team=payments``, say who sees the run in ``open_records``.
+        Labels, such as ``team=payments``, say who sees the run in ``RunStore.records``.
         """
         if agent not in self._served:
             names = ", ".join(sorted(self._served))
@@ -172,7 +167,7 @@ class DurableRuns:
     ) -> str:
         run, segments = state.run_id, await self._open_engine()
         await self._rows.journal(run).begin(
-            run_row(run, agent, principal, json.dumps(metadata)),
+            run_row(run, agent, principal, metadata=json.dumps(metadata), app=self._name),
             state.messages,
             agent=agent,
             principal=principal,
@@ -222,9 +217,9 @@ class DurableRuns:
         return tuple(read_run(row, whole=False) for row in rows)
 
     @property
-    def journal(self) -> JournalReader:
-        """The journal: every event of every run, hash-chained. Reading it blocks."""
-        return DurableJournal(self._database)
+    def store(self) -> RunStore:
+        """The runs: their journal, requests and records. Its methods block."""
+        return RunStore(self._database)
 
     async def inbox(self, *, run_id: str | None = None, limit: int = 100) -> tuple[Pending, ...]:
         """Return what waits for a person, over all runs or in one, the most urgent first."""
@@ -235,17 +230,13 @@ class DurableRuns:
         """Answer a question: an answer works once. The run continues in any worker.
 
         Raises LookupError if there is no such question, and ValueError if the answer is not used:
-        ``handrail.runs.answer_request`` returns why as a value.
+        ``RunStore.answer`` returns why as a value.
         """
-        outcome = await self.claim(pending_id, answer, Claimant(by or ""))
+        outcome = await self.store.answer(pending_id, answer, by=by or "")
         if outcome.status == "unknown":
             raise LookupError(f"There is no question {pending_id!r}.")
         if not outcome.used:
             raise ValueError(f"{pending_id!r}: {outcome.text}")
-
-    async def claim(self, pending_id: str, answer: Answer, claimant: Claimant) -> AnswerOutcome:
-        """Record an answer if this person may give it, and if there is none yet."""
-        return await self._claims.claim(pending_id, answer, claimant)
 
     async def cancel(self, run_id: str) -> bool:
         """Stop a run, and the tools that it runs. Returns False if it has already ended."""

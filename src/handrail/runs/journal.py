@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from handrail import HandrailError
 
@@ -122,89 +121,10 @@ class EventRow:
     """The principal of a request, or who answered."""
 
 
-class JournalReader(Protocol):
-    """Reads runs. Its methods block, and are safe in any thread and any process.
-
-    Call them in a worker thread if your code runs in an event loop.
-    """
-
-    def head(self, run: str) -> RunHead | None:
-        """Return the head of a run, or None if there is no such run."""
-        ...
-
-    def read(
-        self, run: str, *, after: int = 0, kinds: Iterable[str] = ()
-    ) -> Iterator[JournalEntry]:
-        """Yield the entries of a run in order, without the first ``after``.
-
-        Args:
-            run: The id of the run.
-            after: The number of the entry to start behind.
-            kinds: The kinds to read; default: all.
-        """
-        ...
-
-    def runs(
-        self, *, prefix: str = "", status: str = "", reason: str = "", limit: int | None = None
-    ) -> list[RunHead]:
-        """Return the heads of runs, the newest first.
-
-        Args:
-            prefix: The start of their ids.
-            status: Their status; default: any.
-            reason: Why they ended; default: any.
-            limit: How many to return at most.
-        """
-        ...
-
-    def names(self) -> Iterator[str]:
-        """Yield the id of every run that has a head or entries, to verify all of them."""
-        ...
-
-    def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
-        """Yield events of all runs as they are written, by any process.
-
-        Args:
-            after: The place to start behind, from an earlier event; default: the last one.
-        """
-        ...
-
-
-class Journal(JournalReader, Protocol):
-    """Where runs are kept."""
-
-    def append(
-        self, run: str, lines: Iterable[JournalLine], *, after: int | None = None
-    ) -> RunHead:
-        """Append lines to a run, all or none, and return its new head. They are durable then.
-
-        Args:
-            run: The id of the run. A new id begins a run.
-            lines: The lines to append.
-            after: How many entries the run must have. Raises AppendConflict if it has others.
-        """
-        ...
-
-    def remove(self, run: str) -> None:
-        """Delete a run with all of its entries."""
-        ...
-
-    def hold(self, run: str) -> AbstractContextManager[None]:
-        """Hold a run for this process, and release it even if the process is killed.
-
-        Raises RunBusy if another holds it. Appending does not need it.
-        """
-        ...
-
-    def is_held(self, run: str) -> bool:
-        """Return whether a process holds the run."""
-        ...
-
-
 def extend(
     head: RunHead, lines: Iterable[JournalLine], now: float
 ) -> tuple[RunHead, list[JournalEntry]]:
-    """Return the head after these lines, and the entries to store. Every journal uses it."""
+    """Return the head after these lines, and the entries to store."""
     number, digest, summary = head.entries, head.digest, dict(head.summary)
     entries: list[JournalEntry] = []
     for line in lines:

@@ -57,6 +57,8 @@ EVENTS = (
     "status",
 )
 """The kinds of lines that say what happened, without the states."""
+ANSWER = "answer"
+"""The kind of lines with an answer to a pending call."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IN_A_CALL = 2
 """Separators in the id of a sub-agent's run: the run, turn and call that it works for."""

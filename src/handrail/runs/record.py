@@ -7,20 +7,18 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from handrail.runs.journal import STATUS, Journal, JournalLine, RunHead
-from handrail.runs.lines import EVENTS, LineFields, as_fields, as_line
+from handrail.runs.journal import STATUS, JournalLine, RunHead
+from handrail.runs.lines import ANSWER, EVENTS, LineFields, as_fields, as_line
 
 if TYPE_CHECKING:  # listing runs does not need the agent
     from handrail.agent import RunState
     from handrail.permissions import Answer
-
-ANSWER = "answer"
-"""The kind of lines with an answer to a pending call."""
+    from handrail.runs.store import RunStore
 
 
 def read_saved_answer(text: str) -> Answer:
     """Return the answer in the field ``saved`` of an answer's line."""
-    from handrail.runs._reading.answers import load_answer
+    from handrail.runs.answers import load_answer
 
     return load_answer(text)
 
@@ -31,7 +29,7 @@ class RunRecord:
     ``put`` and ``flush`` write lines in the order in which they were put, from any thread.
     """
 
-    def __init__(self, journal: Journal, run: str) -> None:
+    def __init__(self, journal: RunStore, run: str) -> None:
         self.journal = journal
         self.id = run
         self._unwritten: list[JournalLine] = []
@@ -118,7 +116,7 @@ class RunRecord:
     def answer(self, answers: Mapping[str, Mapping[str, str]]) -> None:
         """Write answers to pending calls, by the ids of the requests.
 
-        It does not check who may give them: ``handrail.runs.answer_request`` does.
+        It does not check who may give them: ``RunStore.answer`` does.
         """
         head = {"event": ANSWER, "at": time.time()}
         self.note([{**head, "pending": pending, **given} for pending, given in answers.items()])

@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import JournalRun, change_journal, journal_run, journal_runs
+from cli_runs import JournalRun, change_journal, edit_journal, journal_run, journal_runs
 from cli_scripts import scripted
 from replying import WAYS, Way
 
@@ -54,9 +54,7 @@ def test_a_whole_journal_is_verified(handrail: Handrail) -> None:
 
 def test_it_is_said_where_a_chain_breaks(handrail: Handrail) -> None:
     first, second = suspended(handrail), suspended(handrail)
-    change_journal(
-        handrail, "UPDATE entries SET body = '{}' WHERE number = 3 AND run = ?", first.id
-    )
+    edit_journal(handrail, lambda number, _, body: "{}" if number == 3 else body, first.id)
 
     ran = handrail("runs", "verify", "--json")
 
@@ -73,7 +71,7 @@ def test_it_is_said_where_a_chain_breaks(handrail: Handrail) -> None:
     ran = handrail("runs", "verify", first.id)
     reason = "the digest does not match the entry and the one before it"
     assert (ran.exit, ran.out) == (1, f"{first.id}  BROKEN  entry 3: {reason}\n")
-    change_journal(handrail, "DELETE FROM runs WHERE run = ?", second.id)
+    change_journal(handrail, "DELETE FROM handrail_run WHERE id = ?", second.id)
     assert "the run is not in the list of runs" in handrail("runs", "verify").out
 
 
@@ -129,22 +127,20 @@ def test_the_inbox_of_a_workspace(handrail: Handrail) -> None:
     assert handrail("runs", "inbox", "--here", "--json").json == {"calls": []}
 
 
-def test_the_inbox_says_what_it_cannot_read_and_what_waits_for_a_call(handrail: Handrail) -> None:
+def test_the_inbox_has_what_waits_for_a_person_and_says_what_it_cannot_read(
+    handrail: Handrail,
+) -> None:
     allow = '[[rule]]\nid = "r"\ndecide = "allow"\ntools = ["write"]\nargs = {content = "y"}\n'
     handrail.config.mkdir(parents=True)
     (handrail.config / "rules.toml").write_text(allow, encoding="utf-8")
-    suspended(handrail, "[write('a.txt', 'c1'), write('a.txt', 'c2', 'y')]", "'Done.'")
+    saved = suspended(handrail, "[write('a.txt', 'c1'), write('a.txt', 'c2', 'y')]", "'Done.'")
 
-    ran = handrail("runs", "inbox")
-    assert [item["waits_for"] for item in handrail("runs", "inbox", "--json").json["calls"]] == [
-        "approval",
-        "call",
-    ]
-    assert "(waits for an earlier call)" in ran.out
-    change_journal(handrail, "UPDATE entries SET body = '{}' WHERE kind = 'state'")
+    calls = handrail("runs", "inbox", "--json").json["calls"]
+    assert [(item["call_id"], item["waits_for"]) for item in calls] == [("c1", "approval")]
+    change_journal(handrail, "UPDATE handrail_summary SET about = '{\"prompt\":5}'")
     broken = handrail("runs", "inbox")
     assert (broken.exit, broken.out) == (0, "no calls wait\n")
-    assert broken.err.startswith("cannot resume run ")
+    assert broken.err.startswith(f"cannot read run {saved.id}: ")
 
 
 def test_old_runs_are_deleted_and_waiting_ones_are_kept(handrail: Handrail) -> None:
@@ -152,7 +148,9 @@ def test_old_runs_are_deleted_and_waiting_ones_are_kept(handrail: Handrail) -> N
     held = answered(handrail)
     for saved in (waits, old, held):
         change_journal(
-            handrail, "UPDATE runs SET changed = changed - 90000 WHERE run = ?", saved.id
+            handrail,
+            "UPDATE handrail_run SET changed = changed - 90000 WHERE id = ?",
+            saved.id,
         )
 
     with held.hold():
@@ -385,7 +383,7 @@ def test_a_run_is_shown_with_each_call_in_its_turn(handrail: Handrail, way: Way)
 
 def test_without_turns_in_the_journal_a_replay_compares_no_decision(handrail: Handrail) -> None:
     saved = answered(handrail, "early")
-    change_journal(handrail, "UPDATE entries SET body = replace(body, '\"turn\"', '\"other\"')")
+    edit_journal(handrail, lambda _number, _kind, body: body.replace('"turn"', '"other"'))
 
     ran = handrail("runs", "replay", saved.id, "--mode", "plan", "--json")
 
@@ -450,6 +448,6 @@ def test_an_exported_page_is_one_file_that_acts_on_nothing(handrail: Handrail) -
     assert "asked · mode ask · Allow `write` to change a.txt?" in html.unescape(page)
     assert f'<span class="l">+{html.escape(evil)}</span>' in page
     assert " entries, whole, " in page
-    change_journal(handrail, "UPDATE entries SET body = '{}' WHERE number = 4")
+    edit_journal(handrail, lambda number, _, body: "{}" if number == 4 else body)
     assert "broken at entry 4" in handrail("runs", "export", "last", "--html").out
     assert handrail("runs", "export", "last", "--html", "--redact").exit == 2

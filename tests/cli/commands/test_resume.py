@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 
 import forked
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import JournalRun, change_journal, journal_of, journal_run, journal_runs
+from cli_runs import JournalRun, edit_journal, journal_of, journal_run, journal_runs
 from cli_scripts import programmed, scripted
 from handrail.agent import RunState, dump_state, load_state
 from handrail.permissions import Approvers
@@ -376,7 +376,7 @@ def test_nothing_may_have_been_said(handrail: Handrail) -> None:
 
 def test_a_broken_run_is_told_in_words(handrail: Handrail) -> None:
     saved = suspended(handrail, WRITES)
-    change_journal(handrail, "UPDATE entries SET body = '{}' WHERE kind = 'state'")
+    edit_journal(handrail, lambda _, kind, body: "{}" if kind == "state" else body)
 
     ran = handrail("runs", "resume", saved.id, "--json")
 

@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from cli_harness import Handrail, Ran, Schemas
-from cli_runs import JournalRun, change_journal, journal_run, standing_of
+from cli_runs import JournalRun, change_journal, edit_journal, journal_run, standing_of
 from cli_scripts import scripted
 from handrail import WRITE, Call, Executor, File, Result, Text, Toolset, tool, writes_file
 from handrail.agent import RunState, dump_state, load_state
@@ -530,9 +530,9 @@ def test_a_timeline_for_programs(handrail: Handrail, way: Way, schema: Schemas) 
 
 def test_what_is_left_of_a_broken_run_is_shown(handrail: Handrail, schema: Schemas) -> None:
     keep(handrail, FIRST)
-    change_journal(handrail, "UPDATE runs SET summary = '['")
-    change_journal(handrail, "UPDATE entries SET body = '[' WHERE kind = 'state'")
-    change_journal(handrail, "DELETE FROM entries WHERE number > 11")
+    change_journal(handrail, "UPDATE handrail_summary SET about = '['")
+    edit_journal(handrail, lambda _number, kind, body: "[" if kind == "state" else body)
+    edit_journal(handrail, lambda number, _kind, body: None if number > 11 else body)
 
     assert near(handrail, handrail("runs", "show", "last").out) == snapshot("""\
 run 20261115-112233-aaaaaa

@@ -113,7 +113,7 @@ class Tables:
         if not self.is_postgres:
             (Path(f"{self.url}.workers") / worker).unlink()
             return
-        from handrail.runs._serving.liveness import PostgresLock
+        from handrail.runs._store.liveness import PostgresLock
 
         key = PostgresLock(None, worker)._key  # type: ignore[arg-type]  # noqa: SLF001
         self.read(

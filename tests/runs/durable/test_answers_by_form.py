@@ -13,7 +13,7 @@ from console.visits import BEHIND_A_PROXY, read_page, visit
 from handrail.console import Console
 from handrail.console.request import to_path
 from handrail.console.store import Store
-from handrail.runs import open_records
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model
 
@@ -59,7 +59,7 @@ async def test_of_two_forms_at_once_one_is_used_and_the_payment_happens_once(  #
         with anyio.fail_after(60):
             while (await runs.get(run)).status in {"queued", "running", "waiting"}:  # noqa: ASYNC110
                 await anyio.sleep(0.05)
-    receipt = open_records(database).receipt(pending.id)
+    receipt = open_runs(database).records().receipt(pending.id)
     pages = [await to_thread.run_sync(people[0].get, one) for one in (path, *PAGES)]
 
     assert sorted(one.status_code for one in found) == [303, 409]

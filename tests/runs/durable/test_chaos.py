@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from handrail.runs.crash_points import DURABLE_POINTS
+from crash_points import DURABLE_POINTS
 from runs.durable.workers import Forks, Verdict, judge
 
 KILLS = 60

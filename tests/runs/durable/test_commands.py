@@ -16,7 +16,7 @@ from cli_harness import Handrail, Ran, Schemas, made
 from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, StreamItem
-from handrail.runs import open_records, verify, verify_all
+from handrail.runs import open_runs, verify, verify_all
 from handrail.runs.durable import DurableRuns
 from replying import Way
 from virtual_time import Quick
@@ -163,7 +163,7 @@ def check_turns(shop: Shop, lines: list[dict[str, Any]]) -> None:
     about_turns = [line for line in lines if "call_id" in line or line["event"] == "reply"]
     assert [line["turn"] for line in about_turns] == [1] * (len(about_turns) - 1) + [2]
     shown = shop("show", "last", "--json").json["turns"]
-    records = open_records(shop.database)
+    records = open_runs(shop.database).records()
     turns, rows = records.turns("r"), records.calls("r", after=0).rows
     records.close()
     expected: list[tuple[int, list[str]]] = [(0, []), (1, ["c1", "c2"]), (2, [])]
@@ -205,7 +205,7 @@ def test_the_time_of_a_person_is_not_the_time_of_the_model(small: Shop, way: Way
 CHANGES = {
     "UPDATE handrail_journal SET lines = '[]' WHERE first = (SELECT MAX(first) FROM handrail_journal)": "the digest does not match",
     "UPDATE handrail_journal SET lines = 'x' WHERE first = (SELECT MAX(first) FROM handrail_journal)": "the digest does not match",
-    "UPDATE handrail_journal SET summary = '{}'": "the summary differs",
+    "UPDATE handrail_summary SET about = '{}'": "the summary differs",
     "UPDATE handrail_journal SET first = 'x' WHERE first = 1": "the entry is missing",
     "DELETE FROM handrail_journal WHERE first = 1": "the entry is missing",
     "DELETE FROM handrail_journal WHERE first = (SELECT MAX(first) FROM handrail_journal)": "the run ends here instead of at",
@@ -217,7 +217,7 @@ CHANGES = {
 
 def test_a_changed_journal_of_durable_runs_is_found(small: Shop, tmp_path: Path) -> None:
     small.work(start="r")
-    assert verify(small.runs().journal, "r") is None
+    assert verify(small.runs().store, "r") is None
     found: dict[str, str] = {}
 
     for change in CHANGES:
@@ -229,7 +229,7 @@ def test_a_changed_journal_of_durable_runs_is_found(small: Shop, tmp_path: Path)
             original.backup(changed)
             changed.execute(change)
             changed.commit()
-        [(run, broken)] = verify_all(DurableRuns(str(copy), {}).journal)
+        [(run, broken)] = verify_all(DurableRuns(str(copy), {}).store)
         found[change] = f"{run}: {broken and broken.reason}"
 
     assert [

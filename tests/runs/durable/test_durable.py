@@ -35,7 +35,7 @@ from handrail import (
 from handrail.agent import Agent, Limits
 from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Edit
-from handrail.runs import open_records
+from handrail.runs import open_runs
 from handrail.runs._durable.rows import run_row, take_row
 from handrail.runs.durable import DurableRun, DurableRuns, Unserializable
 from runs.durable.shop import TURNS, Ledger, call_once, make_agent, make_model
@@ -396,7 +396,7 @@ async def test_a_run_is_forked_after_any_turn(sqlite: str, ledger: Ledger) -> No
 async def standing_of(runs: DurableRuns, database: str) -> set[tuple[str, str]]:
     """Where the only run stands, by everyone who says so."""
     run, [listed] = await runs.get("r"), await runs.list()
-    head, row = runs.journal.head("r"), open_records(database).run("r")
+    head, row = runs.store.head("r"), open_runs(database).records().run("r")
     assert head is not None
     assert row is not None
     return {(one.status, one.reason) for one in (run, listed, head, row)}
@@ -441,10 +441,10 @@ async def test_a_worker_that_takes_a_run_too_late_does_not_change_its_end(
 ) -> None:
     async with DurableRuns(sqlite, {"a": make_agent(ledger)}, poll=0.05) as runs:
         await runs.start("a", "Go.", run_id="r")
-        late, noted = runs._rows.journal("r"), runs.journal.head("r")  # noqa: SLF001
+        late, noted = runs._rows.journal("r"), runs.store.head("r")  # noqa: SLF001
         await runs.cancel("r")
         await late.open(0, 0, 0, take_row("r"))
-        run, head = await runs.get("r"), runs.journal.head("r")
+        run, head = await runs.get("r"), runs.store.head("r")
 
     assert noted is not None
     assert head is not None
@@ -498,7 +498,7 @@ async def test_what_json_cannot_represent_is_refused_with_its_place(
 
 async def add_row(runs: DurableRuns, run: str) -> None:
     """Add a run that no segment belongs to, as no program does."""
-    await runs._database.transact([run_row(run, "shop", None)], 0)  # noqa: SLF001
+    await runs._database.transact([run_row(run, "shop", None, metadata="{}", app="handrail")], 0)  # noqa: SLF001
 
 
 async def test_a_run_that_the_engine_gave_up_has_failed(sqlite: str, ledger: Ledger) -> None:

@@ -40,7 +40,7 @@ async def test_the_end_of_a_segment_is_written_once_whatever_crashes_after_it(
     forks: Forks, tmp_path: Path, database: str, crashes: tuple[str, ...]
 ) -> None:
     where = tmp_path / "ledger", database, "r"
-    journal = DurableRuns(database, {}).journal
+    journal = DurableRuns(database, {}).store
 
     for crash in crashes:  # the run waits, or has ended
         assert forks.run(*where, crash=crash)
@@ -85,20 +85,20 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
                 await runs.cancel("r")
             model.may.set()
             await runs.wait("r")
-    before = list(runs.journal.read("r"))
+    before = list(runs.store.read("r"))
     await late.seal(0, FAILED, why="late")
     await later.open(0, 0, 0, take_row("r"))
     await later.seal(0, FAILED, why="later")
 
-    head = runs.journal.head("r")
-    assert list(runs.journal.read("r")) == before
+    head = runs.store.head("r")
+    assert list(runs.store.read("r")) == before
     assert head is not None
     assert head.status == ("cancelled" if cancels else "done")
-    assert verify(runs.journal, "r") is None
+    assert verify(runs.store, "r") is None
     await later.open(0, 0, 1, take_row("r"))
     await later.seal(1, FAILED)
-    assert (len(list(runs.journal.read("r"))) > len(before)) is not cancels
-    assert verify(runs.journal, "r") is None
+    assert (len(list(runs.store.read("r"))) > len(before)) is not cancels
+    assert verify(runs.store, "r") is None
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -110,7 +110,7 @@ async def test_the_end_of_the_chain_is_recorded_beside_a_run_that_has_ended_or_n
         await runs.start("a", "Go.", run_id="r")
         if ends:
             await runs.cancel("r")
-        head = runs.journal.head("r")
+        head = runs.store.head("r")
         assert head is not None
         outcome = '["error", "late", null]'
         await runs._rows.end_run(head, "failed", 0, outcome)  # noqa: SLF001  a worker that comes late
@@ -127,15 +127,15 @@ async def test_a_journal_is_read_in_parts_and_its_runs_by_their_status(sqlite: s
         async with runs.work(interval=0.1, drain_seconds=5):
             await runs.start("a", "Go.", run_id="r")
             await runs.wait("r")
-    whole = list(runs.journal.read("r"))
+    whole = list(runs.store.read("r"))
     replies = [entry for entry in whole if entry.kind == "reply"]
 
-    assert list(runs.journal.read("r", after=2)) == whole[2:]
-    assert list(runs.journal.read("r", after=len(whole))) == []
-    assert list(runs.journal.read("r", kinds=["reply"])) == replies
-    assert [head.run for head in runs.journal.runs(status="done", reason="answer")] == ["r"]
-    assert runs.journal.runs(status="done", reason="limit") == []
-    assert runs.journal.runs(status="failed") == []
+    assert list(runs.store.read("r", after=2)) == whole[2:]
+    assert list(runs.store.read("r", after=len(whole))) == []
+    assert list(runs.store.read("r", kinds=["reply"])) == replies
+    assert [head.run for head in runs.store.runs(status="done", reason="answer")] == ["r"]
+    assert runs.store.runs(status="done", reason="limit") == []
+    assert runs.store.runs(status="failed") == []
 
 
 async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
@@ -164,8 +164,8 @@ async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one
             journal.put_status(by=text)
             recorded.append(await journal.record(partial(give, text), partial(step_row, "r", 0, 1)))
         steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
-        kinds = [entry.content.get("by") for entry in runs.journal.read("r", after=2)]
+        kinds = [entry.content.get("by") for entry in runs.store.read("r", after=2)]
 
     assert recorded == [("mine", True), ("late", False)]
     assert (steps, kinds) == (["mine"], ["mine", "late"])
-    assert verify(runs.journal, "r") is None
+    assert verify(runs.store, "r") is None

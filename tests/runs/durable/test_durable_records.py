@@ -15,13 +15,13 @@ from handrail.messages import Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit, Origin
 from handrail.runs import (
     AnswerOutcome,
+    Claimant,
     EventQuery,
     Fleet,
     Records,
     RuleCount,
     Vote,
-    answer_request,
-    open_records,
+    open_runs,
     request_digest,
     verify,
 )
@@ -55,7 +55,7 @@ def make_agent(limits: Approvers) -> Agent[Any]:
 
 
 async def give(runs: DurableRuns, by: str, answer: Any = None, **others: Any) -> AnswerOutcome:
-    return await answer_request(runs, WAITING[0], answer or Allow(), by=by, **others)
+    return await runs.store.answer(WAITING[0], answer or Allow(), by=Claimant(by, **others))
 
 
 async def waiting(records: Records) -> list[str]:
@@ -73,7 +73,7 @@ async def test_a_run_is_read_answered_by_two_people_and_followed_to_its_end(  # 
     async with runs.work(interval=0.1, drain_seconds=5) as worker:
         labels = ["team=pay"]
         await runs.start("shop", "Refund A1.", run_id="r", principal="ana", labels=labels)
-        records = open_records(database, labels=labels)
+        records = open_runs(database).records(labels=labels)
         assert await waiting(records) == WAITING
         asked = records.request(WAITING[0])
         assert asked is not None
@@ -132,14 +132,14 @@ async def test_a_run_is_read_answered_by_two_people_and_followed_to_its_end(  # 
 def check_end(records: Records, database: str, runs: DurableRuns) -> None:
     """Compare what is read of the run with its journal."""
     run, calls, one = records.run("r"), records.calls("r", after=0), records.call("r", 1)
-    entries = {entry.number: entry for entry in runs.journal.read("r")}
+    entries = {entry.number: entry for entry in runs.store.read("r")}
     events = records.events(EventQuery(run="r"), limit=1000).rows
     assert run is not None
     assert one is not None
     assert (run.agent, run.principal, run.labels) == ("shop", "ana", ("team=pay",))
     assert (run.status, run.reason, run.waiting) == ("done", "answer", 0)
     assert dict(run.counts) == {"ok": 1}
-    assert (run.entries, len(events), verify(runs.journal, "r")) == (len(entries),) * 2 + (None,)
+    assert (run.entries, len(events), verify(runs.store, "r")) == (len(entries),) * 2 + (None,)
     assert {event.row.number: (event.body, event.digest) for event in events} == {
         number: (entry.body, entry.digest) for number, entry in entries.items()
     }
@@ -151,7 +151,7 @@ def check_end(records: Records, database: str, runs: DurableRuns) -> None:
     rules = {(rule.rule, rule.file, rule.outcome): rule.count for rule in records.rules()}
     assert rules["refunds", "rules.toml", "answer allow"] == 1
     assert isinstance(records.rules()[0], RuleCount)
-    others = open_records(database, labels=["team=web"])
+    others = open_runs(database).records(labels=["team=web"])
     assert (others.run("r"), others.calls("r", after=0).rows, others.rules()) == (None, (), ())
 
 
@@ -164,16 +164,16 @@ async def test_the_first_of_two_answers_at_once_is_used(database: str) -> None:
 
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r")
-        await waiting(open_records(database))
+        await waiting(open_runs(database).records())
         async with anyio.create_task_group() as group:
             for number in range(4):
                 group.start_soon(add, f"p{number}")
         await runs.wait("r", seconds=40)
-        unknown = await answer_request(runs, "none", Allow(), by="jo")
+        unknown = await runs.store.answer("none", Allow(), by="jo")
 
     assert sorted(outcome.status for outcome in outcomes) == ["answered"] * 3 + ["used"]
     assert unknown.text == "There is no such request. Your answer was not used."
-    kinds = [entry.kind for entry in runs.journal.read("r")]
+    kinds = [entry.kind for entry in runs.store.read("r")]
     assert kinds.count("answer") == 1
 
 
@@ -212,11 +212,11 @@ async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
     runs = DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05)
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r")
-        await waiting(open_records(database))
+        await waiting(open_runs(database).records())
     async with runs:
         await multiply(runs, times)
     taken: dict[str, int] = {}
-    records: Any = open_records(database)
+    records: Any = open_runs(database).records()
     for name, page in PAGES.items():
         with counting("SELECT") as statements:
             page(records)
@@ -224,7 +224,7 @@ async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
     total = records.inbox().total
     if database.startswith("postgresql"):
         with pytest.raises(DatabaseError, match="read-only transaction"):
-            records._store.select("DELETE FROM handrail_vote RETURNING 1", {})  # noqa: SLF001
+            records._database.read_now("DELETE FROM handrail_vote RETURNING 1", {})  # noqa: SLF001
     records.close()
 
     assert total == times + 1
@@ -237,7 +237,7 @@ async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "call": 3,
         "audit": 2,
         "rules": 1,
-        "fleet": 4,
+        "fleet": 5,
     }
 
 
@@ -251,7 +251,7 @@ async def test_a_statement_that_a_lost_connection_repeats_is_no_second_answer(sq
 
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r")
-        await waiting(open_records(sqlite))
+        await waiting(open_runs(sqlite).records())
     async with runs:
         runs._questions._write = repeat  # noqa: SLF001
         assert (await give(runs, "jo")).text == "Approved."
@@ -262,7 +262,7 @@ async def test_a_denial_that_comes_too_late_is_not_used(sqlite: str) -> None:
     runs: Any = DurableRuns(sqlite, {"shop": make_agent(Approvers())}, poll=0.05)
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r")
-        await waiting(open_records(sqlite))
+        await waiting(open_runs(sqlite).records())
     async with runs:
         await runs._database.write("UPDATE handrail_question SET expires = 1")  # noqa: SLF001
         outcome = await give(runs, "jo", Deny("no"))
@@ -276,7 +276,7 @@ async def test_a_request_of_a_cancelled_run_takes_no_answer(database: str) -> No
     runs = DurableRuns(database, {"shop": make_agent(Approvers())}, poll=0.05)
     async with runs.work(interval=0.1, drain_seconds=5):
         await runs.start("shop", "Refund A1.", run_id="r", principal="ana")
-        assert await waiting(open_records(database)) == WAITING
+        assert await waiting(open_runs(database).records()) == WAITING
         await runs.cancel("r")
         outcome = await give(runs, "jo")
 
@@ -307,7 +307,7 @@ async def test_a_fleet_shows_who_works_and_what_waits(database: str) -> None:
         return Reply((Text("done"),))
 
     runs = DurableRuns(database, {"shop": Agent(slow)}, poll=0.05)
-    records = open_records(database)
+    records = open_runs(database).records()
     async with runs.work(slots=1, interval=0.1, drain_seconds=5) as worker:
         for number in range(2):
             await runs.start("shop", "Go.", run_id=f"r{number}")
@@ -342,7 +342,7 @@ async def test_the_journal_of_durable_runs_can_be_followed(database: str) -> Non
                     await runs.start("shop", "Refund A1.", run_id="r")
 
                 group.start_soon(write)
-                async for event in runs.journal.follow(0):
+                async for event in runs.store.follow(0):
                     seen.append((event.run, event.kind))
                     if len(seen) == 2:
                         break

@@ -114,7 +114,7 @@ async def replay(runs: DurableRuns, run_id: str) -> View:
     run = await runs.get(run_id)
     assert run.state is not None
     watched = Watched()
-    lines = [as_fields(entry) for entry in runs.journal.read(run_id, kinds=EVENTS)]
+    lines = [as_fields(entry) for entry in runs.store.read(run_id, kinds=EVENTS)]
     about: dict[str, Any] = {"principal": run.principal, "metadata": run.metadata, "deps": DEPS}
     done = await replay_run(run.state, lines, Toolset(look), policy=watched.policy, **about)
     assert done.differences == ()

@@ -18,7 +18,7 @@ from handrail import HandrailError
 from handrail.agent import Agent
 from handrail.cli._tree import run
 from handrail.messages import ToolResults
-from handrail.runs import open_records, verify_all
+from handrail.runs import open_runs, verify_all
 from handrail.runs._durable.once import MAY_HAVE_RUN
 from handrail.runs._engine import dbos_engine
 from handrail.runs.durable import CallQueue, DurableRuns
@@ -179,8 +179,8 @@ async def test_clients_pages_and_commands_read_no_row_of_the_engine(
         await runs.list()
         await runs.inbox()
         await runs.adopt("0")
-        verified = sorted(one[0] for one in verify_all(runs.journal))
-        pages = sorted(row.id for row in open_records(database).runs().rows)
+        verified = sorted(one[0] for one in verify_all(runs.store))
+        pages = sorted(row.id for row in open_runs(database).records().runs().rows)
         for command in COMMANDS:
             line = ["runs", *command.split(), "--database", database, "-C", str(tmp_path)]
             await to_thread.run_sync(run, line, "0")

@@ -14,10 +14,10 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from crash_points import DURABLE_POINTS
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 from handrail.runs._store.threads import Threads
-from handrail.runs.crash_points import DURABLE_POINTS
 from runs.durable.statements import counting
 from runs.durable.workers import Forks, Verdict, judge
 

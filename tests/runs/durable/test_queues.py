@@ -12,7 +12,7 @@ import pytest
 from handrail import READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Context, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
-from handrail.runs import describe_wait, open_records
+from handrail.runs import describe_wait, open_runs
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from runs.durable.statements import counting
 
@@ -234,7 +234,7 @@ async def test_the_journal_says_how_long_a_call_waited_on_a_queue(
     async with working(sqlite, office.agent(*FOUR[:2]), queues) as runs:
         await runs.wait(await runs.start("a", "Go.", run_id="r"))
 
-    records = open_records(sqlite)
+    records = open_runs(sqlite).records()
     calls = [row.history for row in records.calls("r").rows if row.history]
     records.close()
 

@@ -24,7 +24,6 @@ from anyio import to_thread
 from handrail import WRITE, Allow, Ask, CheckedCall, Decision, tool
 from handrail.agent import Agent
 from handrail.permissions import Approvers
-from handrail.runs import answer_request
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent, make_model
 
@@ -129,7 +128,7 @@ async def test_a_run_that_waits_is_removed_with_its_votes(database: str) -> None
         await runs.start("shop", "Pay.", run_id="r")
         await runs.wait("r")
         [pending] = await runs.inbox()
-        counted = await answer_request(runs, pending.id, Allow(), by="alice")
+        counted = await runs.store.answer(pending.id, Allow(), by="alice")
         whole = count_rows(database)
         await runs.remove("r")
 

@@ -19,7 +19,7 @@ from cli_harness import Handrail, Schemas, made
 from handrail import HandrailError, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
-from handrail.runs import migrate_tables, open_journal, open_records, write_migrations
+from handrail.runs import RunStore, migrate_tables, open_runs, write_migrations
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 from handrail.runs._store.schema import MIGRATIONS, Migration, migrate
@@ -134,14 +134,14 @@ async def test_tables_of_a_newer_version_are_used_unless_it_says_that_they_must_
         try:
             async with DurableRuns(url, {}) as runs:
                 assert await runs.list() == ()
-            open_records(url).close()
-            with open_journal(url) as journal:
-                assert journal.runs() == []
+            open_runs(url).records().close()
+            with open_runs(url) as runs_:
+                assert runs_.runs() == []
         except HandrailError as error:
             said.append(str(error))
-            for open_ in (open_records, lambda where: open_journal(where).__enter__()):
-                with pytest.raises(HandrailError) as caught:
-                    open_(url)
+            for use in (RunStore.records, RunStore.runs):
+                with open_runs(url) as store, pytest.raises(HandrailError) as caught:
+                    use(store)
                 said.append(str(caught.value))
 
     number = len(MIGRATIONS) + 1
@@ -167,7 +167,7 @@ async def test_a_reader_says_which_migration_is_missing(
     create_postgres: Callable[[], str],
 ) -> None:
     with pytest.raises(HandrailError, match="lack migration 1; run `handrail runs migrate`"):
-        open_records(create_postgres())
+        open_runs(create_postgres()).records()
 
 
 # a server that is away is not one without tables

@@ -18,8 +18,8 @@ from handrail import Call, Executor, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs._serving import ending, worker
-from handrail.runs._serving.liveness import make_lock
 from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import make_lock
 from handrail.runs.durable import DurableRuns
 from runs.durable.fleet import Tables
 from runs.durable.shop import Ledger, call_once

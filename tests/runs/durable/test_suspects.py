@@ -14,8 +14,8 @@ from handrail import READ, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.runs._serving import taking
-from handrail.runs._serving.liveness import make_lock
 from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import make_lock
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.shop import make_model
 from runs.durable.statements import counting

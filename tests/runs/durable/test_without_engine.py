@@ -15,7 +15,7 @@ from handrail import Call, CheckedCall, HandrailError, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.permissions import Ask
-from handrail.runs import JournalError, open_records
+from handrail.runs import JournalError, open_runs
 from handrail.runs.durable import DurableRuns
 
 REFUSE = """
@@ -25,23 +25,23 @@ for name in ("dbos", "sqlalchemy"):
 """
 READ = """
 from contextlib import closing
-from handrail.runs import open_journal, open_records
-with closing(open_records(where)) as records:
+from handrail.runs import open_runs
+with closing(open_runs(where).records()) as records:
     print([row.id for row in records.runs().rows], len(records.inbox().rows))
-with open_journal(where) as journal:
-    print(journal.head("r").status)
+with open_runs(where) as runs:
+    print(runs.head("r").status)
 """
 ANSWER = """
 import anyio
 from handrail import Allow
-from handrail.runs import Claimant, answer_at
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 
 async def main():
     async with DurableRuns(where, {}) as runs:
         [pending] = await runs.inbox()
         print((await runs.get("r")).status, [run.id for run in await runs.list()])
-    print((await answer_at(where, pending.id, Allow(), Claimant("jo"), run="r")).text)
+    print((await open_runs(where).answer(pending.id, Allow(), by="jo")).text)
 
 anyio.run(main)
 """
@@ -206,7 +206,7 @@ async def test_a_database_that_no_engine_has_used_has_no_fleet(tmp_path: Path) -
     path = str(tmp_path / "runs.db")
     async with DurableRuns(path, {}) as runs:
         listed = await runs.list()
-    records = open_records(path)
+    records = open_runs(path).records()
     fleet = records.fleet()
     records.close()
 
@@ -216,7 +216,7 @@ async def test_a_database_that_no_engine_has_used_has_no_fleet(tmp_path: Path) -
 async def test_tables_of_the_engine_that_cannot_be_read_are_an_error(sqlite: str) -> None:
     async with DurableRuns(sqlite, {}) as runs:
         await runs._database.write("ALTER TABLE workflow_status RENAME COLUMN status TO other")  # noqa: SLF001
-    with closing(open_records(sqlite)) as records, pytest.raises(JournalError, match="status"):
+    with closing(open_runs(sqlite).records()) as records, pytest.raises(JournalError, match="status"):
         records.fleet()
 
 

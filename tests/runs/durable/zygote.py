@@ -22,9 +22,9 @@ from typing import Any
 
 import anyio
 
+import crash_points
 from forked import measure_copies
 from handrail import Allow
-from handrail.runs import crash_points
 from handrail.runs._durable import recorder, segments  # once for all forks
 from handrail.runs._engine import dbos_connections, dbos_engine, workflows
 from handrail.runs._serving import worker
@@ -97,7 +97,7 @@ def child(order: dict[str, Any]) -> None:
         runpy.run_path(path.name, run_name="__main__")
         os._exit(0)
     if order["crash"]:
-        crash_points.countdown = crash_points.Countdown(order["crash"])
+        crash_points.install(order["crash"])
     if order["control"] == "no row":
         recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
     if order["control"] == "no suspects":

@@ -13,7 +13,7 @@ import click
 from handrail.approvals import make_printable, render_request
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
-from handrail.cli._runs.port import StoredRun
+from handrail.cli._runs.stores import StoredRun
 from handrail.permissions import Pending
 
 

@@ -1,4 +1,4 @@
-"""Answers from the command line, handed to the claim that every caller uses."""
+"""Answers from the command line."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ import grp
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from handrail import Allow, Deny
 from handrail.cli._base.exits import Halt
 from handrail.permissions import Answer, Pending
-from handrail.runs import AnswerOutcome, Claimant, SqliteJournal
-
-
-class Claimable(Protocol):
-    """A run of a local journal."""
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-        ...
-
-    @property
-    def journal(self) -> SqliteJournal:
-        """The journal that has the run."""
-        ...
+from handrail.runs import AnswerOutcome, Claimant, RunStore
 
 
 def read_given(given: Mapping[str, str]) -> tuple[Answer, Claimant]:
@@ -44,13 +29,13 @@ def find_groups() -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def claim_all(
-    run: Claimable, pending: Sequence[Pending], given: Mapping[str, str]
+def answer_all(
+    store: RunStore, pending: Sequence[Pending], given: Mapping[str, str]
 ) -> list[AnswerOutcome]:
-    """Give the same answer to several requests of a local run; a Halt if one is not used."""
+    """Give the same answer to several requests of a run; a Halt if one is not used."""
     answer, claimant = read_given(given)
-    outcomes = [run.journal.claim_now(one.id, answer, claimant) for one in pending]
-    return [check_outcome(outcome, run.id) for outcome in outcomes]
+    outcomes = [(one.run_id, store.answer_now(one.id, answer, by=claimant)) for one in pending]
+    return [check_outcome(outcome, run) for run, outcome in outcomes]
 
 
 def check_outcome(outcome: AnswerOutcome, run: str) -> AnswerOutcome:

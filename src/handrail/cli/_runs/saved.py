@@ -17,9 +17,8 @@ import click
 from handrail._support import is_list, is_table
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import KNOWN, runs_folder
-from handrail.runs import JournalError, RunBusy, SqliteJournal
+from handrail.runs import JournalError, RunBusy, RunStore, open_runs
 from handrail.runs.record import RunRecord
-from handrail.runs.sqlite import BUSY_SECONDS
 from handrail.runs.statuses import (
     CANCELLED,
     FAILED,
@@ -33,7 +32,7 @@ from handrail.runs.statuses import (
 if TYPE_CHECKING:  # listing runs and completing their ids does not need the agent
     from handrail.agent import RunState
     from handrail.permissions import Pending
-    from handrail.runs import AnswerOutcome, JournalReader, RunHead
+    from handrail.runs import AnswerOutcome, RunHead
     from handrail.runs.lines import LineFields
 
 VERSION = 2
@@ -41,6 +40,8 @@ MAX_PROMPT_CHARS = 200
 """Characters of a prompt to keep for a list of runs."""
 CANCEL = "cancel"
 """The kind of lines that ask the process that works on a run to stop."""
+BUSY_SECONDS = 5.0
+"""Seconds to wait for another process that is writing."""
 WHY_CANCELLED = "cancelled by the user"
 CANCEL_SECONDS = 10.0
 """Seconds that a process has to stop."""
@@ -76,7 +77,7 @@ class SavedRun:
     """A run of the journal, for commands: its errors are Halts."""
 
     record: RunRecord
-    journal: SqliteJournal
+    journal: RunStore
 
     @property
     def id(self) -> str:
@@ -135,9 +136,9 @@ class SavedRun:
         self, pending: Sequence[Pending], given: Mapping[str, str]
     ) -> Sequence[AnswerOutcome]:
         """Give the same answer to some of the pending calls. They run when the run is resumed."""
-        from handrail.cli._runs.claims import claim_all
+        from handrail.cli._runs.claims import answer_all
 
-        return claim_all(self, pending, given)
+        return answer_all(self.journal, pending, given)
 
     def cancel(self) -> None:
         """Cancel the run. A process that works on it stops its tools and ends."""
@@ -178,11 +179,6 @@ class SavedRun:
         new.record.set_status(forked_from=self.id, forked_at=state.turns)
         new.put_standing(INTERRUPTED, f"forked from {self.id} after turn {state.turns}")
         return new.id, state.turns
-
-    def requeue(self) -> None:
-        """Raise a Halt: no worker continues it, but a command."""
-        hint = f"use `handrail runs resume {self.id}`"
-        raise Halt(f"no worker runs {self.id}", code="usage", hint=hint)
 
     @property
     def busy(self) -> bool:
@@ -290,12 +286,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def open_journal(busy_seconds: float = BUSY_SECONDS) -> SqliteJournal:
+def open_journal(busy_seconds: float = BUSY_SECONDS) -> RunStore:
     """Return the journal of this user's runs."""
-    return SqliteJournal(runs_folder() / "journal.db", busy_seconds=busy_seconds)
+    return open_runs(runs_folder() / "journal.db", busy_seconds=busy_seconds)
 
 
-def open_run(run: str, journal: SqliteJournal) -> SavedRun:
+def open_run(run: str, journal: RunStore) -> SavedRun:
     """Return a run of a journal."""
     return SavedRun(RunRecord(journal, run), journal)
 
@@ -371,7 +367,7 @@ def find_run(wanted: str) -> SavedRun:
     return open_run(find_head(journal, wanted).run, journal)
 
 
-def find_head(journal: JournalReader, wanted: str) -> RunHead:
+def find_head(journal: RunStore, wanted: str) -> RunHead:
     """Return the run of a journal with this id or unique start of its id, or the last one."""
     if wanted == "last":
         matches = journal.runs(limit=1)

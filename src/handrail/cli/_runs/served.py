@@ -17,7 +17,6 @@ from handrail.cli._project.servers import pins_of, read_config
 from handrail.cli._runs.saved import SavedRun, new_run
 from handrail.permissions import Approvals
 from handrail.runs.audit import CallAudit
-from handrail.runs.sqlite_ledger import SqliteLedger
 from handrail.runs.statuses import Standing
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Served:
         return Executor(
             tools,
             policy=hooks.limit(self._rules or self.kit.rules),
-            approvals=Approvals(ledger=SqliteLedger(self.saved.journal)),
+            approvals=Approvals(ledger=self.saved.journal.ledger),
             hooks=[*self._hooks(), *hooks.hooks],
             limits=hooks.limits,
             # another process cannot read what this one has stored

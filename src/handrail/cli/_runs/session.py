@@ -42,12 +42,12 @@ from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._project.trusted import make_trust_check
-from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
+from handrail.cli._runs.stores import StoredRun
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
-from handrail.runs import JournalError, SqliteLedger
+from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
 from handrail.runs.record import read_saved_answer
 from handrail.runs.recorder import record_events
@@ -303,7 +303,7 @@ async def open_session(
         approvals=Approvals(
             approver=approver,
             timeout=APPROVAL_SECONDS,
-            ledger=SqliteLedger(saved.journal),
+            ledger=saved.journal.ledger,
             context=lambda _call: str(kit.app.workspace),
         ),
     )

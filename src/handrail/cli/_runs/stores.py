@@ -1,81 +1,110 @@
-"""Where commands find runs: the journal of this user, or a database of durable runs."""
+"""The runs that commands see: those of this user, or those in a database."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from handrail.cli._base.app import App
-from handrail.cli._base.exits import Halt
-from handrail.cli._runs.port import InboxCall, RunStore
+from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.redact import redact_url
 from handrail.cli._runs.saved import (
     SavedRun,
     find_head,
-    list_runs,
     open_journal,
     open_run,
     readable_runs,
 )
+from handrail.permissions import Pending
+from handrail.runs import RunHead, RunStore, open_runs
+from handrail.runs.answers import read_record
 
 if TYPE_CHECKING:
-    from handrail.cli._runs.durable_store import DurableStore
+    from handrail.cli._runs.durable_run import DurableSavedRun
+
+StoredRun: TypeAlias = "SavedRun | DurableSavedRun"
+"""A run: what happened in it, and what a person can do about it. Its errors are Halts."""
 
 
-def open_store(app: App) -> RunStore:
-    """Return where the runs are: `--database`, the setting `database`, or this user's journal."""
-    return open_durable(app) or LocalStore(app)
+class InboxCall(NamedTuple):
+    """A call that waits, and the answer that it has."""
+
+    run: StoredRun
+    pending: Pending
+    answer: str = ""
 
 
-def open_durable(app: App) -> DurableStore | None:
-    """Return the database of durable runs; None if the runs are those of this user."""
+def open_store(app: App) -> CommandRuns:
+    """Return the runs in `--database`, in the setting `database`, or those of this user."""
     address = app.settings["database"]
     if not address:
-        return None
-    from handrail.cli._runs.durable_store import DurableStore  # loads the engine
+        return CommandRuns(app, open_journal())
+    if "://" not in address:
+        address = str(app.workspace / Path(address).expanduser())
+        if not Path(address).is_file():
+            raise _unusable(address, "the file does not exist")
+    try:
+        store = open_runs(address)
+        store.runs(limit=1)
+    except Exception as error:
+        raise _unusable(address, str(error).partition("\n")[0]) from error
+    return CommandRuns(app, store)
 
-    return DurableStore(address, app.workspace)
 
+class CommandRuns:
+    """Runs in one place. A command continues some of them, and workers the others."""
 
-class LocalStore:
-    """The journal of this user."""
-
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, store: RunStore) -> None:
         self._app = app
-        self.journal = open_journal()
+        self.journal = store
 
-    def find(self, wanted: str) -> SavedRun:
-        """Return a run; see ``RunStore``."""
-        return open_run(find_head(self.journal, wanted).run, self.journal)
+    def find(self, wanted: str) -> StoredRun:
+        """Return a run by its id, by the unique start of its id, or as ``last``."""
+        return self._open(find_head(self.journal, wanted))
+
+    def _open(self, head: RunHead) -> StoredRun:
+        if "application" not in head.summary:
+            return open_run(head.run, self.journal)
+        from handrail.cli._runs.durable_run import DurableSavedRun  # loads the engine
+
+        return DurableSavedRun(self.journal, head.run)
 
     def list(
         self, limit: int | None = None, *, status: str = "", reason: str = ""
-    ) -> Sequence[SavedRun]:
-        """Return runs, the newest first."""
+    ) -> Sequence[StoredRun]:
+        """Return runs, the newest first: of a status, and that ended for a reason."""
         if not (status or reason):
-            return list_runs(limit=limit)
+            return [self._open(head) for head in self.journal.runs(limit=limit)]
         heads = self.journal.runs(status=status, reason=reason)
         heads += self.journal.runs(status="running")  # those without a process were interrupted
-        names = {(head.began, head.run): head.run for head in heads}
-        runs = [open_run(names[key], self.journal) for key in sorted(names, reverse=True)]
-        readable = readable_runs(runs, self._app.say)
-        return [run for run in readable if _matches(run, status, reason)][:limit]
+        found = {(head.began, head.run): head for head in heads}
+        runs = self._readable(self._open(found[key]) for key in sorted(found, reverse=True))
+        return [run for run in runs if _matches(run, status, reason)][:limit]
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:
-        """Return calls that wait, the oldest first."""
-        runs = readable_runs(list_runs(status="waiting"), self._app.say)
-        calls = [call for run in runs for call in self._waiting(run)]
-        return sorted(calls, key=lambda call: call.pending.asked_at)[:limit]
+        """Return calls that wait, the most urgent first."""
+        calls: list[InboxCall] = []
+        for run, pending, answer in self.journal.requests(limit=limit):
+            head = self.journal.head(run) or RunHead(run)
+            readable = self._readable([self._open(head)])
+            given = "" if answer is None else read_record(pending.id, answer).answer
+            calls += [InboxCall(one, pending, given) for one in readable]
+        return calls
 
-    def _waiting(self, run: SavedRun) -> Sequence[InboxCall]:
-        try:
-            pending = run.pending()
-        except Halt as halt:
-            self._app.say(str(halt))
-            return []
-        answers = run.record.answers
-        return [InboxCall(run, one, answers.get(one.id, {}).get("answer", "")) for one in pending]
+    def _readable(self, runs: Iterable[StoredRun]) -> list[StoredRun]:
+        return readable_runs(runs, self._app.say)
 
 
-def _matches(run: SavedRun, status: str, reason: str) -> bool:
+def _matches(run: StoredRun, status: str, reason: str) -> bool:
     standing = run.standing
     return status in ("", standing.status) and reason in ("", standing.reason)
+
+
+def _unusable(address: str, reason: str) -> Halt:
+    return Halt(
+        f"cannot read runs in {redact_url(address)}: {reason}",
+        code="unreadable",
+        hint="pass the file or the URL of your DurableRuns with `--database`",
+        exits=Exit.FAILED,
+    )

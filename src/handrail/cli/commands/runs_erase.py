@@ -8,7 +8,7 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.options import DATABASE
-from handrail.cli._runs.stores import open_durable
+from handrail.cli._runs.stores import open_store
 
 
 @as_command("erase", "Delete all durable runs of a person or a service.", DATABASE)
@@ -26,12 +26,13 @@ def command(app: App, *, principal: str) -> None:
 
     The name of someone who answered a request of another run stays in that run.
     """
-    store = open_durable(app)
-    if store is None:
+    if not app.settings["database"]:
         raise Halt(
             "your own runs are on behalf of no one",
             code="usage",
             hint="pass `--database DATABASE`, or delete runs with `handrail runs prune`",
         )
-    count = store.erase(principal)
+    from handrail.cli._runs.durable_run import act  # loads the engine
+
+    count = act(open_store(app).journal, lambda runs: runs.erase(principal))
     app.print({"principal": principal, "count": count}, [f"{quantity(count, 'run')} deleted"])

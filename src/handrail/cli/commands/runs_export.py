@@ -17,11 +17,9 @@ from handrail.cli._base.new_file import write_new_file
 from handrail.cli._base.options import DATABASE, RUN
 from handrail.cli._base.printable import safe
 from handrail.cli._base.redact import redact_setting
-from handrail.cli._base.settings import runs_folder
-from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.stores import open_store
-from handrail.runs import open_records, verify
+from handrail.cli._runs.stores import StoredRun, open_store
+from handrail.runs import verify
 
 _KEPT = frozenset(
     """
@@ -55,7 +53,7 @@ def command(app: App, *, run: str, to: str | None, redact: bool, html: bool) -> 
     if html and redact:
         raise click.UsageError("`--redact` is for JSON; a page has the text")
     saved = open_store(app).find(run)
-    text = _page(app, saved) if html else _document(app, saved, redact=redact)
+    text = _page(saved) if html else _document(app, saved, redact=redact)
     if to is None:
         click.echo(text, nl=False)
         return
@@ -71,7 +69,7 @@ def _document(app: App, saved: StoredRun, *, redact: bool) -> str:
     return f"{as_json(document, indent=None if app.output == 'jsonl' else 2)}\n"
 
 
-def _page(app: App, saved: StoredRun) -> str:
+def _page(saved: StoredRun) -> str:
     need_packages("--html", *CONSOLE_PACKAGES, extra="console")
     from handrail.console import export_run
 
@@ -80,8 +78,7 @@ def _page(app: App, saved: StoredRun) -> str:
     chain = f"broken at entry {broken.number}: {broken.reason}" if broken else "whole"
     facts = {name: str(about[name]) for name in ("workspace", "command") if about[name]}
     facts["journal"] = f"{head.entries} entries, {chain}, {head.digest}"
-    where = str(app.settings["database"] or runs_folder() / "journal.db")
-    with closing(open_records(where)) as records:
+    with closing(saved.journal.records()) as records:
         return export_run(records, saved.id, saved.lines(), facts)
 
 

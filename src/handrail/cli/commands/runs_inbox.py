@@ -14,9 +14,7 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
 from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
-from handrail.cli._runs.port import InboxCall
-from handrail.cli._runs.stores import open_store
-from handrail.permissions import Pending
+from handrail.cli._runs.stores import InboxCall, open_store
 from handrail.runs import format_seconds
 
 _HEADS = ("run", "call", "tool", "waits for", "for", "since", "waited", "request")
@@ -31,11 +29,11 @@ _HEADS = ("run", "call", "tool", "waits for", "for", "since", "waited", "request
     "--limit", type=COUNT, metavar="N", default=100, help="Maximum number of calls (default 100)."
 )
 def command(app: App, *, here: bool, principal: str | None, limit: int) -> None:
-    """List all calls that are waiting, over all runs, the oldest first.
+    """List all calls that are waiting for a person, over all runs, the most urgent first.
 
-    A call waits for an approval, for an earlier call, or, once it has its answer, for you to
-    resume the run. The list shows on whose behalf it would run, and how long it has waited. Durable
-    runs are listed by the time at which their requests expire.
+    A call waits for an approval or, once it has its answer, for you to resume the run. The list
+    shows on whose behalf it would run, and how long it has waited. It is in the order in which
+    requests expire.
     """
     found = open_store(app).inbox(limit)
     items = [_item(call) for call in found]
@@ -64,18 +62,12 @@ def _item(call: InboxCall) -> dict[str, Any]:
         "tool": pending.call.name,
         "question": pending.question,
         "rule": str(pending.origin) if pending.origin else "",
-        "waits_for": _reason(pending, call.answer),
+        "waits_for": "resume" if call.answer else "approval",
         "answer": call.answer,
         "asked": _format_time(pending.asked_at),
         "waited": max(0.0, time.time() - pending.asked_at),
         "expires": None if expires == math.inf else _format_time(expires),
     }
-
-
-def _reason(pending: Pending, answer: str) -> str:
-    if not pending.question:
-        return "call"
-    return "resume" if answer else "approval"
 
 
 def _format_time(seconds: float) -> str:
@@ -95,5 +87,5 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
         whose,
         since,
         format_seconds(item["waited"]),
-        one_line(item["question"] or "(waits for an earlier call)"),
+        one_line(item["question"]),
     )

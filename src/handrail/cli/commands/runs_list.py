@@ -13,9 +13,8 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
 from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._rules.wording import short
-from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import readable_runs
-from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.stores import StoredRun, open_store
 from handrail.cli._runs.timeline import one_line, say_standing
 from handrail.runs.statuses import REASONS, STATUSES, Standing
 

@@ -13,9 +13,8 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
-from handrail.cli._runs.port import RunStore, StoredRun
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.stores import open_durable, open_store
+from handrail.cli._runs.stores import CommandRuns, StoredRun, open_store
 
 _AGE = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -72,12 +71,11 @@ def command(
     """
     if bool(runs) == (older_than is not None):
         raise click.UsageError("name the runs, or pass `--older-than AGE`")
-    durable = open_durable(app)
-    if durable is not None and older_than is not None and not dry_run:
-        count = durable.prune(older_than, max_seconds)
+    store = open_store(app)
+    if app.settings["database"] and older_than is not None and not dry_run:
+        count = _prune(store, older_than, max_seconds)
         app.print(_document(count, dry_run=False), [f"{quantity(count, 'run')} deleted"])
         return
-    store = open_store(app)
     named = [store.find(name) for name in runs]
     found = named if older_than is None else _list_old(store, time.time() - older_than)
     removed: list[dict[str, str]] = []
@@ -105,7 +103,15 @@ def _document(
     return {"count": count, "removed": list(removed), "kept": list(kept), "dry_run": dry_run}
 
 
-def _list_old(store: RunStore, before: float) -> list[StoredRun]:
+def _prune(store: CommandRuns, older_than: float, max_seconds: int | None) -> int:
+    from handrail.cli._runs.durable_run import act  # loads the engine
+
+    return act(
+        store.journal, lambda runs: runs.prune(older_than=older_than, max_seconds=max_seconds)
+    )
+
+
+def _list_old(store: CommandRuns, before: float) -> list[StoredRun]:
     return [saved for saved in store.list() if saved.head.changed < before]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from handrail.agent import RunState
@@ -12,12 +14,14 @@ from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
-from handrail.cli._runs.port import StoredRun
-from handrail.cli._runs.saved import find_run, run_ids
+from handrail.cli._runs.saved import SavedRun, run_ids
 from handrail.cli._runs.session import app_to_resume
 from handrail.cli._runs.stores import open_store
 from handrail.cli._runs.stream import end_document
 from handrail.runs.statuses import QUEUED
+
+if TYPE_CHECKING:
+    from handrail.cli._runs.durable_run import DurableSavedRun
 
 
 @as_command("resume", "Resume a saved run.", DATABASE, *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -36,9 +40,9 @@ def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) ->
     A durable run (--database) that failed continues in a worker, from its last complete turn.
     """
     found = open_store(app).find(run)
-    if found.is_durable:
+    if not isinstance(found, SavedRun):
         return _requeue(app, found, prompt)
-    saved, data = find_run(found.id), Outlet(app)
+    saved, data = found, Outlet(app)
     with saved.hold():
         state = saved.state()
         if not (prompt or state.messages or state.inbox):
@@ -63,7 +67,7 @@ def command(app: App, run: str, prompt: tuple[str, ...], on_denied: OnDenied) ->
         )
 
 
-def _requeue(app: App, found: StoredRun, prompt: tuple[str, ...]) -> Exit:
+def _requeue(app: App, found: DurableSavedRun, prompt: tuple[str, ...]) -> Exit:
     if prompt:
         raise click.UsageError("a durable run takes no prompt here: start another run")
     found.requeue()

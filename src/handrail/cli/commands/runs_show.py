@@ -16,9 +16,8 @@ import click
 from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import is_utf8
 from handrail.cli._base.options import DATABASE
-from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.stores import StoredRun, open_store
 from handrail.cli._runs.timeline import Style, StyledText, one_line, pieces, say_standing
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
 

@@ -16,7 +16,7 @@ from handrail.cli._base.options import DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.runs import ChainBreak, JournalReader, RunHead, find_break, read_chains, verify
+from handrail.runs import ChainBreak, RunHead, RunStore, find_break, read_chains, verify
 
 _DIGEST = re.compile(r"(\d+):([0-9a-f]{64})")
 
@@ -71,7 +71,7 @@ def _read_digest(text: str | None, runs: int) -> tuple[int, str] | None:
     return int(match[1]), match[2]
 
 
-def _check(journal: JournalReader, run: str, known: tuple[int, str] | None) -> dict[str, Any]:
+def _check(journal: RunStore, run: str, known: tuple[int, str] | None) -> dict[str, Any]:
     return _item(journal.head(run) or RunHead(run), verify(journal, run, known=known))
 
 

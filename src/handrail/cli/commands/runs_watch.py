@@ -12,9 +12,8 @@ from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.options import DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.denials import clip
-from handrail.cli._runs.port import StoredRun
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.stores import open_store
+from handrail.cli._runs.stores import StoredRun, open_store
 from handrail.runs import describe_status
 from handrail.runs.lines import EVENTS, LineFields, as_fields
 

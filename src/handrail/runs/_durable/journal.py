@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -22,129 +13,25 @@ import anyio
 from handrail import Turn
 from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
-from handrail.permissions import Answer
 from handrail.runs._engine.call_queue import QueuedLines
-from handrail.runs._reading.feed import follow_events
-from handrail.runs._reading.store import POSTGRES, Dialect
-from handrail.runs._reading.tables import POSTGRES_PUTS, PUTS
-from handrail.runs._reading.tally import TALLY_COLUMNS, Tally
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
-from handrail.runs.journal import (
-    STATUS,
-    EventRow,
-    JournalEntry,
-    JournalLine,
-    RunHead,
-    extend,
-    parse_object,
-)
+from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, RunWrites
+from handrail.runs.journal import STATUS, JournalLine, RunHead
 from handrail.runs.lines import (
     LineFields,
-    answer_fields,
     as_line,
     event_lines,
     prompt_line,
     reply_line,
     turn_fields,
 )
-from handrail.runs.record import ANSWER
 from handrail.runs.statuses import CANCELLED, FAILED, QUEUED, RUNNING, Standing
 
 FLUSH_SECONDS = 1.0
 """How often the events of a turn that still runs are written."""
 MAX_PROMPT_CHARS = 200
 """Characters of the first prompt in the summary of a run."""
-_HEADS = (
-    "SELECT r.id, r.entries, r.digest, r.began, r.changed, j.last, j.digest, j.summary "
-    "FROM handrail_run r LEFT JOIN handrail_journal j ON j.run = r.id "
-    "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id)"
-    " LEFT JOIN handrail_summary s ON s.run = r.id"
-)
-_HEAD_AND_TALLY = (
-    _HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
-    + " WHERE r.id = :run"
-)
-_BLOCKS = (
-    "SELECT first, lines FROM handrail_journal WHERE run = :run AND first > :seen "
-    "ORDER BY first LIMIT 64"
-)
-_BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
-_BEFORE_ALL = -(2**31)
-_PUT_BLOCK = (
-    "INSERT INTO handrail_journal VALUES (:run, :first, :last, :digest, :summary, :lines) "
-    "ON CONFLICT DO NOTHING"
-)
-
-
-class DurableJournal:
-    """Reads the journal of durable runs; see ``JournalReader``."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._select = database.read_now
-
-    def head(self, run: str) -> RunHead | None:
-        """Return the head of a run, or None."""
-        rows = self._select(f"{_HEADS} WHERE r.id = :run", {"run": run})
-        return _head(rows[0]) if rows else None
-
-    def read(
-        self, run: str, *, after: int = 0, kinds: Iterable[str] = ()
-    ) -> Iterator[JournalEntry]:
-        """Yield the entries of a run in order, a page at a time."""
-        wanted, seen = frozenset(kinds), _BEFORE_ALL
-        if after:
-            [(first,)] = self._select(_BLOCK_OF, {"run": run, "number": after})
-            seen = _BEFORE_ALL if first is None else first - 1
-        while rows := self._select(_BLOCKS, {"run": run, "seen": seen}):
-            for entry in _entries(run, rows):
-                if entry.number > after and (not wanted or entry.kind in wanted):
-                    yield entry
-            seen = rows[-1][0]
-
-    def runs(
-        self, *, prefix: str = "", status: str = "", reason: str = "", limit: int | None = None
-    ) -> list[RunHead]:
-        """Return the heads of runs, the newest first."""
-        where, values = ["1 = 1"], dict[str, Any]()
-        if prefix:
-            where.append("substr(r.id, 1, :chars) = :prefix")
-            values |= {"chars": len(prefix), "prefix": prefix}
-        for name, wanted in {"status": status, "reason": reason}.items():
-            if wanted:
-                where.append(f"s.{name} = :{name}")
-                values[name] = wanted
-        end = "" if limit is None else " LIMIT :limit"
-        values |= {} if limit is None else {"limit": limit}
-        conditions = " AND ".join(where)
-        rows = self._select(
-            f"{_HEADS} WHERE {conditions} ORDER BY r.began DESC, r.id DESC{end}", values
-        )
-        return [_head(row) for row in rows]
-
-    def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
-        """Yield events as they are written; see ``JournalReader``."""
-        return follow_events(_FeedStore(self._database), after)
-
-    def names(self) -> Iterator[str]:
-        """Yield the id of every run that has a row or entries."""
-        both = "SELECT id FROM handrail_run UNION SELECT run FROM handrail_journal"
-        for (name,) in self._select(both, {}):
-            yield name
-
-
-class _FeedStore:
-    """The events of durable runs; see ``Store``."""
-
-    def __init__(self, database: Database) -> None:
-        self.dialect = POSTGRES if database.is_postgres else Dialect(is_durable=True)
-        self.select = database.read_now
-        self.close = database.close
-
-    def has_news(self) -> bool:
-        """Return True: a pool has no one connection to ask."""
-        return True
 
 
 class RunJournal:
@@ -153,8 +40,7 @@ class RunJournal:
     def __init__(self, database: Database, run: str) -> None:
         self._database = database
         self._run = run
-        self._tally = Tally(run)
-        self._puts = POSTGRES_PUTS if database.is_postgres else PUTS
+        self._writes = RunWrites(run, postgres=database.is_postgres)
         self._head: RunHead | None = None
         self._unwritten: list[tuple[JournalLine, LineFields]] = []
         self._turn: Turn[Any] | None = None
@@ -180,16 +66,6 @@ class RunJournal:
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
         await self._insert(RunHead(self._run), list(self._unwritten), at, row)
-
-    async def note_answer(
-        self, kind: str, pending: str, answer: Answer, given: Mapping[str, str | None]
-    ) -> None:
-        """Write who answered what. If it is an answer and no vote, the run continues."""
-        line = {"event": kind, "at": time.time(), "pending": pending, **given}
-        self.put({**line, **answer_fields(answer)})
-        if kind == ANSWER:
-            self.put_status(RUNNING, why="", ended=None)
-        await self.flush()
 
     async def note_cancel(self) -> None:
         """Write that a run was cancelled."""
@@ -317,11 +193,8 @@ class RunJournal:
 
     async def _read_head(self) -> RunHead:
         """Return the end of the chain as the database has it, and read the rows of the run."""
-        rows = await self._database.read(_HEAD_AND_TALLY, run=self._run)
-        count = len(TALLY_COLUMNS)
-        self._head = _head(rows[0][:-count]) if rows else RunHead(self._run)
-        found = [row[-count:] for row in rows if row[-count] is not None]
-        self._tally = Tally.load(self._run, found)
+        rows = await self._database.read(HEAD_AND_TALLY, run=self._run)
+        self._head = self._writes.load(rows)
         return self._head
 
     async def _insert(
@@ -336,21 +209,13 @@ class RunJournal:
         Returns the new end of the chain, and how many rows each statement changed: none if another
         execution has added entries at this place.
         """
-        head, entries = extend(before, [line for line, _ in lines], at)
-        block = {
-            "run": self._run,
-            "first": entries[0].number,
-            "last": head.entries,
-            "digest": head.digest,
-            "summary": json.dumps(dict(head.summary), separators=(",", ":")),
-            "lines": json.dumps([[entry.kind, entry.body, entry.digest] for entry in entries]),
-        }
-        self._tally.read_fields(entries, [fields for _, fields in lines])
-        steps = [(_PUT_BLOCK, [block]), *self._tally.steps(self._puts), *rows]
+        plain = [line for line, _ in lines]
+        fields = [content for _, content in lines]
+        head, _, steps = self._writes.append(before, plain, fields, at)
         self._head = None  # an error leaves both to be read again
-        changed = await self._database.transact(steps, 2)
+        changed = await self._database.transact([*steps, *rows], GUARDS)
         if changed:
-            self._tally.written()
+            self._writes.written()
         return head, changed
 
 
@@ -358,28 +223,3 @@ def _is_over(head: RunHead, segment: int) -> bool:
     """Return whether the end of a segment is written, or its run is cancelled."""
     sealed = head.summary.get("sealed")
     return head.status == "cancelled" or (isinstance(sealed, int) and sealed >= segment)
-
-
-def _head(row: tuple[Any, ...]) -> RunHead:
-    """Return the end of a chain: what is recorded beside the run, or entries behind it."""
-    run, entries, digest, began, changed, last, last_digest, summary = row
-    if isinstance(last, int) and last > entries:
-        entries, digest = last, last_digest
-    fields: Mapping[str, Any] = parse_object(summary) if isinstance(summary, str) else {}
-    return RunHead(run, entries, digest, began, changed, fields)
-
-
-def _entries(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
-    for first, text in rows:
-        start = first if isinstance(first, int) else 0  # SQLite stores any value anywhere
-        for number, (kind, body, digest) in enumerate(_parse(text), start):
-            yield JournalEntry(run, number, kind, body, digest)
-
-
-def _parse(text: Any) -> list[tuple[str, str, str]]:
-    """Return the entries of a row. Any other text reads as one entry that does not match."""
-    try:
-        entries = [(str(kind), str(body), str(digest)) for kind, body, digest in json.loads(text)]
-    except (ValueError, TypeError, RecursionError):
-        entries = []
-    return entries or [("", str(text), "")]

@@ -13,6 +13,7 @@ from handrail.runs._durable.once import Once
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.rows import Rows, step_row
+from handrail.runs._store.points import reach
 
 _CUT = '{"cut": true}'
 
@@ -63,7 +64,7 @@ class SegmentRecorder:
         self._gate = queues.active.gate
         self._agent = order.agent
         self.known = self._once.known
-        self.ledger: Ledger = rows
+        self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
 
     async def step(self, work: Callable[[], Awaitable[str]]) -> str:
@@ -95,14 +96,14 @@ class SegmentRecorder:
         if name != "model":
             known = await self._find_step()
             text = await self._record_turn(work) if known is None else known
-            self._rows.reach("turn.recorded")
+            reach("turn.recorded")
             return text
 
         async def ask() -> str:
             return _CUT if self._left <= 0 or self._is_draining() else await work()
 
         text = await self.step(ask)
-        self._rows.reach("model.recorded")
+        reach("model.recorded")
         self._left -= 1
         if text == _CUT:
             raise SegmentFull
@@ -115,7 +116,7 @@ class SegmentRecorder:
         """
         self.known.clear()
         self._journal.listen(turn)
-        self._rows.reach("turn.begun")
+        reach("turn.begun")
         if self._is_past_crash:
             return
         self._is_past_crash = True

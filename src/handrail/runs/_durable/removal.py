@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
-from handrail.runs._reading.tables import OF_A_RUN
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
+from handrail.runs._store.removal import list_deletions, list_ids
 
 BATCH = 200
 """How many runs are removed in one transaction."""
-_OURS = ("call", "question", "state", "step", "journal", *OF_A_RUN)
 _ENDED = "status IN ('done', 'failed', 'cancelled')"
 
 
@@ -43,9 +42,7 @@ class Removal:
         self._database = database
         self._workflows = workflows
         self._stop = stop
-        listed = "json_array_elements_text(CAST(:ids AS json))"
-        file = "SELECT value AS id FROM json_each(:ids)"
-        self._ids = f"({f'SELECT {listed} AS id' if database.is_postgres else file}) AS i"
+        self._ids = list_ids(database)
 
     async def prune(self, before: float, max_seconds: float | None) -> int:
         """Remove runs that ended before a time, and return their number."""
@@ -107,28 +104,10 @@ class Removal:
         ids = json.dumps([run.id for run in runs])
         segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
         notes = await self._note(ids) if erase else []
-        of_ours: list[Step] = [(sql, [{"ids": ids}]) for sql in self._statements()]
+        of_ours = list_deletions(self._database, ids)
         of_engine = await self._workflows.removal(self._ids, ids, json.dumps(segments))
         changed = await self._database.transact([*of_ours, *of_engine, *notes], 0)
         return changed[0]
-
-    def _statements(self) -> list[str]:
-        of_runs = f"run IN (SELECT i.id FROM {self._ids})"
-        of_questions = f"FROM handrail_question WHERE {of_runs}"
-        used = (
-            f"SELECT a.name FROM {self._ids} JOIN handrail_approval a "
-            "ON a.name >= '{kind} ' || i.id || '/' AND a.name < '{kind} ' || i.id || '0'"
-        )
-        return [
-            # first: a worker that comes late waits for it, and then finds no run
-            f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {self._ids})",
-            f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
-            *[
-                f"DELETE FROM handrail_approval WHERE name IN ({used.format(kind=kind)})"
-                for kind in ("claim", "end")
-            ],
-            *[f"DELETE FROM handrail_{table} WHERE {of_runs}" for table in _OURS],
-        ]
 
     async def _note(self, ids: str) -> list[Step]:
         """Return what to keep of erased runs."""

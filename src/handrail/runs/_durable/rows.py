@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from handrail.permissions import Ledger
 from handrail.runs._durable.journal import RunJournal
+from handrail.runs._store.claims import StoredLedger
 from handrail.runs._store.database import Database
+from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs.journal import RunHead
-
-Reach: TypeAlias = Callable[[str], None]
-"""Names a point at which tests kill the process."""
 
 
 class IntendedCall(NamedTuple):
@@ -44,14 +44,14 @@ _LIVE = "status IN ('queued', 'running', 'waiting')"
 _RUN = "id, agent, principal, status, segment, began, changed, outcome, metadata"
 
 
-def run_row(run: str, agent: str, principal: str | None, metadata: str = "{}") -> Step:
+def run_row(run: str, agent: str, principal: str | None, *, metadata: str, app: str) -> Step:
     """Return the statement that adds a run, unless there is one with this id."""
     sql = (
-        f"INSERT INTO handrail_run ({_RUN}) VALUES "
-        "(:id, :agent, :principal, 'queued', 0, :now, :now, NULL, :metadata) "
+        f"INSERT INTO handrail_run ({_RUN}, app) VALUES "
+        "(:id, :agent, :principal, 'queued', 0, :now, :now, NULL, :metadata, :app) "
         "ON CONFLICT DO NOTHING"
     )
-    row = {"id": run, "agent": agent, "principal": principal, "metadata": metadata}
+    row = {"id": run, "app": app, "agent": agent, "principal": principal, "metadata": metadata}
     return sql, [{**row, "now": time.time()}]
 
 
@@ -83,15 +83,11 @@ def add_sql(table: str, columns: str, *, postgres: bool) -> str:
 class Rows:
     """Reads and writes our rows. Each statement is a transaction."""
 
-    def __init__(self, database: Database, reach: Reach) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self.reach = reach
         self._read = database.read
         self._write = database.write
-        each = "json_array_elements_text(CAST(:ids AS json))"
-        self._members = (
-            f"(SELECT {each})" if database.is_postgres else "(SELECT value FROM json_each(:ids))"
-        )
+        self.ledger: Ledger = StoredLedger(database)
 
     def _add(self, table: str, columns: str) -> str:
         return f"{add_sql(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
@@ -104,7 +100,7 @@ class Rows:
 
     async def intend(self, row: IntendedCall, run: str, turn: str) -> bool:
         """Record that a call is about to run. Returns False if that was recorded before."""
-        self.reach("call.begun")
+        reach("call.begun")
         added = await self._write(
             self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, NULL"),
             key=row.key,
@@ -115,16 +111,16 @@ class Rows:
             args=row.args,
             now=time.time(),
         )
-        self.reach("call.intended")
+        reach("call.intended")
         return added == 1
 
     async def store(self, key: str, result: str) -> None:
         """Record the result of a call."""
-        self.reach("call.ran")
+        reach("call.ran")
         await self._write(
             "UPDATE handrail_call SET result = :result WHERE key = :key", key=key, result=result
         )
-        self.reach("call.stored")
+        reach("call.stored")
 
     async def result_of(self, key: str) -> str | None:
         """Return the recorded result of a call."""
@@ -139,34 +135,6 @@ class Rows:
         """Return the rows of a turn."""
         rows = await self._read(f"{_CALLS} WHERE run = :run AND turn = :turn", run=run, turn=turn)
         return [IntendedCall(*row) for row in rows]
-
-    # approvals, as a ledger
-
-    async def claim(self, pending_id: str, by: str, /) -> bool:
-        """Use an approval. Returns False if another claimant has used it."""
-        await self._add_name(f"claim {pending_id}", by)
-        rows = await self._find_name(f"claim {pending_id}")
-        return rows == [(by,)]
-
-    async def end(self, call_key: str, /) -> None:
-        """Record that a pending call has its result."""
-        await self._add_name(f"end {call_key}", "")
-
-    async def ended(self, call_key: str, /) -> bool:
-        """Return whether a pending call has its result."""
-        return bool(await self._find_name(f"end {call_key}"))
-
-    async def _add_name(self, name: str, by: str) -> None:
-        await self._write(
-            "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING",
-            name=name,
-            by=by,
-        )
-
-    async def _find_name(self, name: str) -> Sequence[tuple[Any, ...]]:
-        return await self._read(
-            "SELECT claimant FROM handrail_approval WHERE name = :name", name=name
-        )
 
     # runs
 
@@ -188,7 +156,8 @@ class Rows:
     async def cancelled_of(self, runs: Sequence[str]) -> list[str]:
         """Return which of these runs are cancelled, or removed."""
         rows = await self._read(
-            f"SELECT id FROM handrail_run WHERE status <> 'cancelled' AND id IN {self._members}",
+            "SELECT id FROM handrail_run WHERE status <> 'cancelled' "
+            f"AND id IN {self._database.members}",
             ids=json.dumps(list(runs)),
         )
         others = {row[0] for row in rows}
@@ -294,8 +263,8 @@ class Rows:
 
     async def list_runs(self, status: str | None, limit: int) -> list[RunRow]:
         """Return runs, the newest first."""
-        where = "" if status is None else "WHERE status = :status"
-        sql = f"SELECT {_RUN} FROM handrail_run {where} ORDER BY began DESC LIMIT :limit"
+        where = "app IS NOT NULL" if status is None else "app IS NOT NULL AND status = :status"
+        sql = f"SELECT {_RUN} FROM handrail_run WHERE {where} ORDER BY began DESC LIMIT :limit"
         values = {} if status is None else {"status": status}
         return [RunRow(*row) for row in await self._read(sql, limit=limit, **values)]
 

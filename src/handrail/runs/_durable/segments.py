@@ -21,6 +21,7 @@ from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows, RunRow, take_row
 from handrail.runs._engine.port import Engine, segment_id
+from handrail.runs._store.points import reach
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
@@ -169,7 +170,7 @@ class Segments:
         await self.questions.expire(open_, time.time())
         taken = await self.questions.take(order.run, open_)
         await self.rows.wake_run(order.run, order.number)
-        self.rows.reach("answers.taken")
+        reach("answers.taken")
         return json.dumps(taken)
 
     # What follows is repeated after a crash. It changes nothing then, so it is no step.
@@ -184,10 +185,10 @@ class Segments:
         await self.rows.keep_head(await self._seal(order, journal, (WAITING, "", state)))
         text, seconds = json.dumps(following), next_deadline(open_, default=0.0)
         await self._engine.park(following.id, following.agent, text, seconds)
-        self.rows.reach("run.parked")
+        reach("run.parked")
         await self.questions.ask(following.run, following.number, open_)
         await self.rows.move_run(following.run, "waiting", following.number)
-        self.rows.reach("run.asked")
+        reach("run.asked")
         if await self.questions.answered(following.run):  # while this segment still ran
             await self.wake(following.run, following.number)
         return "waiting"
@@ -195,7 +196,7 @@ class Segments:
     async def wake(self, run: str, number: int) -> None:
         """Let a waiting run continue."""
         await self._engine.wake(segment_id(run, number))
-        self.rows.reach("run.woken")
+        reach("run.woken")
 
     async def _continue(self, following: Order, before: RunState, state: RunState) -> RunStatus:
         """Continue in another segment, so that a restart reads a bounded number of steps."""
@@ -232,7 +233,7 @@ class Segments:
         head = await self._seal(order, journal, how)
         outcome = json.dumps([standing.reason, why, dump_state(state)])
         await self.rows.end_run(head, standing.status, order.number, outcome)
-        self.rows.reach("run.ended")
+        reach("run.ended")
         return standing.status
 
     async def _seal(self, order: Order, journal: RunJournal, how: _End) -> RunHead:
@@ -242,5 +243,5 @@ class Segments:
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
         head = await journal.seal(order.number, standing, why=why, ended=ended, **counts)
-        self.rows.reach("run.sealed")
+        reach("run.sealed")
         return head

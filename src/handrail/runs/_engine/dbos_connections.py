@@ -9,7 +9,7 @@ import sqlalchemy
 from sqlalchemy import event
 
 from handrail.runs._store.database import Database
-from handrail.runs._store.sqlite import create_private, set_up
+from handrail.runs._store.sqlite import BUSY_SECONDS, create_private, set_up
 
 
 def make_engine(database: Database) -> sqlalchemy.Engine:
@@ -37,6 +37,8 @@ def _set_up_server(connection: Any, _record: object) -> None:
 def _set_up(connection: Any, _record: object) -> None:
     """Prepare a connection to SQLite. DBOS calls a function that it has since 3.42 only."""
     connection.isolation_level = "IMMEDIATE"
+    connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+    connection.execute("PRAGMA journal_mode=WAL")
     set_up(connection)
     connection.create_function("unixepoch", 1, _tell_time)
 

@@ -50,7 +50,7 @@ class Workflows:
         self._version = version
         self._max_deaths = max_deaths
         self._own = {"segment": SEGMENT, "call": CALL, "app": name}
-        self._table = "dbos.workflow_status" if database.is_postgres else "workflow_status"
+        self._table = database.engine_table
         self._exist = False
         self._each = (
             "json_array_elements_text(CAST(:names AS json)) AS q(value)"

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from handrail.permissions import Approvers, Pending
-from handrail.runs._reading.store import Store, read_range
+from handrail.runs._reading.entries import read_range
 from handrail.runs._reading.values import CallRecord, CallRow, CallsPage
+from handrail.runs._store.database import Database
 from handrail.runs.history import CallHistory, all_calls, read_history
 from handrail.runs.journal import JournalEntry
 from handrail.runs.lines import LineFields, as_fields
@@ -30,7 +31,7 @@ def open_turn(select: Select, run: str, seen: str) -> int:
 
 
 def read_calls(
-    store: Store, select: Select, run: str, *, seen: str, place: Mapping[str, int]
+    database: Database, select: Select, run: str, *, seen: str, place: Mapping[str, int]
 ) -> CallsPage:
     """Return a page of calls."""
     limit = place["limit"]
@@ -46,7 +47,7 @@ def read_calls(
     if not found:
         return CallsPage(rows=(), turn=place["turn"])
     first, last = min(row[9] for row in found), max(row[10] for row in found)
-    entries = tuple(read_range(store, run, first, last))
+    entries = tuple(read_range(database, run, first, last))
     histories = _match(found, entries)
     calls = [
         replace(_call_row(row), history=history)
@@ -58,7 +59,7 @@ def read_calls(
 
 
 def read_call(
-    store: Store, select: Select, run: str, *, seen: str, number: int, page: CallsPage | None
+    database: Database, select: Select, run: str, *, seen: str, number: int, page: CallsPage | None
 ) -> CallRecord | None:
     """Return one call with its events, which a page with this call has read already."""
     rows = select(
@@ -71,7 +72,7 @@ def read_call(
         return None
     entries: Iterable[JournalEntry] = page.entries if page else ()
     if page is None or all(row.number != number for row in page.rows):
-        entries = read_range(store, run, rows[0][9], rows[0][10])
+        entries = read_range(database, run, rows[0][9], rows[0][10])
     lines = _lines_of(rows, entries)
     [history] = _match(rows, entries)
     *row, asked = rows[0]

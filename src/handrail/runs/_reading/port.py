@@ -28,7 +28,7 @@ from handrail.runs.journal import EventRow
 class Records(Protocol):
     """Reads what pages show. It never writes.
 
-    ``open_records`` makes one. It sees only runs that have one of its labels, and answers about
+    ``RunStore.records`` makes one. It sees only runs that have one of its labels, and answers about
     all others as about runs that do not exist. Its methods block, each reads with few statements,
     and they are safe in any thread.
     """

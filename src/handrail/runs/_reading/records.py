@@ -9,12 +9,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from typing import Any
 
 from handrail.permissions import Pending
-from handrail.runs._reading.answers import is_vote_for, read_record
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.searches import find_events, find_runs, read_fleet
-from handrail.runs._reading.store import Store
-from handrail.runs._reading.tables import SUMMARY_COLUMNS
 from handrail.runs._reading.values import (
     AnswerRecord,
     CallRecord,
@@ -35,7 +32,10 @@ from handrail.runs._reading.values import (
     TurnRow,
     Vote,
 )
-from handrail.runs.journal import EventRow, JournalError
+from handrail.runs._store.database import Database
+from handrail.runs._store.tables import SUMMARY_COLUMNS
+from handrail.runs.answers import is_vote_for, read_record
+from handrail.runs.journal import EventRow
 
 _HOUR = 3600
 _SUMMARY = ", ".join(f"s.{name}" for name in SUMMARY_COLUMNS.split(", "))
@@ -46,20 +46,21 @@ class DatabaseRecords:
     """Reads records from a database; see ``Records``.
 
     Args:
-        store: The database.
+        database: The database.
         labels: It sees only runs that have one of these labels; None: all runs.
         clock: Returns the time.
     """
 
     def __init__(
         self,
-        store: Store,
+        database: Database,
         labels: Collection[str] | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._database = database
         self._clock = clock
+        self._join = "string_agg" if database.is_postgres else "group_concat"
         self._labels = None if labels is None else frozenset(labels)
         self._names = {f"label{n}": label for n, label in enumerate(sorted(self._labels or ()))}
 
@@ -68,7 +69,7 @@ class DatabaseRecords:
         expires, _, id_ = after.partition(" ")
         rows = self._select(
             "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal, "
-            f"(SELECT {self._store.dialect.join}(v.answer, '\n') FROM handrail_vote v "
+            f"(SELECT {self._join}(v.answer, '\n') FROM handrail_vote v "
             "WHERE v.pending = q.id) "
             "FROM handrail_question q CROSS JOIN handrail_summary s "
             "WHERE s.run = q.run AND s.status = 'waiting' AND q.answer IS NULL "
@@ -90,15 +91,16 @@ class DatabaseRecords:
     def request(self, pending_id: str) -> RequestRecord | None:
         """Return a request with everything that was stored when it was asked."""
         rows = self._select(
-            "SELECT q.pending, q.answer, q.answered_by, c.resumed, c.number, "
+            "SELECT q.pending, q.answer, q.answered_by, c.resumed, c.number, r.app, "
             f"{_SUMMARY} FROM handrail_question q JOIN handrail_summary s ON s.run = q.run "
+            "JOIN handrail_run r ON r.id = q.run "
             "LEFT JOIN handrail_called c ON c.pending = q.id AND c.run = q.run "
             f"WHERE q.id = :id AND {self._seen('q.run')}",
             id=pending_id,
         )
         if not rows:
             return None
-        pending, answer, by, resumed, number, *summary = rows[0]
+        pending, answer, by, resumed, number, app, *summary = rows[0]
         votes = self._select(
             "SELECT voter, at, answer, via FROM handrail_vote WHERE pending = :id "
             "ORDER BY at, voter",
@@ -111,6 +113,7 @@ class DatabaseRecords:
             answer=None if answer is None else read_record(pending_id, answer, by, resumed),
             votes=tuple(_vote(vote) for vote in votes if is_vote_for(vote[2], asked.fingerprint)),
             call=number or 0,
+            app=app or "",
         )
 
     def receipt(self, pending_id: str) -> AnswerRecord | None:
@@ -205,12 +208,12 @@ class DatabaseRecords:
         if after is None and turn is None:
             turn = open_turn(self._select, run, self._seen("run"))
         place = {"after": after or 0, "turn": turn or 0, "limit": limit}
-        return read_calls(self._store, self._select, run, seen=self._seen("run"), place=place)
+        return read_calls(self._database, self._select, run, seen=self._seen("run"), place=place)
 
     def call(self, run: str, number: int, *, page: CallsPage | None = None) -> CallRecord | None:
         """Return one call with its history."""
         seen = self._seen("run")
-        return read_call(self._store, self._select, run, seen=seen, number=number, page=page)
+        return read_call(self._database, self._select, run, seen=seen, number=number, page=page)
 
     def events(
         self, query: EventQuery | None = None, *, before: int = 0, limit: int = 100
@@ -218,7 +221,9 @@ class DatabaseRecords:
         """Return events, the newest first."""
         page = {"before": before, "limit": limit}
         wanted = query or EventQuery()
-        return find_events(self._store, self._select, wanted, seen=self._seen("e.run"), page=page)
+        return find_events(
+            self._database, self._select, wanted, seen=self._seen("e.run"), page=page
+        )
 
     def rules(self, *, since: str = "", until: str = "") -> tuple[RuleCount, ...]:
         """Return how often each rule decided, between two days."""
@@ -240,24 +245,18 @@ class DatabaseRecords:
 
     def fleet(self) -> Fleet | None:
         """Return workers, queues and parked requests; None if no engine runs the runs."""
-        dialect = self._store.dialect
-        if not dialect.is_durable:
+        if not self._database.has_engine():
             return None
         seen = self._seen("s.run"), self._seen("run")
-        try:
-            return read_fleet(self._select, dialect.engine_table, seen, self._clock())
-        except JournalError:
-            if self._select(dialect.find_engine):
-                raise
-            return None  # no one has started a run yet
+        return read_fleet(self._select, self._database.engine_table, seen, self._clock())
 
     def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
         """Yield events as they are written, after a place; default: from now on."""
-        return follow_events(self._store, after, self._seen("e.run"), self._names)
+        return follow_events(self._database, after, self._seen("e.run"), self._names)
 
     def close(self) -> None:
         """Close the connection."""
-        self._store.close()
+        self._database.close()
 
     def _seen(self, column: str) -> str:
         """Return the condition that a run has one of the labels."""
@@ -268,7 +267,7 @@ class DatabaseRecords:
         return f"{column} IN ({several})" if names else "1 = 0"
 
     def _select(self, sql: str, **values: Any) -> Sequence[tuple[Any, ...]]:
-        return self._store.select(sql, {**values, **self._names})
+        return self._database.read_now(sql, {**values, **self._names})
 
 
 def summary_of(row: Sequence[Any]) -> RunSummary:

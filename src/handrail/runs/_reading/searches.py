@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail.runs._reading.calls import Select
-from handrail.runs._reading.store import Store, read_places
+from handrail.runs._reading.entries import read_places
 from handrail.runs._reading.values import (
     EventQuery,
     EventRecord,
@@ -16,6 +16,7 @@ from handrail.runs._reading.values import (
     RunQuery,
     WorkerRow,
 )
+from handrail.runs._store.database import Database
 from handrail.runs.journal import EventRow
 
 MAX_WORDS = 8
@@ -44,7 +45,7 @@ def find_runs(query: RunQuery) -> tuple[str, dict[str, Any]]:
 
 
 def find_events(
-    store: Store, select: Select, query: EventQuery, *, seen: str, page: Mapping[str, int]
+    database: Database, select: Select, query: EventQuery, *, seen: str, page: Mapping[str, int]
 ) -> EventsPage:
     """Return a page of events, the newest first."""
     where, values = [seen], dict[str, Any]()
@@ -66,7 +67,7 @@ def find_events(
         **values,
     )
     found = [event_row(row) for row in rows[:limit]]
-    entries = read_places(store, [row.place for row in found])
+    entries = read_places(database, [row.place for row in found])
     records: list[EventRecord] = []
     for row in found:
         entry = entries.get((row.run, row.number))

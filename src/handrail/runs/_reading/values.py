@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from handrail.permissions import Approvers, Grade, Pending
+from handrail.runs.answers import AnswerRecord, AnswerWord
 from handrail.runs.history import CallHistory
 from handrail.runs.journal import EventRow, JournalEntry
 from handrail.runs.statuses import RunReason, RunStatus
-
-AnswerWord: TypeAlias = Literal["allow", "deny", "edit", "result"]
-"""An answer in a word: approved, denied, approved with other arguments, or answered in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +97,6 @@ class RunFigures:
     """The begin of each hour in which a run began, and their number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRecord:
-    """The answer to a request: what, by whom, from where, and when the run continued."""
-
-    pending: str
-    answer: AnswerWord
-    reason: str = ""
-    by: str = ""
-    via: str = ""
-    seen: str = ""
-    """The digest of what was shown."""
-    at: float = 0.0
-    resumed: float | None = None
-    """When the run used it; None until then."""
-
-    @property
-    def resumed_after(self) -> float | None:
-        """Seconds from the answer until the run continued."""
-        return None if self.resumed is None else max(0.0, self.resumed - self.at)
-
-
 @dataclass(frozen=True, slots=True)
 class Vote:
     """One of the approvals that a request needs, if it needs several."""
@@ -175,6 +152,8 @@ class RequestRecord:
     votes: tuple[Vote, ...] = ()
     call: int = 0
     """The number of its call in the run; 0 if that is not known."""
+    app: str = ""
+    """The application whose workers continue the run; empty if a command does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

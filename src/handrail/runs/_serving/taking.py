@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine, agent_queue, call_queue, suspect_queue
-from handrail.runs._serving.liveness import Lock
+from handrail.runs._store.liveness import Lock
 
 PATIENCE = 2.0
 """Seconds for which a busy worker leaves a suspect to others that are idle."""

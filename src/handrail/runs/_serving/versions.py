@@ -6,8 +6,8 @@ from anyio import to_thread
 
 from handrail.runs._durable.rows import Rows
 from handrail.runs._engine.workflows import Workflows
-from handrail.runs._serving.liveness import make_lock
 from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import make_lock
 
 
 async def adopt_version(

@@ -19,9 +19,9 @@ from handrail import HandrailError
 from handrail.runs._durable.active import Gate
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine
-from handrail.runs._serving.liveness import Lock, make_lock
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import Lock, make_lock
 
 log = logging.getLogger("handrail")
 

@@ -43,3 +43,6 @@ class Connections(Generic[_C]):
         while self._idle:
             with suppress(Exception):  # another thread has taken it, or it is broken
                 self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()

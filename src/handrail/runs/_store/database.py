@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +14,8 @@ import anyio
 from handrail import HandrailError
 from handrail._support.own_files import note_database
 from handrail.runs._store.port import DatabaseAway, Driver, Select, Step, Values
-from handrail.runs._store.sqlite import SqliteFile
-from handrail.runs._store.threads import Threads
+from handrail.runs._store.sqlite import BUSY_SECONDS, SqliteFile
+from handrail.runs._store.threads import Threads, Undone
 
 _T = TypeVar("_T")
 _RETRY_SECONDS = 20.0
@@ -33,27 +35,64 @@ class Database:
 
     Args:
         address: A path of a SQLite file, or a URL that begins with ``sqlite:`` or ``postgresql:``.
-        read_only: Whether PostgreSQL refuses to write, and to work for more than two seconds.
+        read_only: Whether the database refuses to write. PostgreSQL then also refuses to work for
+            more than two seconds.
+        busy_seconds: Seconds to wait for another process that writes to a file.
     """
 
-    def __init__(self, address: str, *, read_only: bool = False) -> None:
+    def __init__(
+        self, address: str, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.url = as_url(address)
         self.is_postgres = self.url.startswith(_POSTGRES)
         self._driver: Driver
+        self._together: Callable[[], AbstractContextManager[object]] = nullcontext
         if self.is_postgres:
             self._driver = _open_postgres(self.url, read_only=read_only)
             self._writers = Threads(_WRITERS)
         else:
             note_database(self.path)
-            self._driver = file = SqliteFile(self.path)
+            self._driver = file = SqliteFile(
+                self.path, read_only=read_only, busy_seconds=busy_seconds
+            )
+            self._together = file.together
             self._writers = Threads(1, file.together)
             """SQLite has one writer. Statements that wait at the same time share one disk sync."""
         self._readers = Threads(_READERS)
+        self._has_engine = False
 
     @property
     def path(self) -> Path:
         """The file of a SQLite database."""
         return Path(self.url.removeprefix(_SQLITE))
+
+    @property
+    def engine_table(self) -> str:
+        """The table of the engine that runs durable runs."""
+        return "dbos.workflow_status" if self.is_postgres else "workflow_status"
+
+    def has_engine(self) -> bool:
+        """Return whether an engine has its tables here."""
+        if self._has_engine:
+            return True
+        if self.is_postgres:
+            sql = "SELECT 1 WHERE to_regclass(:name) IS NOT NULL"
+        else:
+            sql = "SELECT 1 FROM sqlite_master WHERE name = :name"
+        self._has_engine = bool(self.read_now(sql, {"name": self.engine_table}))
+        return self._has_engine
+
+    @property
+    def members(self) -> str:
+        """A query that lists the texts of the JSON array ``:ids``."""
+        if self.is_postgres:
+            return "(SELECT json_array_elements_text(CAST(:ids AS json)))"
+        return "(SELECT value FROM json_each(:ids))"
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file. A server is taken to exist."""
+        return self.is_postgres or os.path.lexists(self.path)
 
     async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
@@ -73,10 +112,28 @@ class Database:
 
     def read_now(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in this thread."""
+        return self._run_now(self._driver.read, sql, values)
+
+    def transact_now(self, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in one transaction, in this thread; see ``transact``."""
+        return self._run_now(self._transact_alone, steps, guards)
+
+    def _transact_alone(self, steps: Sequence[Step], guards: int) -> list[int]:
+        try:
+            with self._together():
+                return self._driver.transact(steps, guards)
+        except Undone as undone:
+            raise undone.__cause__ or undone from None
+
+    def read_version(self) -> int | None:
+        """Return a number that changes with each commit of others; None if there is none."""
+        return self._driver.read_version()
+
+    def _run_now(self, function: Callable[..., _T], *arguments: Any) -> _T:
         tries = _Tries()
         while True:
             try:
-                return self._driver.read(sql, values)
+                return function(*arguments)
             except DatabaseAway:
                 if (pause := tries.next_pause()) is None:
                     raise

@@ -45,6 +45,10 @@ class Driver(Protocol):
         """
         ...
 
+    def read_version(self) -> int | None:
+        """Return a number that changes with each commit of others; None if there is none."""
+        ...
+
     @property
     def begin_alone(self) -> tuple[str, ...]:
         """The statements that begin a transaction which no other process has at the same time."""

@@ -96,6 +96,9 @@ class PostgresServer:
             pipeline.sync()
             return [_count(cursors) for cursors in done]
 
+    def read_version(self) -> None:
+        """Return None: a server has no such number."""
+
     def hold(self) -> _Connection:
         """Return a connection for one holder, who closes it."""
         with self._clear_errors():

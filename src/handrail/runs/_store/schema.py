@@ -39,7 +39,7 @@ CREATE TABLE handrail_run (
     segment INTEGER NOT NULL, began DOUBLE PRECISION NOT NULL,
     changed DOUBLE PRECISION NOT NULL, outcome TEXT,
     entries INTEGER NOT NULL DEFAULT 0, digest TEXT NOT NULL DEFAULT '',
-    metadata TEXT NOT NULL DEFAULT '{}');
+    metadata TEXT NOT NULL DEFAULT '{}', app TEXT);
 CREATE INDEX handrail_run_began ON handrail_run (began);
 CREATE INDEX handrail_run_status ON handrail_run (status, began);
 CREATE INDEX handrail_run_ended ON handrail_run (changed, id)
@@ -57,12 +57,12 @@ CREATE INDEX handrail_call_turn ON handrail_call (run, turn);
 CREATE TABLE handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
 CREATE TABLE handrail_journal (
     run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
-    summary TEXT NOT NULL, lines TEXT NOT NULL, PRIMARY KEY (run, first));
+    lines TEXT NOT NULL, PRIMARY KEY (run, first));
 CREATE TABLE handrail_worker (
     id TEXT PRIMARY KEY, version TEXT NOT NULL, began DOUBLE PRECISION NOT NULL);
 """
 """What only workers need."""
-READING_TABLES = """
+_READING_TABLES = """
 CREATE TABLE handrail_question (
     id TEXT PRIMARY KEY, run TEXT NOT NULL, segment INTEGER NOT NULL, pending TEXT NOT NULL,
     expires DOUBLE PRECISION NOT NULL, answer TEXT, answered_by TEXT, used INTEGER NOT NULL);
@@ -78,7 +78,7 @@ CREATE TABLE handrail_summary (
     last_event TEXT NOT NULL,
     why TEXT NOT NULL, entries INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL,
     waiting INTEGER NOT NULL, counts TEXT NOT NULL, tokens TEXT NOT NULL, cost TEXT NOT NULL,
-    unfinished TEXT NOT NULL);
+    unfinished TEXT NOT NULL, about TEXT NOT NULL);
 CREATE INDEX handrail_summary_began ON handrail_summary (began, run);
 CREATE INDEX handrail_summary_status ON handrail_summary (status, began, run);
 CREATE INDEX handrail_summary_waiting ON handrail_summary (status, waiting, changed)
@@ -118,8 +118,8 @@ CREATE TABLE handrail_vote (
     pending TEXT NOT NULL, voter TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, via TEXT NOT NULL,
     answer TEXT NOT NULL, PRIMARY KEY (pending, voter));
 """
-"""What pages read, as in SQLite. A local journal has these, too."""
-_FIRST = _TABLES + READING_TABLES
+"""What pages read, as in SQLite."""
+_FIRST = _TABLES + _READING_TABLES
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -188,15 +188,20 @@ def write_sql(database: Database, migrations: Sequence[Migration] = MIGRATIONS) 
 
 
 _HINT = "run `handrail runs migrate` as a user who may create tables."
-_TABLE = (
-    "SELECT 1 FROM sqlite_master WHERE name = 'handrail_schema'",
-    "SELECT 1 WHERE to_regclass('handrail_schema') IS NOT NULL",
+_FIND_TABLE = (
+    "SELECT 1 FROM sqlite_master WHERE name = :name",
+    "SELECT 1 WHERE to_regclass(:name) IS NOT NULL",
 )
 
 
 def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
     """Return the numbers of the applied migrations, and whether each is breaking."""
-    if not select(_TABLE[postgres], {}):
+    if not select(_FIND_TABLE[postgres], {"name": "handrail_schema"}):
+        if select(_FIND_TABLE[postgres], {"name": "handrail_summary"}):
+            raise DatabaseError(
+                "An earlier version of handrail has written these runs, and this one cannot read "
+                "them: choose another file or database."
+            )
         return {}
     rows = select("SELECT number, breaking FROM handrail_schema ORDER BY number", {})
     return dict(rows)

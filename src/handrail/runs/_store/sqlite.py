@@ -4,37 +4,87 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
+import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from handrail._support.private_files import hold_lock, make_private_folder
 from handrail.runs._store.connections import Connections
+from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Select, Step, Values
 from handrail.runs._store.threads import Undone
+
+BUSY_SECONDS = 30.0
+"""Seconds to wait for another process that is writing."""
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class SqliteFile:
     """Runs statements on a file; see ``Driver``.
 
-    Writes run inside of ``together``, which one thread at a time may use.
+    Writes run inside of ``together``.
+
+    Args:
+        path: The file.
+        read_only: Whether SQLite refuses to write. The file must exist then.
+        busy_seconds: Seconds to wait for another process that is writing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self._path = path
+        self._read_only = read_only
+        self._busy_seconds = busy_seconds
         self._connections = Connections(self._connect)
+        self._writer = threading.Lock()
+        self._watch: sqlite3.Connection | None = None
+        """The connection that counts what other connections commit."""
+        self._watching = threading.Lock()
         self._group: Any = None
         """The connection of the transaction that ``together`` has begun."""
 
     def _connect(self) -> sqlite3.Connection:
-        create_private(self._path)
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        place = self._path.absolute().as_uri()
+        if self._read_only:
+            place += "?mode=ro"
+        else:
+            create_private(self._path)
+        connection = sqlite3.connect(
+            place,
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.text_factory = _decode
         try:
-            set_up(connection)
+            if self._read_only:
+                connection.execute("PRAGMA query_only=ON")
+            else:
+                self._write_ahead(connection)
+                set_up(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Let readers never wait. Several processes may be the first to open the file."""
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            with hold_lock(self._path):
+                connection.execute("PRAGMA journal_mode=WAL")
+
+    def read_version(self) -> int:
+        """Return a number that changes when another connection commits."""
+        with self._clear_errors(), self._watching:
+            if self._watch is None:
+                self._watch = self._connect()
+            return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
 
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
@@ -62,11 +112,13 @@ class SqliteFile:
     @contextmanager
     def together(self) -> Generator[None]:
         """Open a transaction for the writes inside, and commit it to the disk."""
-        with self._clear_errors(), self._connections.lend() as connection:
+        with self._writer, self._clear_errors(), self._connections.lend() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            reach("write.begun")
             self._group = connection
             try:
                 yield
+                reach("write.made")
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -74,6 +126,7 @@ class SqliteFile:
                 raise
             finally:
                 self._group = None
+            reach("write.committed")
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
@@ -95,7 +148,7 @@ class SqliteFile:
     def _clear_errors(self) -> Generator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, TimeoutError, UnicodeEncodeError) as error:
             raise DatabaseError(f"Cannot use the runs in {self._path}: {error}.") from error
 
     begin_alone = ("BEGIN IMMEDIATE",)
@@ -116,6 +169,10 @@ class SqliteFile:
     def close(self) -> None:
         """Close the connections that no one uses."""
         self._connections.close()
+        with self._watching:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
 
 
 def _run_steps(connection: sqlite3.Connection, steps: Sequence[Step], guards: int) -> list[int]:
@@ -131,17 +188,35 @@ def create_private(path: Path) -> None:
     """Create a file that only its owner can read, unless it exists.
 
     SQLite would leave its mode to the umask. Its other files, such as the log, get the same mode.
+    Raises DatabaseError for a link, and for a file that others can write to.
     """
-    with suppress(OSError):  # it exists, or SQLite says what is wrong
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    make_private_folder(path.parent)
+    try:
+        handle = os.open(path, _OPEN, 0o600)
+    except OSError as error:
+        raise DatabaseError(f"Cannot open {path}: {error.strerror}.") from None
+    try:
+        about = os.fstat(handle)
+    finally:
+        os.close(handle)
+    is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
+    if not is_own or about.st_mode & _OTHERS_MAY_WRITE:
+        raise DatabaseError(
+            f"Cannot use {path}: it must be a regular file that only you can write to."
+        )
 
 
 def set_up(connection: Any) -> None:
-    """Let readers and one writer work at the same time, and let writers wait for one another.
+    """Prepare a connection that writes.
 
     A commit survives a power cut (``synchronous=FULL``): a payment must not lose the row that was
-    written before it.
+    written before it. What is deleted is overwritten.
     """
-    settings = ("busy_timeout=30000", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL")
+    settings = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
     for setting in settings:
         connection.execute(f"PRAGMA {setting}")
+
+
+def _decode(value: bytes) -> str:
+    """Return a text. What someone else has written may not be one."""
+    return value.decode("utf-8", "surrogateescape")

@@ -1,17 +1,17 @@
-"""Claim a request with an answer: who may answer, once, and whether the answer was used."""
+"""Answers to requests: who may give them, what their giver learns, and their text form."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from handrail import Deny, Result
-from handrail.permissions import Answer, Pending
-from handrail.runs._reading.answers import read_record, vote_for
-from handrail.runs._reading.values import AnswerRecord
+from handrail.permissions import Answer, Pending, read_answer, write_answer
+from handrail.runs.journal import parse_object
 
 ClaimStatus: TypeAlias = Literal[
     "used", "counted", "unknown", "answered", "expired", "changed", "not_allowed", "busy", "ended"
@@ -19,6 +19,8 @@ ClaimStatus: TypeAlias = Literal[
 """Whether an answer is used: it is; it counts, and others are needed; or why it is not used:
 no such request, another answer, too late, another request than was shown, not by this person,
 another process works on the run, or the run has ended."""
+AnswerWord: TypeAlias = Literal["allow", "deny", "edit", "result"]
+"""An answer in a word: approved, denied, approved with other arguments, or answered in place."""
 NOT_USED = "Your answer was not used."
 _DONE = {
     "allow": "approved",
@@ -50,6 +52,27 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRecord:
+    """The answer to a request: what, by whom, from where, and when the run continued."""
+
+    pending: str
+    answer: AnswerWord
+    reason: str = ""
+    by: str = ""
+    via: str = ""
+    seen: str = ""
+    """The digest of what was shown."""
+    at: float = 0.0
+    resumed: float | None = None
+    """When the run used it; None until then."""
+
+    @property
+    def resumed_after(self) -> float | None:
+        """Seconds from the answer until the run continued."""
+        return None if self.resumed is None else max(0.0, self.resumed - self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOutcome:
     """The outcome of an answer: whether it is used."""
 
@@ -67,43 +90,6 @@ class AnswerOutcome:
     def used(self) -> bool:
         """Whether the answer is used, or is one of several that are needed."""
         return self.status in ("used", "counted")
-
-
-class Answers(Protocol):
-    """Where requests can be answered: a ``SqliteJournal``, or ``DurableRuns``."""
-
-    async def claim(self, pending_id: str, answer: Answer, claimant: Claimant) -> AnswerOutcome:
-        """Record an answer if this person may give it, and if there is none yet."""
-        ...
-
-
-async def answer_request(  # noqa: PLR0913  each is a fact about one answer
-    runs: Answers,
-    pending_id: str,
-    answer: Answer,
-    *,
-    by: str,
-    groups: Iterable[str] = (),
-    via: str = "",
-    seen: str = "",
-    names: Iterable[str] = (),
-) -> AnswerOutcome:
-    """Answer a request of any run, and return whether the answer is used.
-
-    Args:
-        runs: A ``SqliteJournal``, or ``DurableRuns`` that are open.
-        pending_id: The id of the request.
-        answer: The answer.
-        by: Who answers.
-        groups: The groups they are in, for rules that name ``approvers``.
-        via: Where they answer, such as ``console``.
-        seen: The digest of the request that they saw, from ``request_digest``. If the request is
-            another one now, the answer is not used.
-        names: Their other names, such as their address. No one approves a request on their own
-            behalf where the rules forbid it, under any of these names.
-    """
-    claimant = Claimant(by, tuple(groups), via, seen, tuple(names))
-    return await runs.claim(pending_id, answer, claimant)
 
 
 def request_digest(pending: Pending) -> str:
@@ -234,3 +220,78 @@ def _format_span(seconds: float) -> str:
     if seconds < _MINUTE:
         return f"{seconds:.0f} s"
     return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
+def dump_answer(answer: Answer, at: float, by: Mapping[str, str] | None = None) -> str:
+    """Return an answer as JSON text, with when it was given, and by whom."""
+    return json.dumps({"answer": write_answer(answer), "at": at, "given": dict(by or {})})
+
+
+def unwrap_answer(text: str) -> str:
+    """Return the answer alone, as JSON text. Older versions saved nothing else."""
+    plain = parse_object(text)
+    return json.dumps(plain["answer"]) if "answer" in plain else text
+
+
+def load_answer(text: str) -> Answer:
+    """Return what ``dump_answer`` saved. Raises ValueError for anything else."""
+    return read_answer(json.loads(unwrap_answer(text)))
+
+
+def given_by(by: str, via: str = "", seen: str = "") -> dict[str, str]:
+    """Return who gave an answer, where, and the digest of what they saw, as far as it is known."""
+    return {name: value for name, value in (("by", by), ("via", via), ("seen", seen)) if value}
+
+
+def vote_for(answer: Answer, fingerprint: str) -> str:
+    """Return a text that equal answers of two people to the same call share."""
+    plain = write_answer(answer)
+    plain.pop("given", None)
+    return json.dumps({**plain, "call": fingerprint}, sort_keys=True)
+
+
+def is_vote_for(vote: str, fingerprint: str) -> bool:
+    """Return whether a vote is for this call, and not for an earlier version of it."""
+    return bool(parse_object(vote).get("call") == fingerprint)
+
+
+def read_record(
+    pending: str, text: str, by: str | None = None, resumed: float | None = None
+) -> AnswerRecord:
+    """Return the answer in the row of a request."""
+    plain = parse_object(text)
+    inner = _as_object(plain.get("answer")) or plain
+    given = _as_object(plain.get("given")) or _as_object(inner.get("given"))
+    word: AnswerWord = "result"
+    for known in ("allow", "deny", "edit"):
+        word = known if known in inner else word
+    reason, at = inner.get("deny"), plain.get("at")
+    return AnswerRecord(
+        pending=pending,
+        answer=word,
+        reason=reason if isinstance(reason, str) else "",
+        by=by or str(given.get("by", "")),
+        via=str(given.get("via", "")),
+        seen=str(given.get("seen", "")),
+        at=float(at) if isinstance(at, int | float) else 0.0,
+        resumed=resumed,
+    )
+
+
+def answer_of_line(line: Mapping[str, Any]) -> str:
+    """Return the text for the row of a request, given the fields of an ``answer`` line."""
+    saved = line.get("saved")
+    if isinstance(saved, str):
+        return saved
+    given = {name: line[name] for name in ("by", "via", "seen") if isinstance(line.get(name), str)}
+    known: dict[str, dict[str, Any]] = {
+        "allow": {"allow": True},
+        "edit": {"edit": line.get("args", {})},
+        "result": {"result": ""},
+    }
+    plain = known.get(str(line.get("answer")), {"deny": str(line.get("reason", ""))})
+    return json.dumps({"answer": plain, "at": line.get("at"), "given": given}, default=repr)
+
+
+def _as_object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

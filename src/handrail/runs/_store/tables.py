@@ -5,15 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from handrail.runs._store.schema import READING_TABLES
-
-LOCAL_TABLES = tuple(
-    statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS").replace(
-        "CREATE INDEX", "CREATE INDEX IF NOT EXISTS"
-    )
-    for statement in READING_TABLES.split(";")
-)
-"""The statements that create the tables of pages in a local journal."""
 OF_A_RUN = ("summary", "label", "turn", "called", "event")
 """The tables with rows of a run, without ``handrail_``."""
 SUMMARY_COLUMNS = (
@@ -21,9 +12,10 @@ SUMMARY_COLUMNS = (
     "why, entries, turns, calls, waiting, counts, tokens, cost"
 )
 PUT_SUMMARY = (
-    f"INSERT INTO handrail_summary ({SUMMARY_COLUMNS}, unfinished) VALUES "
+    f"INSERT INTO handrail_summary ({SUMMARY_COLUMNS}, unfinished, about) VALUES "
     "(:run, :status, :reason, :agent, :principal, :prompt, :labels, :began, :ended, :changed, "
-    ":last_event, :why, :entries, :turns, :calls, :waiting, :counts, :tokens, :cost, :unfinished) "
+    ":last_event, :why, :entries, :turns, :calls, :waiting, :counts, :tokens, :cost, :unfinished, "
+    ":about) "
     "ON CONFLICT DO NOTHING"
 )
 CHANGE_SUMMARY = (
@@ -31,7 +23,7 @@ CHANGE_SUMMARY = (
     "principal = :principal, prompt = :prompt, labels = :labels, began = :began, ended = :ended, "
     "changed = :changed, last_event = :last_event, why = :why, entries = :entries, turns = :turns, "
     "calls = :calls, waiting = :waiting, counts = :counts, tokens = :tokens, cost = :cost, "
-    "unfinished = :unfinished WHERE run = :run AND entries = :base"
+    "unfinished = :unfinished, about = :about WHERE run = :run AND entries = :base"
 )
 """Changes no row if another process has written or removed the run since it was read."""
 PUT_VOTE = (

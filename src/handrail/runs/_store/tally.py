@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from zlib import crc32
 
-from handrail.runs._reading.tables import CHANGE_SUMMARY, PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs._store.port import Step
+from handrail.runs._store.tables import CHANGE_SUMMARY, PUT_SUMMARY, SUMMARY_COLUMNS, Puts
 from handrail.runs.history import CallKey, read_key
 from handrail.runs.journal import STATUS, JournalEntry
 from handrail.runs.statuses import LIVE
@@ -26,7 +26,6 @@ STATE = "state"
 MAX_SHOWN_CHARS = 200
 """Characters of a prompt or a reply to keep for a list."""
 TALLY_COLUMNS = (*SUMMARY_COLUMNS.split(", "), "unfinished")
-READ_TALLY = f"SELECT {', '.join(TALLY_COLUMNS)} FROM handrail_summary WHERE run = :run"
 _OTHERS = frozenset({"denied", "pending"})
 """Kinds of failures without a failure of the tool."""
 _TEXTS = {"status", "reason", "principal", "why"}
@@ -112,10 +111,16 @@ class Tally:
         for entry, content in zip(entries, fields, strict=True):
             self._read(entry, content)
 
-    def steps(self, puts: Puts) -> list[Step]:
-        """Return what to write. The first statement must change a row: else nothing may change."""
+    def steps(self, puts: Puts, about: Mapping[str, Any]) -> list[Step]:
+        """Return what to write. The first statement must change a row: else nothing may change.
+
+        Args:
+            puts: The statements.
+            about: The fields of the run's status lines.
+        """
         summary = {
             **self._row,
+            "about": json.dumps(dict(about), separators=(",", ":")),
             "base": self.base,
             "labels": self.labels,
             "counts": json.dumps(dict(self._counts)),

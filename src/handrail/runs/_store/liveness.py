@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from handrail._support.private_files import make_private_folder
 from handrail.runs._store.database import Database
+from handrail.runs._store.port import DatabaseError
 
 
 class Lock(Protocol):
@@ -21,6 +23,10 @@ class Lock(Protocol):
 
     def is_held(self) -> bool:
         """Return whether this object still holds the lock."""
+        ...
+
+    def is_taken(self) -> bool:
+        """Return whether a living process holds the lock."""
         ...
 
     def release(self) -> None:
@@ -43,8 +49,11 @@ class FileLock:
 
     def take(self) -> bool:
         """Take the lock. Returns False if a living process holds it."""
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_private_folder(self._path.parent)
+        try:
+            self._file = self._open(os.O_CREAT)
+        except OSError as error:
+            raise DatabaseError(f"Cannot open {self._path}: {error.strerror}.") from None
         with suppress(BlockingIOError):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return self.is_held()  # unless its holder has just removed the file
@@ -58,6 +67,23 @@ class FileLock:
                 return True
         self._close()
         return False
+
+    def is_taken(self) -> bool:
+        """Return whether a living process holds the lock."""
+        try:
+            file = self._open()
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+    def _open(self, flags: int = 0) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
 
     def release(self) -> None:
         """Release the lock, and remove its file."""
@@ -96,6 +122,13 @@ class PostgresLock:
             self.release()
             return False
         return True
+
+    def is_taken(self) -> bool:
+        """Return whether a living process holds the lock."""
+        if not self.take():
+            return True
+        self.release()
+        return False
 
     def release(self) -> None:
         """Release the lock: close its connection, so that not even an error can keep it."""

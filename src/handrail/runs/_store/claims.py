@@ -1,0 +1,67 @@
+"""What holds once, for all processes: a run that is held, and names that are used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import Lock, make_lock
+from handrail.runs.journal import RunBusy
+
+
+class StoredLedger:
+    """Records which approvals were used, and which calls ended; see ``Ledger``."""
+
+    def __init__(self, database: Database) -> None:
+        self._read = database.read
+        self._write = database.write
+
+    async def claim(self, pending_id: str, by: str, /) -> bool:
+        """Use an approval. Returns False if another claimant has used it."""
+        name, claimant = as_name(f"claim {pending_id}"), as_name(by)
+        await self._add(name, claimant)
+        return await self._find(name) == [claimant]
+
+    async def end(self, call_key: str, /) -> None:
+        """Record that a pending call has its result."""
+        await self._add(as_name(f"end {call_key}"), "")
+
+    async def ended(self, call_key: str, /) -> bool:
+        """Return whether a pending call has its result."""
+        return bool(await self._find(as_name(f"end {call_key}")))
+
+    async def _add(self, name: str, by: str) -> None:
+        sql = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
+        await self._write(sql, name=name, by=by)
+
+    async def _find(self, name: str) -> list[str]:
+        sql = "SELECT claimant FROM handrail_approval WHERE name = :name"
+        return [row[0] for row in await self._read(sql, name=name)]
+
+
+def make_run_lock(database: Database, run: str) -> Lock:
+    """Return the lock of the process that works on a run. The system releases it at its death."""
+    return make_lock(database, f"run-{_digest(run)}")
+
+
+@contextmanager
+def hold_run(database: Database, run: str) -> Generator[None]:
+    """Hold a run for this process. Raises RunBusy if another process holds it."""
+    lock = make_run_lock(database, run)
+    if not lock.take():
+        raise RunBusy(f"Another process is working on run {run}.")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def as_name(text: str) -> str:
+    """Return a text that every database can store; the digest of one that some cannot."""
+    return text if text.isprintable() else _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,49 @@
+"""Remove everything that our tables have of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step
+from handrail.runs._store.tables import OF_A_RUN
+
+_OURS = ("call", "question", "state", "step", "journal", *OF_A_RUN)
+
+
+def list_ids(database: Database) -> str:
+    """Return a table of the ids in the JSON array ``:ids``, with the name ``i``."""
+    listed = "json_array_elements_text(CAST(:ids AS json))"
+    file = "SELECT value AS id FROM json_each(:ids)"
+    return f"({f'SELECT {listed} AS id' if database.is_postgres else file}) AS i"
+
+
+def remove_runs(database: Database, runs: Sequence[str]) -> None:
+    """Remove runs that no worker runs, in this thread."""
+    database.transact_now(list_deletions(database, json.dumps(list(runs))), 0)
+
+
+def list_deletions(database: Database, runs: str) -> list[Step]:
+    """Return the statements that remove runs, given as a JSON array of ids.
+
+    The first one changes as many rows as there are runs.
+    """
+    ids = list_ids(database)
+    of_runs = f"run IN (SELECT i.id FROM {ids})"
+    of_questions = f"FROM handrail_question WHERE {of_runs}"
+    used = (
+        f"SELECT a.name FROM {ids} JOIN handrail_approval a "
+        "ON a.name >= '{kind} ' || i.id || '/' AND a.name < '{kind} ' || i.id || '0'"
+    )
+    statements = [
+        # first: a worker that comes late waits for it, and then finds no run
+        f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {ids})",
+        f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
+        *[
+            f"DELETE FROM handrail_approval WHERE name IN ({used.format(kind=kind)})"
+            for kind in ("claim", "end")
+        ],
+        *[f"DELETE FROM handrail_{table} WHERE {of_runs}" for table in _OURS],
+    ]
+    return [(sql, [{"ids": runs}]) for sql in statements]

@@ -1,0 +1,79 @@
+"""The rows of requests of runs that a command runs: what waits for a person, and its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, cast
+
+from handrail.runs._store.port import Step
+from handrail.runs._store.tally import STATE, storable
+from handrail.runs.journal import JournalEntry
+
+_PUT = (
+    "INSERT INTO handrail_question VALUES (:id, :run, 0, :pending, :expires, NULL, NULL, 0) "
+    "ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, expires = excluded.expires "
+    "WHERE handrail_question.answer IS NULL"
+)
+_DROP_OTHERS = "DELETE FROM handrail_question WHERE run = :run AND answer IS NULL AND id NOT IN "
+_ANSWER = (
+    "UPDATE handrail_question SET answer = :answer, answered_by = :by WHERE id = :id AND used = 0"
+)
+_USE = (
+    "UPDATE handrail_question SET answer = COALESCE(answer, :answer), "
+    "answered_by = COALESCE(answered_by, :by), used = 1 WHERE id = :id"
+)
+_ABOUT_ANSWERS = {"answer": _ANSWER, "answered": _USE}
+
+
+def keep_requests(entries: Iterable[JournalEntry], members: str) -> list[Step]:
+    """Return what entries change: states ask, answers are given and used.
+
+    Args:
+        entries: The new entries of a run.
+        members: A query that lists the texts of the JSON array ``:ids``.
+    """
+    steps: list[Step] = []
+    for entry in entries:
+        if entry.kind == STATE:
+            steps += _ask(entry, members)
+        elif entry.kind in _ABOUT_ANSWERS:
+            steps.append(_note_answer(entry))
+    return steps
+
+
+def _ask(entry: JournalEntry, members: str) -> list[Step]:
+    """Add the requests of a state, and remove those that are gone without an answer."""
+    rows = [
+        {
+            "id": storable(pending.id),
+            "run": entry.run,
+            "pending": storable(pending.to_json()),
+            "expires": pending.expires_at,
+        }
+        for pending in _read_pending(entry)
+    ]
+    ids = json.dumps([row["id"] for row in rows])
+    drop: Step = (f"{_DROP_OTHERS} {members}", [{"run": entry.run, "ids": ids}])
+    return [(_PUT, rows), drop] if rows else [drop]
+
+
+def _read_pending(entry: JournalEntry) -> list[Any]:
+    state: Any = entry.content.get("state")
+    if not (isinstance(state, dict) and cast("dict[str, Any]", state).get("waiting")):
+        return []
+    from handrail.agent import InvalidState, load_state  # few programs list runs with an agent
+
+    _, _, rest = entry.body.partition(',"state":')
+    try:
+        return [pending for pending in load_state(rest[:-1]).pending if pending.question]
+    except InvalidState:
+        return []
+
+
+def _note_answer(entry: JournalEntry) -> Step:
+    from handrail.runs.answers import answer_of_line  # most entries are no answers
+
+    line = entry.content
+    values = {"id": storable(line.get("pending")), "by": storable(line.get("by")) or None}
+    return _ABOUT_ANSWERS[entry.kind], [{**values, "answer": answer_of_line(line)}]

@@ -1,0 +1,130 @@
+"""What a write to a run changes: its entries, its row, and the rows that pages read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from handrail.runs._store.port import Step
+from handrail.runs._store.tables import POSTGRES_PUTS, PUTS
+from handrail.runs._store.tally import TALLY_COLUMNS, Tally
+from handrail.runs.journal import JournalEntry, JournalLine, RunHead, extend, parse_object
+
+HEADS = (
+    "SELECT r.id, r.app, r.entries, r.digest, r.began, r.changed, j.last, j.digest, s.about "
+    "FROM handrail_run r LEFT JOIN handrail_journal j ON j.run = r.id "
+    "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id) "
+    "LEFT JOIN handrail_summary s ON s.run = r.id"
+)
+"""The ends of chains: as recorded beside each run, and as its last entries say."""
+HEAD_AND_TALLY = (
+    HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
+    + " WHERE r.id = :run"
+)
+GUARDS = 2
+"""The first statements of a write, each of which must change a row: else nothing may change."""
+_PUT_BLOCK = (
+    "INSERT INTO handrail_journal VALUES (:run, :first, :last, :digest, :lines) "
+    "ON CONFLICT DO NOTHING"
+)
+_PUT_RUN = (
+    "INSERT INTO handrail_run (id, agent, status, segment, began, changed, entries, digest) "
+    "VALUES (:run, '', :status, 0, :began, :changed, :entries, :digest) "
+    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, changed = excluded.changed, "
+    "entries = excluded.entries, digest = excluded.digest WHERE handrail_run.app IS NULL"
+)
+
+
+class RunWrites:
+    """Makes the statements that append lines to a run. It continues from what was written before.
+
+    Args:
+        run: The id of the run.
+        postgres: Whether the statements are for PostgreSQL.
+    """
+
+    def __init__(self, run: str, *, postgres: bool) -> None:
+        self._run = run
+        self._tally = Tally(run)
+        self._puts = POSTGRES_PUTS if postgres else PUTS
+
+    def load(self, rows: Sequence[tuple[Any, ...]]) -> RunHead:
+        """Continue from the row of ``HEAD_AND_TALLY``, and return the head of the run."""
+        count = len(TALLY_COLUMNS)
+        found = [row[-count:] for row in rows if row[-count] is not None]
+        self._tally = Tally.load(self._run, found)
+        return read_head(rows[0][:-count]) if rows else RunHead(self._run)
+
+    def append(
+        self,
+        before: RunHead,
+        lines: Sequence[JournalLine],
+        fields: Iterable[Mapping[str, Any]],
+        at: float,
+    ) -> tuple[RunHead, list[JournalEntry], list[Step]]:
+        """Return the head after these lines, their entries, and what to write.
+
+        Args:
+            before: The head before them.
+            lines: The lines.
+            fields: Their contents, which spares parsing them.
+            at: The time.
+        """
+        head, entries = extend(before, lines, at)
+        block = {
+            "run": self._run,
+            "first": entries[0].number,
+            "last": head.entries,
+            "digest": head.digest,
+            "lines": json.dumps([[entry.kind, entry.body, entry.digest] for entry in entries]),
+        }
+        self._tally.read_fields(entries, fields)
+        return head, entries, [(_PUT_BLOCK, [block]), *self._tally.steps(self._puts, head.summary)]
+
+    def written(self) -> None:
+        """Note that what was made is written."""
+        self._tally.written()
+
+
+def put_run(head: RunHead) -> Step:
+    """Return the statement that records the end of the chain of a run that no worker runs."""
+    row = {"run": head.run, "status": head.status, "began": head.began, "changed": head.changed}
+    return _PUT_RUN, [{**row, "entries": head.entries, "digest": head.digest}]
+
+
+def read_head(row: tuple[Any, ...]) -> RunHead:
+    """Return the end of a chain, as it is recorded beside the run.
+
+    A worker records it at the end of a segment. Until then, the last entries of its run say it.
+    SQLite stores any value anywhere. One that was not written by us reads as none.
+    """
+    run, app, entries, digest, began, changed, last, last_digest, about = row
+    count = entries if isinstance(entries, int) else 0
+    if app is not None and isinstance(last, int) and last > count:
+        count, digest = last, last_digest
+    first, latest = (at if isinstance(at, float) else 0.0 for at in (began, changed))
+    fields: Mapping[str, Any] = parse_object(about) if isinstance(about, str) else {}
+    return RunHead(as_text(run), count, as_text(digest), first, latest, fields)
+
+
+def unpack(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
+    """Yield the entries of rows, each with the number of its first entry and several entries."""
+    for first, text in rows:
+        start = first if isinstance(first, int) else 0
+        for number, (kind, body, digest) in enumerate(_parse(text), start):
+            yield JournalEntry(run, number, kind, body, digest)
+
+
+def _parse(text: Any) -> list[tuple[str, str, str]]:
+    """Return the entries of a row. Any other text reads as one entry that does not match."""
+    try:
+        entries = [(str(kind), str(body), str(digest)) for kind, body, digest in json.loads(text)]
+    except (ValueError, TypeError, RecursionError):
+        entries = []
+    return entries or [("", str(text), "")]
+
+
+def as_text(value: object) -> str:
+    """Return a text of the database; anything else is not what was written, and reads so."""
+    return value if isinstance(value, str) else repr(value)
