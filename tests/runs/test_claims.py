@@ -23,6 +23,7 @@ from handrail.runs import (
     request_digest,
     verify,
 )
+from handrail.runs._store import claims
 from runs.parked import make_pending, park, resume_lines
 
 NOW = 1_500.0
@@ -296,15 +297,17 @@ async def test_answers_of_an_older_version_count_too(
     )
 
 
-async def test_a_run_that_is_removed_meanwhile_takes_no_answer(journal: RunStore) -> None:
-    class Removing(RunStore):
-        def hold(self, run: str) -> AbstractContextManager[None]:
-            journal.remove(run)
-            return super().hold(run)
+async def test_a_run_that_is_removed_meanwhile_takes_no_answer(
+    journal: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_and_hold(database: Any, run: str) -> AbstractContextManager[None]:
+        journal.remove(run)
+        return claims.hold_run(database, run)
 
     park(journal, "r")
+    monkeypatch.setattr("handrail.runs._store.answering.hold_run", remove_and_hold)
 
-    outcome = await answer(Removing(journal.database, clock=lambda: NOW), "jo")
+    outcome = await answer(journal, "jo")
 
     assert outcome.text == "There is no such request. Your answer was not used."
     assert outcome.pending == "r/1/c1?0"

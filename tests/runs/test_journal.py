@@ -341,3 +341,21 @@ def test_a_file_of_an_earlier_version_is_refused(journal: RunStore) -> None:
 
     with pytest.raises(JournalError, match="An earlier version of handrail has written these runs"):
         journal.append("r", [JournalLine.of("a")])
+
+
+def count_locks(path: Path) -> int:
+    """How many locks this process has on a file."""
+    mine = (str(os.getpid()), f":{path.stat().st_ino}")
+    lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    return sum(mine[0] in line.split() and f"{mine[1]} " in line for line in lines)
+
+
+def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(journal: RunStore) -> None:
+    """Else, another process that closes the file would take the log away from this one."""
+    journal.append("r", [JournalLine.of("a")])
+    before = count_locks(journal.path)
+    second = open_runs(journal.path)
+    second.append("r", [JournalLine.of("b")])
+
+    assert (before, count_locks(journal.path)) == (1, 1)
+    second.close()

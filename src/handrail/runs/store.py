@@ -63,8 +63,8 @@ def open_runs(
     """Open the runs in a file or a database. The first write creates the file.
 
     Args:
-        address: The path of a SQLite file, or ``postgresql://...``; default: the file of your own
-            runs, which ``handrail run`` and ``handrail chat`` use.
+        address: The path of a SQLite file, or ``postgresql://...``; default: the file that
+            ``handrail run`` and ``handrail chat`` use.
         clock: Returns the time in seconds.
         busy_seconds: Seconds to wait for another process that writes to the file.
     """

@@ -53,7 +53,7 @@ _WAKE = (
 """Lets the engine run the segment that waits for this answer."""
 
 
-class _Request(NamedTuple):
+class _Question(NamedTuple):
     run: str
     pending: Pending
     expires: float
@@ -115,15 +115,15 @@ def _answer(database: Database, request_id: str, given: _Given) -> AnswerOutcome
     return say_unknown(request_id)  # it has gone meanwhile
 
 
-def _find(database: Database, request_id: str) -> _Request | None:
+def _find(database: Database, request_id: str) -> _Question | None:
     rows = database.read_now(_REQUEST, {"id": request_id})
     if not rows:
         return None
     run, pending, *rest = rows[0]
-    return _Request(run, Pending.from_json(pending), *rest)
+    return _Question(run, Pending.from_json(pending), *rest)
 
 
-def _refuse(request: _Request, given: _Given) -> AnswerOutcome | None:
+def _refuse(request: _Question, given: _Given) -> AnswerOutcome | None:
     """Return why an answer is not used; None if it is."""
     if request.answer is not None:
         return say_answered(request.pending, (request.answer, request.answered_by), given.at)
@@ -134,7 +134,7 @@ def _refuse(request: _Request, given: _Given) -> AnswerOutcome | None:
     return check_claim(request.pending, given.answer, given.claimant, given.at)
 
 
-def _count_votes(database: Database, request: _Request, given: _Given) -> tuple[list[Step], int]:
+def _count_votes(database: Database, request: _Question, given: _Given) -> tuple[list[Step], int]:
     """Return what to write of a vote, and how many more are needed."""
     pending = request.pending
     if not needs_votes(pending, given.answer):
@@ -148,9 +148,9 @@ def _count_votes(database: Database, request: _Request, given: _Given) -> tuple[
 
 
 def _write(
-    database: Database, request: _Request, given: _Given, *, votes: list[Step], is_answer: bool
+    database: Database, request: _Question, given: _Given, *, votes: list[Step], is_answer: bool
 ) -> bool:
-    """Write an answer or a vote with its line. Returns False if someone else wrote meanwhile."""
+    """Write an answer or a vote with its line. Returns False if someone else was faster."""
     is_worked_on = request.app is not None
     lines = [given.describe(ANSWER if is_answer else "vote", request.pending)]
     if is_answer and is_worked_on:

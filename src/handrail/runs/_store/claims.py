@@ -1,4 +1,4 @@
-"""What holds once, for all processes: a run that is held, and names that are used."""
+"""Hold a run, and use a name once, across all processes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from handrail.runs._store.threads import Undone
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that is writing."""
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class SqliteFile:
@@ -188,17 +187,16 @@ def create_private(path: Path) -> None:
     """Create a file that only its owner can read, unless it exists.
 
     SQLite would leave its mode to the umask. Its other files, such as the log, get the same mode.
+    A file that exists is not opened: closing it would release the locks that SQLite has on it.
     Raises DatabaseError for a link, and for a file that others can write to.
     """
     make_private_folder(path.parent)
     try:
-        handle = os.open(path, _OPEN, 0o600)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        about = path.lstat()
     except OSError as error:
         raise DatabaseError(f"Cannot open {path}: {error.strerror}.") from None
-    try:
-        about = os.fstat(handle)
-    finally:
-        os.close(handle)
     is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
     if not is_own or about.st_mode & _OTHERS_MAY_WRITE:
         raise DatabaseError(
@@ -210,7 +208,7 @@ def set_up(connection: Any) -> None:
     """Prepare a connection that writes.
 
     A commit survives a power cut (``synchronous=FULL``): a payment must not lose the row that was
-    written before it. What is deleted is overwritten.
+    written before it. SQLite overwrites deleted rows.
     """
     settings = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
     for setting in settings:
@@ -218,5 +216,5 @@ def set_up(connection: Any) -> None:
 
 
 def _decode(value: bytes) -> str:
-    """Return a text. What someone else has written may not be one."""
+    """Return a text. Someone else may have written bytes that are none."""
     return value.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""What a write to a run changes: its entries, its row, and the rows that pages read."""
+"""Make the statements of a write to a run: its entries, its row, and the rows that pages read."""
 
 from __future__ import annotations
 
