@@ -216,7 +216,10 @@ async def test_a_database_that_no_engine_has_used_has_no_fleet(tmp_path: Path) -
 async def test_tables_of_the_engine_that_cannot_be_read_are_an_error(sqlite: str) -> None:
     async with DurableRuns(sqlite, {}) as runs:
         await runs._database.write("ALTER TABLE workflow_status RENAME COLUMN status TO other")  # noqa: SLF001
-    with closing(open_runs(sqlite).records()) as records, pytest.raises(JournalError, match="status"):
+    with (
+        closing(open_runs(sqlite).records()) as records,
+        pytest.raises(JournalError, match="status"),
+    ):
         records.fleet()
 
 
