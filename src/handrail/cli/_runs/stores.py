@@ -92,7 +92,7 @@ class CommandRuns:
             calls += [InboxCall(one, pending, given) for one in readable]
         return calls
 
-    def _readable(self, runs: Iterable[StoredRun]) -> list[StoredRun]:
+    def _readable(self, runs: Iterable[StoredRun]) -> Sequence[StoredRun]:
         return readable_runs(runs, self._app.say)
 
 

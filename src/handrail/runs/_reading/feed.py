@@ -35,7 +35,8 @@ async def follow_events(
         f"SELECT {EVENT_COLUMNS} FROM handrail_event e WHERE e.place > :after "
         f"{written_only(database)} AND {seen} ORDER BY e.place LIMIT {_PAGE}"
     )
-    is_full, seen_version = True, -1
+    seen_version: int | None = -1
+    is_full = True
     while True:
         version = await to_thread.run_sync(database.read_version)
         if is_full or version is None or version != seen_version:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from handrail.runs._reading.values import (
-    AnswerRecord,
     CallRecord,
     CallsPage,
     EventQuery,
@@ -22,6 +21,7 @@ from handrail.runs._reading.values import (
     RunSummary,
     TurnRow,
 )
+from handrail.runs.answers import AnswerRecord
 from handrail.runs.journal import EventRow
 
 

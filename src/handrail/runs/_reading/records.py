@@ -13,7 +13,6 @@ from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.feed import follow_events
 from handrail.runs._reading.searches import find_events, find_runs, read_fleet
 from handrail.runs._reading.values import (
-    AnswerRecord,
     CallRecord,
     CallsPage,
     EventQuery,
@@ -34,7 +33,7 @@ from handrail.runs._reading.values import (
 )
 from handrail.runs._store.database import Database
 from handrail.runs._store.tables import SUMMARY_COLUMNS
-from handrail.runs.answers import is_vote_for, read_record
+from handrail.runs.answers import AnswerRecord, is_vote_for, read_record
 from handrail.runs.journal import EventRow
 
 _HOUR = 3600
