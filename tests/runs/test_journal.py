@@ -359,3 +359,14 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(journal: RunS
 
     assert (before, count_locks(journal.path)) == (1, 1)
     second.close()
+
+
+def test_a_damaged_run_takes_no_lines_and_no_process_waits_for_ever(journal: RunStore) -> None:
+    journal.append("r", [JournalLine.of("a")])
+    journal.append("r", [JournalLine.of("b")])
+    with closing(sqlite3.connect(journal.path)) as connection:
+        connection.execute("UPDATE handrail_run SET entries = 1")
+        connection.commit()
+
+    with pytest.raises(JournalError, match=r"Run r is damaged\. Find the damage with"):
+        journal.append("r", [JournalLine.of("c")])

@@ -28,6 +28,7 @@ from handrail.runs._store.writes import (
     HEADS,
     RunWrites,
     as_text,
+    check_news,
     put_run,
     read_head,
     unpack,
@@ -122,16 +123,19 @@ class RunStore:
         several = list(lines)
         contents = [line.content for line in several]
         self.create()
+        tried: RunHead | None = None
         while True:
             writes = RunWrites(run, postgres=self.database.is_postgres)
             before = writes.load(self.select(HEAD_AND_TALLY, {"run": run}))
             check_after(before, after)
             if not several:
                 return before
+            check_news(before, tried)
             head, entries, steps = writes.append(before, several, contents, self._clock())
             steps += [put_run(head), *keep_requests(entries, self.database.members)]
             if self.database.transact_now(steps, GUARDS):
                 return head
+            tried = before
 
     def head(self, run: str) -> RunHead | None:
         """Return the head of a run, or None if there is no such run."""

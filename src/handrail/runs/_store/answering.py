@@ -14,7 +14,13 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs._store.tables import PUT_VOTE, READ_VOTES
-from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, RunWrites, put_run
+from handrail.runs._store.writes import (
+    GUARDS,
+    HEAD_AND_TALLY,
+    RunWrites,
+    check_news,
+    put_run,
+)
 from handrail.runs.answers import (
     AnswerOutcome,
     Claimant,
@@ -33,7 +39,7 @@ from handrail.runs.answers import (
     say_used,
     vote_for,
 )
-from handrail.runs.journal import STATUS, RunBusy
+from handrail.runs.journal import STATUS, RunBusy, RunHead
 from handrail.runs.lines import ANSWER, LineFields, answer_fields, as_line
 from handrail.runs.statuses import LIVE, RUNNING
 
@@ -90,29 +96,61 @@ def answer_request(
     if request is None:
         return say_unknown(request_id)
     given = _Given(name_answer(answer, claimant), claimant, now)
+    run = _Run(database, request.run)
     if request.app is not None:  # workers continue it, and one may work on it now
-        return _answer(database, request_id, given)
+        return _answer(run, request_id, given)
     try:
         with hold_run(database, request.run):
-            return _answer(database, request_id, given)
+            return _answer(run, request_id, given)
     except RunBusy:
         return say_busy(request.pending, request.run)
 
 
-def _answer(database: Database, request_id: str, given: _Given) -> AnswerOutcome:
-    while (request := _find(database, request_id)) is not None:
-        refused = _refuse(request, given)
-        if refused is not None:
-            return refused
-        votes, missing = _count_votes(database, request, given)
-        if not _write(database, request, given, votes=votes, is_answer=not missing):
-            continue
+class _Run:
+    """The run of a request. A write fails if another one came since the end was read."""
+
+    def __init__(self, database: Database, run: str) -> None:
+        self.database = database
+        self._run = run
+        self._writes = RunWrites(run, postgres=database.is_postgres)
+        self._end: RunHead | None = None
+
+    def read_end(self) -> None:
+        """Read the end of the chain, before anything that a write depends on."""
+        before = self._end
+        rows = self.database.read_now(HEAD_AND_TALLY, {"run": self._run})
+        self._end = self._writes.load(rows)
+        check_news(self._end, before)
+
+    def write(
+        self, lines: list[LineFields], at: float, guards: list[Step], more: list[Step]
+    ) -> bool:
+        """Append lines, and run statements with them. Returns False if someone was faster."""
+        before = self._end or RunHead(self._run)
+        plain = [as_line(one) for one in lines]
+        head, _, steps = self._writes.append(before, plain, lines, at)
+        steps = [*guards, *steps, put_run(head), *more]
+        return bool(self.database.transact_now(steps, len(guards) + GUARDS))
+
+
+def _answer(run: _Run, request_id: str, given: _Given) -> AnswerOutcome:
+    while True:
+        run.read_end()
+        request = _find(run.database, request_id)
+        if request is None:
+            return say_unknown(request_id)  # it is gone by now
+        if request.answer != given.save():  # else a lost connection has repeated the write
+            refused = _refuse(request, given)
+            if refused is not None:
+                return refused
+            votes, missing = _count_votes(run.database, request, given)
+            if not _write(run, request, given, votes=votes, is_answer=not missing):
+                continue
+            if missing:
+                return say_counted(request.pending, request.run, missing)
         reach("answer.given")
-        if missing:
-            return say_counted(request.pending, request.run, missing)
         record = read_record(request.pending.id, given.save(), given.claimant.by or None)
         return say_used(request.pending, request.run, record)
-    return say_unknown(request_id)  # it has gone meanwhile
 
 
 def _find(database: Database, request_id: str) -> _Question | None:
@@ -148,24 +186,17 @@ def _count_votes(database: Database, request: _Question, given: _Given) -> tuple
 
 
 def _write(
-    database: Database, request: _Question, given: _Given, *, votes: list[Step], is_answer: bool
+    run: _Run, request: _Question, given: _Given, *, votes: list[Step], is_answer: bool
 ) -> bool:
     """Write an answer or a vote with its line. Returns False if someone else was faster."""
-    is_worked_on = request.app is not None
-    lines = [given.describe(ANSWER if is_answer else "vote", request.pending)]
-    if is_answer and is_worked_on:
+    lines, guards, more = [given.describe("vote", request.pending)], list[Step](), list(votes)
+    if is_answer:
+        lines = [given.describe(ANSWER, request.pending)]
+        row = {"id": request.pending.id, "answer": given.save(), "by": given.claimant.by or None}
+        guards.append((_PUT_ANSWER, [row]))
+    if is_answer and request.app is not None:
         standing = {**RUNNING._asdict(), "why": "", "ended": None}
         lines.append({"event": STATUS, "at": given.at, **standing})
-    writes = RunWrites(request.run, postgres=database.is_postgres)
-    before = writes.load(database.read_now(HEAD_AND_TALLY, {"run": request.run}))
-    head, _, steps = writes.append(before, [as_line(one) for one in lines], lines, given.at)
-    steps += votes
-    if not is_worked_on:
-        steps.append(put_run(head))
-    elif is_answer:
-        wake = _WAKE.format(engine=database.engine_table)
-        steps.append((wake, [{"id": request.pending.id, "now": int(given.at * 1000)}]))
-    if not is_answer:
-        return bool(database.transact_now(steps, GUARDS))
-    row = {"id": request.pending.id, "answer": given.save(), "by": given.claimant.by or None}
-    return bool(database.transact_now([(_PUT_ANSWER, [row]), *steps], 1 + GUARDS))
+        wake = _WAKE.format(engine=run.database.engine_table)
+        more.append((wake, [{"id": request.pending.id, "now": int(given.at * 1000)}]))
+    return run.write(lines, given.at, guards, more)

@@ -9,7 +9,14 @@ from typing import Any
 from handrail.runs._store.port import Step
 from handrail.runs._store.tables import POSTGRES_PUTS, PUTS
 from handrail.runs._store.tally import TALLY_COLUMNS, Tally
-from handrail.runs.journal import JournalEntry, JournalLine, RunHead, extend, parse_object
+from handrail.runs.journal import (
+    JournalEntry,
+    JournalError,
+    JournalLine,
+    RunHead,
+    extend,
+    parse_object,
+)
 
 HEADS = (
     "SELECT r.id, r.app, r.entries, r.digest, r.began, r.changed, j.last, j.digest, s.about "
@@ -106,6 +113,17 @@ def read_head(row: tuple[Any, ...]) -> RunHead:
     first, latest = (at if isinstance(at, float) else 0.0 for at in (began, changed))
     fields: Mapping[str, Any] = parse_object(about) if isinstance(about, str) else {}
     return RunHead(as_text(run), count, as_text(digest), first, latest, fields)
+
+
+def check_news(now: RunHead, tried: RunHead | None) -> None:
+    """Raise JournalError if a write behind the same end has failed before.
+
+    No one else has written to the run, so its rows do not fit together.
+    """
+    if tried is not None and now.entries == tried.entries and now.digest == tried.digest:
+        raise JournalError(
+            f"Run {now.run} is damaged. Find the damage with `handrail runs verify {now.run}`."
+        )
 
 
 def unpack(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
