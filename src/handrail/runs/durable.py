@@ -35,7 +35,7 @@ from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.loading import load_engine
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
-from handrail.runs._serving.handle import DurableWorker
+from handrail.runs._serving.handle import DurableWorker, Measure
 from handrail.runs._serving.versions import adopt_version
 from handrail.runs._serving.worker import Worker
 from handrail.runs._store.database import Database
@@ -43,7 +43,7 @@ from handrail.runs._store.schema import migrate
 from handrail.runs.statuses import WORKED_ON, RunStatus
 from handrail.runs.store import RunStore
 
-__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Unserializable"]
+__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Measure", "Unserializable"]
 
 _MAX_PAUSE = 0.5
 """Seconds between two checks of a run."""
@@ -65,6 +65,7 @@ class DurableRuns:
         segment_turns: How many turns a restart reads again at most.
         queues: Calls of these tools wait for any worker, within limits, by the queue's name.
         max_deaths: After this many deaths of its process in one segment, a run has failed.
+        writers: How many transactions write at once, on PostgreSQL. A SQLite file has one writer.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -79,8 +80,9 @@ class DurableRuns:
         segment_turns: int = 20,
         queues: Mapping[str, CallQueue] | None = None,
         max_deaths: int = 5,
+        writers: int = 4,
     ) -> None:
-        self._database = Database(database)
+        self._database = Database(database, writers=writers)
         self._rows = Rows(self._database)
         self._questions = Questions(self._database)
         self._workflows = Workflows(self._database, name, version, max_deaths=max_deaths)
@@ -95,13 +97,24 @@ class DurableRuns:
         self._opening = anyio.Lock()
         self._engine: Any = None
         self._segments: Segments | None = None
+        self._worked: Any = None
+        """What a worker runs. It waits for a database that is away; callers get an error."""
 
     async def __aenter__(self) -> Self:
         async with self._opening:
             if not self._users:
-                await to_thread.run_sync(migrate, self._database)
+                await to_thread.run_sync(self._prepare)
             self._users += 1
         return self
+
+    def _prepare(self) -> None:
+        """Check the connections, and create or change the tables."""
+        try:
+            self._database.check_sessions()
+            migrate(self._database)
+        except BaseException:
+            self._database.close()
+            raise
 
     async def _open_engine(self) -> Segments:
         """Return the segments, with an engine that is open. Only starting runs and work need it."""
@@ -113,14 +126,16 @@ class DurableRuns:
             return self._segments
 
     def _load_segments(self) -> Segments:
-        rows, queues = self._rows, self._queues
+        queues = self._queues
         options: dict[str, Any] = {"poll": self._poll, "max_deaths": self._max_deaths}
         where = (self._database, self._name, self._version)
         self._engine = engine = load_engine()(*where, queues=queues, **options)
-        calls = QueuedCalls(engine, rows, self._served, queues=queues, active=Active(rows))
-        segments = Segments(engine, rows, self._questions, calls)
-        segments.turns = self._segment_turns
-        return segments
+        patient = self._database.without_deadline()
+        rows, active = Rows(patient), Active(self._rows)
+        calls = QueuedCalls(engine, rows, self._served, queues=queues, active=active)
+        self._worked = Segments(engine, rows, Questions(patient), calls)
+        self._worked.turns = self._segment_turns
+        return Segments(engine, self._rows, self._questions, calls)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
@@ -166,17 +181,10 @@ class DurableRuns:
         **about: Any,
     ) -> str:
         run, segments = state.run_id, await self._open_engine()
-        await self._rows.journal(run).begin(
-            run_row(run, agent, principal, metadata=json.dumps(metadata), app=self._name),
-            state.messages,
-            agent=agent,
-            principal=principal,
-            application=self._name,
-            version=self._version,
-            turns=state.turns,
-            **about,
-        )
-        await segments.start(Order(run, 0, agent, principal, metadata), state)
+        about |= {"agent": agent, "principal": principal, "turns": state.turns}
+        about |= {"application": self._name, "version": self._version}
+        row = run_row(run, agent, principal, metadata=json.dumps(metadata), app=self._name)
+        await segments.start(Order(run, 0, agent, principal, metadata), row, state, **about)
         return run
 
     async def get(self, run_id: str) -> DurableRun:
@@ -344,7 +352,7 @@ class DurableRuns:
     ) -> AsyncGenerator[DurableWorker]:
         options: dict[str, Any] = {"slots": slots, "poll": self._poll, "interval": interval}
         segments = await self._open_engine()
-        parts = (self._database, self._engine, segments)
+        parts = (self._database, self._engine, self._worked, segments)
         worker = Worker(*parts, version=self._version, end_process=end_process, **options)
         async with worker.running(drain_seconds):
             yield DurableWorker(worker)
@@ -368,7 +376,7 @@ class DurableRuns:
             slots: How many runs this process works on at once.
             drain_seconds: At the end, how long to wait for the turns that run.
             interval: Seconds between two looks for workers that died.
-            health: Host and port where ``/healthz`` and ``/readyz`` answer.
+            health: Host and port where ``/healthz``, ``/readyz`` and ``/metrics`` answer.
             on_start: Gets the worker, and the port of ``health`` (0 without one).
         """
         from handrail.runs._serving.ending import end_process
@@ -381,7 +389,7 @@ class DurableRuns:
         ):
             port = 0
             if health is not None:
-                port = await group.start(answer_health, *health, lambda: worker.is_ready)
+                port = await group.start(answer_health, *health, worker)
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 if on_start is not None:
                     on_start(worker, port)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
-from opentelemetry.metrics import MeterProvider, get_meter
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 from opentelemetry.trace import (
     Span,
     SpanKind,
@@ -18,6 +18,7 @@ from opentelemetry.trace import (
 )
 
 from handrail.telemetry._facts import ERROR_TYPE, Value
+from handrail.telemetry._measures import Measured, Values
 
 __all__ = ["Instruments", "MeterProvider", "Span", "TracerProvider", "as_current", "end"]
 
@@ -34,7 +35,7 @@ class Instruments:
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
         self._tracer = get_tracer("handrail", tracer_provider=tracers)
-        meter = get_meter("handrail", meter_provider=meters)
+        self._meter = meter = get_meter("handrail", meter_provider=meters)
         self._duration = meter.create_histogram(
             "gen_ai.client.operation.duration",
             unit="s",
@@ -53,6 +54,17 @@ class Instruments:
             description="How long a call waited before it ran.",
             explicit_bucket_boundaries_advisory=_WAITS,
         )
+
+    def observe(self, measure: Measured, read: Callable[[str], Values]) -> None:
+        """Let the SDK read a number whenever it exports."""
+
+        def callback(_options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(value, labels) for labels, value in read(measure.name)]
+
+        meter = self._meter
+        is_counter = measure.kind == "counter"
+        make = meter.create_observable_counter if is_counter else meter.create_observable_gauge
+        make(measure.name, [callback], unit=measure.unit, description=measure.text)
 
     def start(self, name: str, attributes: Mapping[str, Value], kind: Kind = "internal") -> Span:
         """Start a span below the current one."""

@@ -12,6 +12,7 @@ from handrail.telemetry._facts import ERROR_TYPE, Value
 
 if TYPE_CHECKING:
     from handrail.telemetry._instruments import MeterProvider, TracerProvider
+    from handrail.telemetry._measures import MeasuredWorker, Values
 
 _PROVIDERS = {
     "anthropic": "anthropic",
@@ -77,6 +78,15 @@ class Telemetry:
             model = named(model)
         content, instruments = self._content, self._instruments
         return TracedModel(model, provider or "unknown", instruments, content=content)
+
+    def worker(self, worker: MeasuredWorker) -> None:
+        """Report the numbers of a worker of durable runs whenever metrics are exported."""
+
+        def read(name: str) -> Values:
+            return [value for one in worker.measures() if one.name == name for value in one.values]
+
+        for measure in worker.measures():
+            self._instruments.observe(measure, read)
 
     def agent(self, name: str, *, description: str = "") -> AroundRun:
         """Return a function for ``Agent(around=...)``: a span ``invoke_agent NAME`` for each run.

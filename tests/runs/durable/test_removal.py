@@ -222,6 +222,7 @@ COPIED = {
     "handrail_called": ("run",),
     "handrail_event": ("run",),
     "handrail_call": ("run", "key"),
+    "handrail_state": ("run",),
     "workflow_status": ("workflow_uuid",),
     "workflow_input": ("workflow_uuid",),
     "workflow_output": ("workflow_uuid",),

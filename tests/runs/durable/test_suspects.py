@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -15,7 +14,7 @@ from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.runs._serving import taking
 from handrail.runs._store.database import Database
-from handrail.runs._store.liveness import make_lock
+from handrail.runs._store.liveness import Lock, make_lock
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.shop import make_model
 from runs.durable.statements import counting
@@ -161,23 +160,49 @@ async def test_calls_on_queues_reach_a_worker_that_clears_its_slots_or_runs_a_su
     assert stage.seen.index("a 0") < stage.seen.index("b begins")
 
 
+def hold_all(url: str) -> list[Lock]:
+    """Hold the locks that let a worker take suspects."""
+    seconds, database = taking.WINDOW_SECONDS, Database(url)
+    names = [taking.name_lock("1", seconds * number) for number in range(taking.WINDOWS)]
+    locks = [make_lock(database, name) for name in names]
+    assert [lock.take() for lock in locks] == [True] * taking.WINDOWS
+    return locks
+
+
+async def test_a_frozen_worker_does_not_keep_suspects_from_the_others(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "PATIENCE", 0.05)
+    monkeypatch.setattr(taking, "WINDOW_SECONDS", 0.2)
+    stage = Stage()
+    *held, free = hold_all(sqlite)
+    free.release()
+    runs = make_runs(sqlite, stage, a=1, b=1)
+    async with runs:
+        await start_hidden(runs, "b")
+        async with runs.work(interval=60):
+            await move(runs, "b", "handrail suspect b")
+            done = await runs.wait("b", seconds=60)
+
+    assert (done.status, [lock.is_held() for lock in held]) == ("done", [True] * 9)
+
+
 async def test_one_worker_at_a_time_takes_suspects(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "PATIENCE", 0.05)
     stage = Stage()
-    name = f"suspects-{sha256(b'1').hexdigest()[:16]}"
-    other = make_lock(Database(sqlite), name)
+    others = hold_all(sqlite)
     runs = make_runs(sqlite, stage, a=1, b=1)
     async with runs:
         await start_hidden(runs, "b")
         async with runs.work(interval=60):
-            assert other.take()
             await move(runs, "b", "handrail suspect b")
             done = [(await runs.wait(await runs.start("a", "Go."))).status]
             await looks(5)
             waits = await runs._engine.find("b:0"), "b begins" in stage.seen  # noqa: SLF001
-            other.release()
+            for other in others:
+                other.release()
             done.append((await runs.wait("b", seconds=60)).status)
 
     assert (waits, done) == (("queued", False), ["done", "done"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @as_command("worker", "Work on durable runs until the process is stopped.")
 @click.argument("runs", help="The runs, as MODULE:NAME. The module is imported.")
 @click.option("--slots", default=100, show_default=True, help="How many runs at once.")
-@click.option("--health", metavar="HOST:PORT", help="Answer /healthz and /readyz here.")
+@click.option("--health", metavar="HOST:PORT", help="Answer /healthz, /readyz and /metrics here.")
 @click.option("--drain", default=30.0, show_default=True, help="Seconds for turns at the end.")
 def command(app: App, *, runs: str, slots: int, health: str | None, drain: float) -> None:
     """Work on durable runs until the process gets SIGTERM or Ctrl-C.

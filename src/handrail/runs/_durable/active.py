@@ -14,6 +14,7 @@ import anyio
 
 from handrail import Executor
 from handrail._support.loop import running_loop
+from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.rows import Rows
 
 _PAUSE = 0.05
@@ -91,6 +92,8 @@ class Active:
         self._scopes: list[_Scope] = []
         self.gate = Gate()
         """For the calls of what begins now."""
+        self.counts = Counts()
+        """Of the worker that runs now."""
 
     def __len__(self) -> int:
         """How many there are, without those that an earlier worker of this process has left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -57,15 +57,19 @@ class RunJournal:
         new = {} if standing is None else standing._asdict()
         self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
-    async def begin(self, row: Step, messages: Iterable[Message], **about: Any) -> None:
-        """Write the row of a run, and its first lines: its summary and its prompts. Once."""
+    async def begin(self, rows: Sequence[Step], messages: Iterable[Message], **about: Any) -> None:
+        """Write the rows of a run, and its first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        await self._insert(RunHead(self._run), list(self._unwritten), at, row)
+        await self._insert(RunHead(self._run), list(self._unwritten), at, *rows)
+
+    async def read_summary(self) -> Mapping[str, Any]:
+        """Return what is known of the run as a whole."""
+        return (await self._read_head()).summary
 
     async def note_cancel(self) -> None:
         """Write that a run was cancelled."""

@@ -8,14 +8,20 @@ from typing import Any
 
 from handrail import Call, CheckedCall, FailureKind, Result, Turn
 from handrail.permissions import verify_call
+from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.rows import IntendedCall, Rows
+from handrail.runs._store.port import DatabaseError
 
 log = logging.getLogger("handrail")
 
 MAY_HAVE_RUN = (
     "The process died while this call ran, and its result was lost. It may have taken effect: "
     "check before you call it again."
+)
+NOT_RECORDED = (
+    "Not run: the database of this run cannot be written, and such a call runs only once that is "
+    "recorded. Try again later, or tell the user."
 )
 
 
@@ -24,11 +30,13 @@ class Once:
 
     Args:
         rows: Records the calls.
+        counts: Counts those that may have taken effect.
         group: Which rows belong together. By default, those of a turn.
     """
 
-    def __init__(self, rows: Rows, group: str | None = None) -> None:
+    def __init__(self, rows: Rows, counts: Counts, group: str | None = None) -> None:
         self._rows = rows
+        self._counts = counts
         self._group = group
         self.known: dict[str, Result] = {}
         """Results that a former attempt has recorded, by call id."""
@@ -54,28 +62,41 @@ class Once:
             await self._rows.forget_call(row.key)
             return None
         log.warning("the call %s may have taken effect: its result was lost", row.key)
+        self._counts.unknown += 1
         return Result.fail(row.call_id, FailureKind.UNKNOWN, MAY_HAVE_RUN)
 
     async def run(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call. One that must not be repeated is recorded before and after."""
         if call.is_repeatable:
             return _recordable(call, await run())
-        text = call.parsed.text
-        row = IntendedCall(call.key, call.id, call.name, text, None)
-        if not await self._rows.intend(row, call.turn.run_id, self._group or call.turn.id):
+        row = IntendedCall(call.key, call.id, call.name, call.parsed.text, None)
+        try:
+            is_new = await self._rows.intend(row, call.turn.run_id, self._group or call.turn.id)
+        except DatabaseError:
+            log.exception("the call %s was not run: it could not be recorded", call.key)
+            return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
+        if not is_new:
             return await self._find_result(call)
         result = _recordable(call, await run())
-        if result.pending is not None:
-            await self._rows.forget_call(call.key)
-        elif not _is_cancelled(result):  # else another worker may have taken the run over
-            await self._rows.store(call.key, result.to_json())
+        await self._record(call.key, result)
         return result
+
+    async def _record(self, key: str, result: Result) -> None:
+        """Record a result. The record of the turn has it too, so an error loses nothing here."""
+        try:
+            if result.pending is not None:
+                await self._rows.forget_call(key)
+            elif not _is_cancelled(result):  # else another worker may have taken the run over
+                await self._rows.store(key, result.to_json())
+        except DatabaseError:
+            log.exception("the result of the call %s was not recorded", key)
 
     async def _find_result(self, call: CheckedCall) -> Result:
         """Return the result of a call that another execution of this segment has begun."""
         text = await self._rows.result_of(call.key)
         if text is not None:
             return Result.from_json(text)
+        self._counts.unknown += 1
         return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
 
 

@@ -80,8 +80,10 @@ class QueuedCalls:
         finally:
             self.waiting -= 1
         began, result = json.loads(text) if text is not None else (None, "")
-        lost = call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
-        return lost if began is None else Result.from_json(result), began
+        if began is not None:
+            return Result.from_json(result), began
+        self.active.counts.unknown += 1
+        return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN), None
 
     async def run(self, text: str) -> str | None:
         """Run a call of a queue, and return when it began and its result, as text.
@@ -99,7 +101,8 @@ class QueuedCalls:
 
     async def _run(self, order: CallOrder) -> Result:
         served = self.served[order.agent]
-        once, gate = Once(self._rows, f"queued {order.key}"), self.active.gate
+        gate = self.active.gate
+        once = Once(self._rows, self.active.counts, f"queued {order.key}")
 
         async def run_once(call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
             async with gate.calling():

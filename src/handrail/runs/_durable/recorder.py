@@ -59,7 +59,7 @@ class SegmentRecorder:
         self._is_past_crash = False
         self._is_draining = is_draining
         self.claimant = order.id
-        self._once = Once(rows)
+        self._once = Once(rows, queues.active.counts)
         self._queues = queues
         self._gate = queues.active.gate
         self._agent = order.agent

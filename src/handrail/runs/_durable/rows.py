@@ -64,6 +64,12 @@ def take_row(run: str) -> Step:
     return sql, [{"id": run, "now": time.time()}]
 
 
+def state_row(run: str, segment: int, body: str) -> Step:
+    """Return the statement that adds the state in which a segment begins, unless there is one."""
+    sql = "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING"
+    return sql, [{"run": run, "segment": segment, "body": body}]
+
+
 def step_row(run: str, segment: int, number: int, body: str) -> Step:
     """Return the statement that records what a step gave, unless there is a record of it."""
     sql = "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) ON CONFLICT DO NOTHING"
@@ -301,3 +307,12 @@ class Rows:
 
 _STEPS = "SELECT body FROM handrail_step WHERE run = :run AND segment = :segment"
 _CALLS = "SELECT key, call, tool, args, result FROM handrail_call"
+
+
+async def count_runs(database: Database) -> dict[str, tuple[int, float]]:
+    """Return how many runs wait for a person or have failed, and since when the first does."""
+    rows = await database.read(
+        "SELECT status, COUNT(*), MIN(changed) FROM handrail_run "
+        "WHERE status IN ('waiting', 'failed') GROUP BY status ORDER BY status"
+    )
+    return {status: (number, since) for status, number, since in rows}

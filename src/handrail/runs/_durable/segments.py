@@ -10,6 +10,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
+import anyio
+
 from handrail.agent import Run, RunArgs, RunResult, RunState, dump_state, load_state
 from handrail.messages import ModelError
 from handrail.permissions import Pending, read_answer
@@ -19,9 +21,10 @@ from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows, RunRow, take_row
+from handrail.runs._durable.rows import Rows, RunRow, state_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._store.points import reach
+from handrail.runs._store.port import DatabaseError, Step
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
@@ -30,6 +33,8 @@ log = logging.getLogger("handrail")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
 """The status of a run after a segment, why it ended, and its state."""
+PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
+"""Seconds before a segment begins again whose rows the database refused: five minutes in all."""
 _KEPT = 64
 """How many states a worker keeps for the segments that it has queued."""
 
@@ -62,10 +67,35 @@ class Segments:
         self._next: dict[str, RunState] = {}
         """States of segments that follow one of this worker, which it need not read."""
 
-    async def start(self, order: Order, state: RunState) -> None:
-        """Start a segment from a state. A second start with the same id joins the first."""
-        whole = order._replace(state=dump_state(state))
-        await self._engine.start(order.id, order.agent, json.dumps(whole))
+    async def start(self, order: Order, row: Step, state: RunState, **about: Any) -> None:
+        """Start a run from a state. A second start with the same id joins the first.
+
+        Its state is written with its row, so that another process can queue it.
+        """
+        first = state_row(order.run, order.number, state_line(state, 0, time.time()).body)
+        await self.rows.journal(order.run).begin([row, first], state.messages, **about)
+        await self._queue(order)
+
+    async def _queue(self, order: Order) -> None:
+        """Queue a segment. A second time changes nothing."""
+        await self._engine.start(order.id, order.agent, json.dumps(order))
+
+    async def queue_lost(self, before: float) -> None:
+        """Queue runs that were queued before a time, and whose process died before it did that."""
+        for run in await self._engine.unqueued(self.calls.served, before):
+            about = await self.rows.journal(run).read_summary()
+            row = await self.rows.find_run(run)
+            owner = (about.get("application"), about.get("version"))
+            if row is not None and row.status == "queued" and owner == self._engine.application:
+                await self._queue_lost(row)
+
+    async def _queue_lost(self, row: RunRow) -> None:
+        run, metadata = row.id, json.loads(row.metadata)
+        order = Order(run, row.segment, row.agent, row.principal, metadata)
+        if row.outcome is not None:  # it failed, and was resumed
+            order = order._replace(state=json.loads(row.outcome)[2])
+        log.warning("the run %s was not queued: the process that started it died", run)
+        await self._queue(order)
 
     async def resume(self, row: RunRow) -> None:
         """Continue a run that failed. Raises ValueError if it has not failed, or cannot continue.
@@ -84,7 +114,8 @@ class Segments:
             raise ValueError(f"The run {run.id!r} has not failed: it is {run.status}.")
         await self.rows.journal(run.id).note_resume()
         if saved is not None:
-            await self.start(Order(run.id, number, run.agent, run.principal, run.metadata), saved)
+            order = Order(run.id, number, run.agent, run.principal, run.metadata)
+            await self._queue(order._replace(state=dump_state(saved)))
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
         """Write the state of a segment: the messages that are new since the one before it."""
@@ -110,8 +141,22 @@ class Segments:
         order = Order(*json.loads(text))
         status: RunStatus = "cancelled"
         with self.calls.active.running(order.run, order.id):
-            status = await self._run(order, await self._find_state(order))
+            status = await self._run_again(order)
         return status  # noqa: RET504  the block may end early
+
+    async def _run_again(self, order: Order) -> RunStatus:
+        """Run a segment, and again after a pause if the database refuses to write."""
+        for pause in PAUSES:
+            try:
+                return await self._run(order, await self._find_state(order))
+            except DatabaseError:
+                log.exception("the run %s continues in %d seconds", order.run, pause)
+            await anyio.sleep(pause)
+        state = await self._find_state(order)
+        try:
+            return await self._run(order, state)
+        except DatabaseError as error:
+            return await self._fail(order, self.rows.journal(order.run), state, error)
 
     async def _run(self, order: Order, state: RunState) -> RunStatus:
         journal = self.rows.journal(order.run)
@@ -148,6 +193,8 @@ class Segments:
             return await self._continue(order.next, before, run.state)
         except ModelError as error:
             return await self._fail(order, journal, run.state, error)
+        except DatabaseError:
+            raise
         except Exception as error:
             log.exception("the run %s failed", order.run)
             return await self._fail(order, journal, run.state, error)
@@ -214,6 +261,7 @@ class Segments:
         self, order: Order, journal: RunJournal, state: RunState, error: Exception
     ) -> RunStatus:
         how = (FAILED, f"{type(error).__name__}: {error}", state)
+        self.calls.active.counts.failed += 1
         return await self._record_end(order, journal, how)
 
     async def give_up(self, run: str, number: int, why: str) -> None:
@@ -222,6 +270,7 @@ class Segments:
         It has no state: its segment has more steps than the last one that is known.
         """
         log.error("the run %s failed: %s", run, why)
+        self.calls.active.counts.failed += 1
         head = await self.rows.journal(run).note_failure(why)
         outcome = json.dumps(["error", why, None])
         guard = self._engine.failure(run, number)  # it may have been resumed in between

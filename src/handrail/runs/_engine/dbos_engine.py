@@ -86,9 +86,14 @@ class DbosEngine:
         self._max_deaths = max_deaths
         self._rows = rows = Workflows(database, name, version, max_deaths=max_deaths)
         self.find, self.wake, self.cancel = rows.find, rows.wake, rows.cancel
-        self.failure = rows.failure
+        self.failure, self.unqueued, self.measure = rows.failure, rows.unqueued, rows.measure
         self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
         self.recover, self.excuse, self.retry = rows.recover, rows.excuse, rows.retry
+
+    @property
+    def application(self) -> tuple[str, str]:
+        """The name and the version of the application."""
+        return self._name, self._version
 
     async def open(self) -> None:
         """Connect to the tables of DBOS. If they are missing or old, they are made new."""

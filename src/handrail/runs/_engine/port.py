@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 
 from handrail.runs._store.port import Step
 
@@ -33,12 +33,26 @@ def call_queue(name: str) -> str:
     return f"handrail call {name}"
 
 
+QueueKind: TypeAlias = Literal["agent", "suspect", "call"]
+
+
+def read_queue(queue: str) -> tuple[QueueKind, str]:
+    """Return the kind of a queue, and the agent or the queue of calls that it belongs to."""
+    _, kind, name = queue.split(" ", 2)
+    return cast("QueueKind", kind), name
+
+
 class Engine(Protocol):
     """Queues segments and runs each of them until it has ended, again after a crash.
 
     Our own rows record the steps of a segment. Forking a run needs nothing more: it starts a
     segment with another id.
     """
+
+    @property
+    def application(self) -> tuple[str, str]:
+        """The name and the version of the application."""
+        ...
 
     @property
     def taken(self) -> Mapping[str, str]:
@@ -84,6 +98,10 @@ class Engine(Protocol):
         """Return those of these queues that have something for this version."""
         ...
 
+    async def measure(self) -> list[tuple[str, int, float]]:
+        """Return the queues of this version: how many wait there, and since when the first."""
+        ...
+
     async def take(self, queue: str, most: int) -> int:
         """Take at most ``most`` segments from a queue, and begin to run them.
 
@@ -105,6 +123,10 @@ class Engine(Protocol):
 
     async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
         """Return the runs whose segment was given up, or one: their ids, its number, and why."""
+        ...
+
+    async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
+        """Return queued runs of agents, without a segment, that have not changed since a time."""
         ...
 
     async def owners(self) -> list[str]:

@@ -112,6 +112,22 @@ class Workflows:
         )
         return [row[0] for row in rows]
 
+    async def measure(self) -> list[tuple[str, int, float]]:
+        """Return the queues of this version: how many wait there, and since when the first.
+
+        A parked segment waits for a worker since its time came.
+        """
+        since = "CASE WHEN delay_until_epoch_ms > updated_at THEN delay_until_epoch_ms"
+        rows = await self._database.read(
+            f"SELECT queue_name, COUNT(*), MIN({since} ELSE updated_at END) "
+            f"FROM {self._table} WHERE status = 'ENQUEUED' AND name IN (:segment, :call) "
+            "AND application_version = :version AND application_name = :app "
+            "AND queue_name LIKE 'handrail % %' GROUP BY queue_name ORDER BY queue_name",
+            version=self._version,
+            **self._own,
+        )
+        return [(queue, depth, float(since) / 1000) for queue, depth, since in rows]
+
     async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
         """Return the runs whose segment was given up, or one: their ids, its number, and why."""
         if not await self.exist():
@@ -127,6 +143,19 @@ class Workflows:
             **one,
         )
         return [(run, number, _say_given_up(*why)) for run, number, *why in rows]
+
+    async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
+        """Return queued runs of agents, without a segment, that have not changed since a time."""
+        rows = await self._database.read(
+            f"SELECT r.id FROM handrail_run r JOIN {self._each} ON q.value = r.agent "
+            "WHERE r.status = 'queued' AND r.changed < :before AND NOT EXISTS "
+            f"(SELECT 1 FROM {self._table} w "
+            "WHERE w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT)) "
+            "ORDER BY r.began LIMIT 100",
+            names=json.dumps(sorted(agents)),
+            before=before,
+        )
+        return [row[0] for row in rows]
 
     async def owners(self) -> list[str]:
         """Return the ids of the workers that run segments, dead or alive."""

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+
+class Measure(NamedTuple):
+    """A number for operators: its name, what it is, and its value for each set of labels."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    unit: str
+    text: str
+    values: tuple[tuple[Mapping[str, str], float], ...] = ()
 
 
 class DurableWorker:
@@ -20,3 +31,14 @@ class DurableWorker:
     def is_ready(self) -> bool:
         """Whether it takes runs, and has lately reached the database."""
         return cast("bool", self._worker.is_ready)
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Its numbers for a monitoring system, and those of what waits in the database.
+
+        Those of the database are at most some seconds old while someone asks for them.
+        """
+        return cast("tuple[Measure, ...]", self._worker.meter.measures())
+
+    async def render_metrics(self) -> str:
+        """The same with new numbers of the database, in the text format of Prometheus."""
+        return cast("str", await self._worker.meter.render())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
 from anyio.abc import SocketStream, TaskStatus
+
+from handrail.runs._serving.handle import DurableWorker
 
 _MAX_REQUEST = 4096
 
@@ -14,18 +15,18 @@ _MAX_REQUEST = 4096
 async def answer_health(
     host: str,
     port: int,
-    is_ready: Callable[[], bool],
+    worker: DurableWorker,
     *,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer ``/healthz`` and ``/readyz`` until it is cancelled. Starts with the port."""
+    """Answer ``/healthz``, ``/readyz`` and ``/metrics``. Starts with the port."""
 
     async def answer(stream: SocketStream) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
             async with stream:
                 with anyio.move_on_after(5):
                     request = await stream.receive(_MAX_REQUEST)
-                    await stream.send(_respond(request, is_ready))
+                    await stream.send(await _respond(request, worker))
 
     listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     async with listener:
@@ -34,15 +35,18 @@ async def answer_health(
         await listener.serve(answer)
 
 
-def _respond(request: bytes, is_ready: Callable[[], bool]) -> bytes:
+async def _respond(request: bytes, worker: DurableWorker) -> bytes:
     path = request.partition(b"\r\n")[0].split(b" ")[1:2]
     if path == [b"/healthz"]:
         status, text = "200 OK", "alive"
+    elif path == [b"/metrics"]:
+        status, text = "200 OK", await worker.render_metrics()
     elif path != [b"/readyz"]:
         status, text = "404 Not Found", "not found"
-    elif is_ready():
+    elif worker.is_ready:
         status, text = "200 OK", "ready"
     else:
         status, text = "503 Service Unavailable", "not ready"
-    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
-    return f"{head}Connection: close\r\n\r\n{text}".encode()
+    body, form = text.encode(), "text/plain; version=0.0.4; charset=utf-8"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {form}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body

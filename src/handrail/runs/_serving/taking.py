@@ -6,13 +6,15 @@ import random
 import time
 from collections import deque
 from collections.abc import Set as AbstractSet
+from hashlib import sha256
 from typing import Literal
 
 from anyio import to_thread
 
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine, agent_queue, call_queue, suspect_queue
-from handrail.runs._store.liveness import Lock
+from handrail.runs._store.database import Database
+from handrail.runs._store.liveness import Lock, make_lock
 
 PATIENCE = 2.0
 """Seconds for which a busy worker leaves a suspect to others that are idle."""
@@ -20,6 +22,16 @@ CLEAR_SECONDS = 30.0
 """How long a worker waits at first until nothing else runs here. Each time in vain doubles it."""
 ALONE_SECONDS = 60.0
 """How long a suspect runs alone. It has not ended its process until then."""
+WINDOW_SECONDS = 15.0
+"""How long one lock counts. A frozen worker holds its lock, but not the next one."""
+WINDOWS = 10
+"""How many locks there are, in turn."""
+
+
+def name_lock(version: str, at: float) -> str:
+    """Return the name of the lock that workers of a version need for a suspect at a time."""
+    window = int(at / WINDOW_SECONDS) % WINDOWS
+    return f"suspects-{sha256(version.encode()).hexdigest()[:16]}-{window}"
 
 
 class Taker:
@@ -33,14 +45,17 @@ class Taker:
     Args:
         engine: Has the queues.
         segments: Run here.
+        database: Has the locks. The worker that holds one takes suspects.
         slots: How many of them run at once.
-        lock: The worker that holds it takes suspects.
     """
 
-    def __init__(self, engine: Engine, segments: Segments, *, slots: int, lock: Lock) -> None:
+    def __init__(
+        self, engine: Engine, segments: Segments, database: Database, *, slots: int
+    ) -> None:
         self._engine = engine
         self._segments = segments
-        self._lock = lock
+        self._database = database
+        self._lock: Lock | None = None
         agents = segments.calls.served
         self._agents = deque(map(agent_queue, agents))
         self._calls = frozenset(map(call_queue, segments.calls.queues))
@@ -83,6 +98,8 @@ class Taker:
         if now < self._next_try or (self._engine.taken and now < self._rests_until):
             return False
         self._next_try = now + PATIENCE
+        name = name_lock(self._engine.application[1], time.time())
+        self._lock = make_lock(self._database, name)
         return await to_thread.run_sync(self._lock.take)
 
     async def _clear(self, queued: AbstractSet[str]) -> None:
@@ -105,7 +122,7 @@ class Taker:
 
     async def release(self) -> None:
         """Let another worker take suspects, and take everything else again."""
-        if self._phase != "open":
+        if self._phase != "open" and self._lock is not None:
             self._phase, now = "open", time.monotonic()
             self._rests_until = now + (now - self._since)
             self._segments.is_clearing = False

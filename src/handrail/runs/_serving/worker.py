@@ -10,15 +10,16 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from hashlib import sha256
 
 import anyio
 from anyio import to_thread
 
 from handrail import HandrailError
 from handrail.runs._durable.active import Gate
+from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine
+from handrail.runs._serving.measuring import Meter
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
@@ -30,6 +31,8 @@ _SWEEP = 10
 GRACE_SECONDS = 5.0
 """How long calls that outlast the drain may still run, while no more begin."""
 
+LOST_SECONDS = 30.0
+"""How long a run may be queued without a segment: its process writes one after the other."""
 _FAREWELL_SECONDS = 2.0
 """How long a worker that stops may try to say so. Without the database, it stops all the same."""
 
@@ -46,6 +49,7 @@ class Worker:
         database: Has the locks that prove which workers live.
         engine: Runs the segments.
         segments: Their body.
+        swept: The same for looks, which are repeated: they do not wait for the database.
         version: The version of the application. It takes over only runs of this version.
         slots: How many segments it runs at once.
         poll: Seconds between two looks for work.
@@ -59,6 +63,7 @@ class Worker:
         database: Database,
         engine: Engine,
         segments: Segments,
+        swept: Segments,
         *,
         version: str,
         slots: int,
@@ -70,12 +75,14 @@ class Worker:
         self._database = database
         self._engine = engine
         self._segments = segments
-        self._rows = segments.rows
+        self._swept = swept
+        self._rows = swept.rows
         self._calls = segments.calls
         self._active = segments.calls.active
-        self._questions = segments.questions
-        alone = make_lock(database, f"suspects-{sha256(version.encode()).hexdigest()[:16]}")
-        self._taker = Taker(engine, segments, slots=slots, lock=alone)
+        self._questions = swept.questions
+        self._taker = Taker(engine, segments, database, slots=slots)
+        self._active.counts = Counts()
+        self.meter = Meter(engine, database, self._taker, self._active.counts)
         self._version = version
         self._poll = poll
         self._interval = interval
@@ -180,16 +187,18 @@ class Worker:
             for other in await self._find_others():
                 await self._take_over(other)
         for run, number in await self._questions.answered():
-            await self._segments.wake(run, number)
+            await self._swept.wake(run, number)
         await self._active.stop_cancelled()
         if self._looks % _SWEEP == 0:
             await self._note_given_up()
+            await self._swept.queue_lost(time.time() - LOST_SECONDS)
+            await self.meter.refresh()
         self._seen_at = time.monotonic()
 
     async def _note_given_up(self) -> None:
         """Record that runs failed whose segment was given up."""
         for run, number, why in await self._engine.given_up():
-            await self._segments.give_up(run, number, why)
+            await self._swept.give_up(run, number, why)
 
     async def _keep_lock(self) -> None:
         """Take the own lock again if it was lost, such as by a restart of the database.
@@ -220,7 +229,11 @@ class Worker:
         if not await to_thread.run_sync(lock.take):
             return
         try:
+            if not await to_thread.run_sync(self._lock.is_held):
+                return  # the database restarted since the last look, and took all locks
             count = await self._engine.recover(other)
+            self._active.counts.takeovers += 1
+            self._active.counts.taken_over += count
             await self._rows.remove_worker(other)
             log.warning("the worker %s died: %d of its runs continue", other, count)
             await self._note_given_up()

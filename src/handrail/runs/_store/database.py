@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import logging
+import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -13,17 +17,20 @@ import anyio
 
 from handrail import HandrailError
 from handrail._support.own_files import note_database
-from handrail.runs._store.port import DatabaseAway, Driver, Select, Step, Values
+from handrail.runs._store.port import DatabaseAway, DatabaseError, Driver, Select, Step, Values
 from handrail.runs._store.sqlite import BUSY_SECONDS, SqliteFile
 from handrail.runs._store.threads import Threads, Undone
 
+log = logging.getLogger("handrail")
+
 _T = TypeVar("_T")
-_RETRY_SECONDS = 20.0
+RETRY_SECONDS = 20.0
+"""How long a statement is retried while the database is away."""
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 2.0
 """Seconds between two tries."""
 _READERS = 2
-_WRITERS = 2
-"""How many statements write at once, on PostgreSQL."""
+WRITERS = 4
+"""How many statements write at once, on PostgreSQL. Each waits until its commit is on the disk."""
 _SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
 
 
@@ -38,18 +45,26 @@ class Database:
         read_only: Whether the database refuses to write. PostgreSQL then also refuses to work for
             more than two seconds.
         busy_seconds: Seconds to wait for another process that writes to a file.
+        writers: How many statements write at once, on PostgreSQL.
     """
 
     def __init__(
-        self, address: str, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
+        self,
+        address: str,
+        *,
+        read_only: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+        writers: int = WRITERS,
     ) -> None:
+        if writers < 1:
+            raise ValueError(f"`writers` must be at least 1, not {writers}.")
         self.url = as_url(address)
         self.is_postgres = self.url.startswith(_POSTGRES)
         self._driver: Driver
         self._together: Callable[[], AbstractContextManager[object]] = nullcontext
         if self.is_postgres:
             self._driver = _open_postgres(self.url, read_only=read_only)
-            self._writers = Threads(_WRITERS)
+            self._writers = Threads(writers)
         else:
             note_database(self.path)
             self._driver = file = SqliteFile(
@@ -60,6 +75,15 @@ class Database:
             """SQLite has one writer. Statements that wait at the same time share one disk sync."""
         self._readers = Threads(_READERS)
         self._has_engine = False
+        self._has_deadline = True
+        self.errors: Counter[str] = Counter()
+        """How many statements failed: the database was ``away``, or ``refused`` them."""
+
+    def without_deadline(self) -> Database:
+        """Return the same database for what must not be lost: statements wait until it is back."""
+        patient = copy.copy(self)
+        patient._has_deadline = False  # noqa: SLF001  it is of this class
+        return patient
 
     @property
     def path(self) -> Path:
@@ -130,7 +154,7 @@ class Database:
         return self._driver.read_version()
 
     def _run_now(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        tries = _Tries()
+        tries = _Tries(RETRY_SECONDS)
         while True:
             try:
                 return function(*arguments)
@@ -141,13 +165,17 @@ class Database:
 
     async def _run(self, threads: Threads, function: Callable[..., _T], *arguments: Any) -> _T:
         """Run a statement in a thread, and again if the database is away. No thread waits."""
-        tries = _Tries()
+        tries = _Tries(RETRY_SECONDS if self._has_deadline else math.inf)
         while True:
             try:
                 return await threads.run(function, *arguments)
-            except DatabaseAway:
-                if (pause := tries.next_pause()) is None:
+            except DatabaseError as error:
+                is_away = isinstance(error, DatabaseAway)
+                self.errors["away" if is_away else "refused"] += 1
+                if not is_away or (pause := tries.next_pause()) is None:
                     raise
+                if pause == _FIRST_PAUSE:
+                    log.warning("a statement waits for the database: %s", error)
             await anyio.sleep(pause)
 
     @property
@@ -158,6 +186,10 @@ class Database:
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
         """Run the statements that a function chooses, in a transaction, one process at a time."""
         self._driver.run_alone(choose)
+
+    def check_sessions(self) -> None:
+        """Raise a HandrailError if a connection is not a session of its own."""
+        self._driver.check_sessions()
 
     def hold(self) -> Any:
         """Return a connection to PostgreSQL for one holder, who closes it."""
@@ -174,8 +206,8 @@ class Database:
 class _Tries:
     """Counts the time of tries: each pause is twice as long as the one before."""
 
-    def __init__(self) -> None:
-        self._until = time.monotonic() + _RETRY_SECONDS
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE
 
     def next_pause(self) -> float | None:

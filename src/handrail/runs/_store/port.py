@@ -54,6 +54,10 @@ class Driver(Protocol):
         """The statements that begin a transaction which no other process has at the same time."""
         ...
 
+    def check_sessions(self) -> None:
+        """Raise a HandrailError if a connection is not a session of its own."""
+        ...
+
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
         """Run the statements that a function chooses, in such a transaction."""
         ...

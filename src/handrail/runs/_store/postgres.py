@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import InsufficientPrivilege, QueryCanceled
+from psycopg.errors import InsufficientPrivilege, QueryCanceled, ReadOnlySqlTransaction
 
+from handrail import HandrailError
 from handrail.runs._store.connections import Connections
 from handrail.runs._store.port import (
     DatabaseAway,
@@ -58,6 +59,7 @@ class PostgresServer:
     def __init__(self, url: str, *, read_only: bool) -> None:
         given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         self._settings = {**_SETTINGS, **given}
+        self._read_only = read_only
         if read_only:
             self._settings["options"] = f"{given.get('options', '')} {_READ_ONLY}".strip()
         self._place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
@@ -99,6 +101,24 @@ class PostgresServer:
     def read_version(self) -> None:
         """Return None: a server has no such number."""
 
+    def check_sessions(self) -> None:
+        """Raise a HandrailError if a proxy lends connections for one transaction at a time.
+
+        Two open sessions then have the same server process, or one has several.
+        """
+        with self._clear_errors(), self._connect() as one, self._connect() as other:
+            first = _read_process(one)
+            with other.transaction():
+                second = _read_process(other)
+                is_pooled = first == second or first != _read_process(one)
+        if is_pooled:
+            raise HandrailError(
+                f"{self._place} lends a connection for one transaction at a time, as pgbouncer "
+                "does with `pool_mode=transaction`. Durable runs need sessions: a lock of a "
+                "session proves that a worker lives. Use `pool_mode=session`, or connect to "
+                "PostgreSQL directly."
+            )
+
     def hold(self) -> _Connection:
         """Return a connection for one holder, who closes it."""
         with self._clear_errors():
@@ -128,6 +148,10 @@ class PostgresServer:
         with self._clear_errors(), self._connections.lend() as connection:
             yield connection
 
+    def _is_replica(self, error: psycopg.Error) -> bool:
+        """Return whether a server refuses to write because it is about to take over."""
+        return isinstance(error, ReadOnlySqlTransaction) and not self._read_only
+
     @contextmanager
     def _clear_errors(self) -> Generator[None]:
         """Raise errors as ours. A server that was never reached probably has another address."""
@@ -136,7 +160,7 @@ class PostgresServer:
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0].rstrip(".")
             text = f"Cannot use the runs in {self._place}: {reason}."
-            if self._was_reached and _is_away(error):
+            if self._was_reached and (_is_away(error) or self._is_replica(error)):
                 raise DatabaseAway(text) from error
             denied = isinstance(error, InsufficientPrivilege)
             raise (DatabaseDenied if denied else DatabaseError)(text) from error
@@ -153,6 +177,11 @@ def _is_away(error: psycopg.Error) -> bool:
 def _translate(sql: str) -> bytes:
     """Return a statement with its parameters as psycopg writes them. SQLite's ``:name`` is ours."""
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", sql.replace("%", "%%")).encode()
+
+
+def _read_process(connection: _Connection) -> Any:
+    """Return which process of the server answers."""
+    return connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
 
 
 def _execute(connection: _Connection, step: Step) -> list[psycopg.Cursor[tuple[Any, ...]]]:

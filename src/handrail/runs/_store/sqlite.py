@@ -150,6 +150,9 @@ class SqliteFile:
         except (sqlite3.Error, TimeoutError, UnicodeEncodeError) as error:
             raise DatabaseError(f"Cannot use the runs in {self._path}: {error}.") from error
 
+    def check_sessions(self) -> None:
+        """Do nothing: each connection to a file is a session."""
+
     begin_alone = ("BEGIN IMMEDIATE",)
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
