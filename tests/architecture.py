@@ -54,7 +54,7 @@ EDGES: Mapping[str, set[str]] = {
     "openapi": {"net"},
     "policy": {"approvals"},
     "providers": set(),
-    "runs": {"agent", "approvals"},
+    "runs": {"agent", "approvals", "models"},
     "sandbox": {"net"},
     "telemetry": {"agent", "models"},
     "testing": {"models"},

@@ -102,6 +102,7 @@ PAGES = {
     "more": f"/inbox/{to_path(COMMAND.id)}/more",
     "runs": "/runs",
     "run": "/runs/ab12cd?call=2",
+    "tokens": "/tokens?days=30",
     "audit": "/audit",
     "fleet": "/fleet",
     "rules": "/rules?run=ab12cd&call=3",

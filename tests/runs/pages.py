@@ -25,6 +25,7 @@ PAGES: dict[str, Callable[[Records], object]] = {
     "call": lambda records: (records.run("r"), records.call("r", 1)),
     "audit": lambda records: records.events(),
     "rules": lambda records: records.rules(),
+    "tokens": lambda records: records.tokens(),
     "fleet": lambda records: records.fleet(),
 }
 

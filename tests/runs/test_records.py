@@ -30,6 +30,8 @@ from handrail.runs import (
     TurnRow,
     open_runs,
 )
+from handrail.runs.history import TokenShare, read_history, share_tokens
+from handrail.runs.lines import as_fields
 from replying import WAYS, StreamedJournal
 from runs.pages import PAGES, counted
 from runs.parked import RULE, call_lines, make_pending, park, resume_lines
@@ -163,6 +165,52 @@ def test_a_run_has_a_summary_and_its_turns(journal: RunStore) -> None:
             reply=1,
         ),
     )
+
+
+def used(run: int, *tools: str, model: str = "m", **usage: int) -> list[JournalLine]:
+    """Return the lines of a reply with its tokens, and of its calls."""
+    reply = {"at": run * 10.0, "turn": 1, "model": model, "usage": usage}
+    lines = [JournalLine.of("prompt", at=run * 10.0, text="Go."), JournalLine.of("reply", **reply)]
+    for number, tool in enumerate(tools):
+        about = {"at": run * 10.0, "turn": 1, "call_id": f"c{number}"}
+        lines.append(JournalLine.of("requested", **about, tool=tool))
+        lines.append(JournalLine.of("finished", **about, kind="", chars=7))
+    return lines
+
+
+@in_one_way
+def test_tokens_of_replies_are_divided_among_the_calls_of_their_turns(
+    journal: RunStore,
+) -> None:
+    tokens = {"input_tokens": 30, "output_tokens": 6, "cached_tokens": 3}
+    journal.append("r1", used(1, "read", "read", "edit", **tokens))
+    journal.append("r2", used(2, "read", model="n", **tokens))
+    labels = JournalLine.of("status", at=30.0, status="running", labels=["team=pay"])
+    journal.append("r3", [labels, *used(3, **tokens)])
+
+    def share(model: str, tool: str, calls: int, *numbers: float) -> TokenShare:
+        return TokenShare(model, tool, calls, *numbers)
+
+    answer = share("m", "", 0, 1.0, 30.0, 6.0, 3.0)
+    edit = share("m", "edit", 1, 1 / 3, 10.0, 2.0, 1.0)
+    reads = share("m", "read", 2, 2 / 3, 20.0, 4.0, 2.0)
+    other = share("n", "read", 1, 1.0, 30.0, 6.0, 3.0)
+    records = read(journal)
+    found = records.tokens()
+    assert [one._asdict() for one in found] == [
+        pytest.approx(one._asdict()) for one in (answer, edit, reads, other)
+    ]
+    turns = [
+        turn
+        for run in ("r1", "r2", "r3")
+        for turn in read_history(as_fields(entry) for entry in journal.read(run))
+    ]
+    assert [one._asdict() for one in share_tokens(turns)] == [
+        pytest.approx(one._asdict()) for one in found
+    ]
+    assert records.tokens(since=15.0) == (answer, other)
+    assert records.tokens(limit=1) == read(journal, "team=pay").tokens() == (answer,)
+    assert read(journal, "team=web").tokens() == ()
 
 
 def two_turns(*, numbered: bool = True) -> list[JournalLine]:
@@ -437,6 +485,7 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "call": 3,
         "audit": 2,
         "rules": 1,
+        "tokens": 1,
         "fleet": 1,
     }
     assert records.inbox().total == times + 1

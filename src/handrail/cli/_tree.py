@@ -38,7 +38,7 @@ RUNS = {
     "resume": ("runs_resume", "Resume a saved run."),
     "approve": ("runs_approve", "Approve pending calls."),
     "deny": ("runs_deny", "Deny pending calls."),
-    "stats": ("runs_stats", "Summarize calls, failures, durations and tokens."),
+    "stats": ("runs_stats", "Summarize calls, failures, durations, tokens and cost."),
     "export": ("runs_export", "Export a run as JSON, or as a page to read."),
     "verify": ("runs_verify", "Check that the journal of runs was not changed."),
     "inbox": ("runs_inbox", "List all calls that are waiting, over all runs."),

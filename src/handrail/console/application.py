@@ -100,6 +100,7 @@ class Console:
             Route("/inbox/{pending}/more", inbox.show_more),
             Route("/runs", runs.show_list),
             Route("/runs/{run}", runs.show),
+            Route("/tokens", runs.show_tokens),
             Route("/fleet", runs.show_fleet),
             Route("/rules", rules.show),
             Route("/rules/replay", rules.replay, methods=["POST"]),

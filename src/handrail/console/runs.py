@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -39,11 +39,15 @@ from handrail.runs import (
     read_call_records,
     to_path,
 )
+from handrail.runs.history import TokenShare, TokenSum, sum_tokens
 from handrail.runs.statuses import REASONS, STATUSES
 
 _ENDS = [(one, describe_status("done", one)[1].partition(": ")[2] or one) for one in REASONS]
 """The reasons why runs end, and their words."""
 DAY = 86_400.0
+MAX_RUNS = 10_000
+"""Runs whose tokens a page counts at most."""
+DAYS = (1, 7, 30)
 POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
 
@@ -118,6 +122,25 @@ class Runs:
             else None,
         )
 
+    async def show_tokens(self, request: Request) -> Response:
+        """Show the tokens and the cost of the newest runs of some days, by model and tool."""
+        visit, asked = visit_of(request), number_of(request, "days")
+        days = asked if asked in DAYS else DAYS[0]
+        since = self._site.clock() - days * DAY
+        shares = await self._site.read(
+            visit, "viewer", lambda runs: runs.tokens(since=since, limit=MAX_RUNS)
+        )
+        return self._site.page(
+            "tokens.html",
+            visit,
+            days=days,
+            choices=DAYS,
+            limit=MAX_RUNS,
+            total=sum_tokens(shares),
+            models=_sums(shares, lambda one: (one.model, one.replies)),
+            tools=_sums(shares, lambda one: (one.tool, one.calls or one.replies)),
+        )
+
     async def show_fleet(self, request: Request) -> Response:
         """Show what waits for people; workers and queues to those who see all runs."""
         visit = visit_of(request, "operator")
@@ -131,6 +154,20 @@ def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) 
     reserved = call is not None and not visit.person.is_asked(call.approvers)
     roles: tuple[Role, ...] = ("auditor",) if reserved else ("approver", "auditor")
     return any(visit.person.may(role, run.labels) for role in roles)
+
+
+def _sums(
+    shares: Iterable[TokenShare], of: Callable[[TokenShare], tuple[str, float]]
+) -> list[tuple[str, int, TokenSum]]:
+    """Return sums of tokens by name, with the number of replies or calls; the largest first."""
+    several: dict[str, list[TokenShare]] = {}
+    for one in shares:
+        several.setdefault(of(one)[0], []).append(one)
+    rows = [
+        (name, round(sum(of(one)[1] for one in own)), sum_tokens(own))
+        for name, own in several.items()
+    ]
+    return sorted(rows, key=lambda row: (-row[2].input_tokens - row[2].output_tokens, row[0]))
 
 
 def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from handrail.messages import Usage
 
 Phase: TypeAlias = Literal["waiting", "approval", "backoff", "running"]
 """Waiting for other calls or a free slot; for approval; for the next attempt; or running."""
@@ -67,6 +70,8 @@ class CallHistory:
     kind: str | None = None
     """The kind of its failure; empty for success, None if there is no result."""
     text: str = ""
+    chars: int = 0
+    """How many characters the result had that the model got."""
     principal: str = ""
     """On whose behalf it ran; empty if the journal does not say."""
     turn: int = 0
@@ -124,6 +129,68 @@ class RunTurn:
     calls: list[CallHistory] = field(default_factory=list[CallHistory])
     number: int = 0
     """The number of the model's turn in its run; 0 if there is none."""
+
+
+class TokenShare(NamedTuple):
+    """The tokens of one model's replies that a tool accounts for.
+
+    The tokens of a reply are divided equally among the calls of its turn.
+    """
+
+    model: str
+    tool: str
+    """Empty for replies without calls."""
+    calls: int
+    replies: float
+    input: float
+    output: float
+    cached: float
+
+
+class TokenSum(NamedTuple):
+    """Tokens, and their cost in US dollars as a decimal number; None if it is not known."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: str | None
+
+
+def share_tokens(turns: Iterable[RunTurn]) -> list[TokenShare]:
+    """Return the tokens of replies by model and tool. Together, they are those of all replies."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for turn in turns:
+        if turn.speaker != "model":
+            continue
+        numbers = (1, turn.input_tokens, turn.output_tokens, turn.cached_tokens)
+        part = [number / max(1, len(turn.calls)) for number in numbers]
+        for tool in [call.tool for call in turn.calls] or [""]:
+            before = sums.get((turn.model, tool), [0.0] * 5)
+            more = (len(turn.calls) > 0, *part)
+            sums[turn.model, tool] = [one + two for one, two in zip(before, more, strict=True)]
+    return [TokenShare(*key, int(sums[key][0]), *sums[key][1:]) for key in sorted(sums)]
+
+
+def sum_tokens(shares: Iterable[TokenShare]) -> TokenSum:
+    """Return the sum of shares, with the cost at the prices that ``handrail.models`` knows.
+
+    The journal does not tell which tokens were written to a cache: they have the price of input.
+    """
+    from handrail.models import cost  # rarely needed
+
+    several, dollars, is_known = list(shares), Decimal(0), True
+    for one in several:
+        given, made, cached = map(round, one[-3:])
+        used = Usage(input_tokens=given, output_tokens=made, cached_tokens=cached)
+        price = cost(used, one.model)
+        is_known = is_known and (price is not None or not used.total)
+        dollars += price or 0
+    return TokenSum(
+        round(sum(one.input for one in several)),
+        round(sum(one.cached for one in several)),
+        round(sum(one.output for one in several)),
+        f"{dollars.normalize():f}" if is_known else None,
+    )
 
 
 def read_history(journal: Iterable[Any]) -> list[RunTurn]:
@@ -277,6 +344,7 @@ class _HistoryReader:
     def _note_result(self, call: CallHistory, line: Mapping[str, Any]) -> None:
         call.close(self._now, "waiting", "backoff", "running")
         call.kind, call.text = _text(line, "kind"), _text(line, "text")
+        call.chars = _count(line.get("chars"))
         if call.kind == "pending" and any(span.phase == "approval" for span in call.spans):
             return  # it is still waiting for approval
         call.close(self._now, "approval")

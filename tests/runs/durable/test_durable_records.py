@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import pytest
 
 from handrail import Allow, Ask, Call, CheckedCall, Deny, Text, tool
 from handrail.agent import Agent
-from handrail.messages import Reply, Request, ToolResults
+from handrail.messages import Reply, Request, ToolResults, Usage
 from handrail.permissions import Approvers, Edit, Origin
 from handrail.runs import (
     AnswerOutcome,
@@ -27,6 +28,8 @@ from handrail.runs import (
 )
 from handrail.runs._store.port import DatabaseError
 from handrail.runs.durable import DurableRuns
+from handrail.runs.history import read_history, share_tokens
+from handrail.runs.lines import as_fields
 from runs.durable.statements import counting
 from runs.pages import PAGES
 
@@ -237,8 +240,34 @@ async def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "call": 3,
         "audit": 2,
         "rules": 1,
+        "tokens": 1,
         "fleet": 5,
     }
+
+
+async def test_tokens_are_divided_by_the_database_as_by_the_history(database: str) -> None:
+    async def speak(request: Request) -> Reply:
+        used = Usage(input_tokens=100, output_tokens=10, cached_tokens=7)
+        reply = await model(request)
+        again = tuple(replace(call, id=f"{call.id}-{n}") for call in reply.calls for n in range(3))
+        return replace(reply, parts=again or reply.parts, usage=used)
+
+    runs = DurableRuns(database, {"shop": Agent(speak, [refund])}, poll=0.05)
+    async with runs.work(interval=0.1, drain_seconds=5):
+        await runs.start("shop", "Refund A1.", run_id="r")
+        await runs.wait("r", seconds=40)
+    records = open_runs(database).records()
+    found = records.tokens()
+    records.close()
+    async with runs:
+        lines = [as_fields(entry) for entry in runs.journal.read("r")]
+
+    assert [(one.tool, one.calls, round(one.input, 6)) for one in found] == [
+        ("", 0, 100.0),
+        ("refund", 3, 100.0),
+    ]
+    for one, other in zip(found, share_tokens(read_history(lines)), strict=True):
+        assert one._asdict() == pytest.approx(other._asdict())
 
 
 async def test_a_statement_that_a_lost_connection_repeats_is_no_second_answer(sqlite: str) -> None:

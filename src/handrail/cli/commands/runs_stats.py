@@ -16,12 +16,23 @@ from handrail.cli._base.options import DATABASE
 from handrail.cli._runs.saved import readable_runs, run_ids
 from handrail.cli._runs.stores import open_store
 from handrail.runs import format_seconds
-from handrail.runs.history import CallHistory, RunTurn, all_calls, read_history
+from handrail.runs.history import (
+    CallHistory,
+    RunTurn,
+    TokenShare,
+    TokenSum,
+    all_calls,
+    read_history,
+    share_tokens,
+    sum_tokens,
+)
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
+_TOKENS = TokenSum._fields[:3]
+_NO_CALL = "(no call)"
 
 
-@as_command("stats", "Summarize calls, failures, durations and tokens.", DATABASE)
+@as_command("stats", "Summarize calls, failures, durations, tokens and cost.", DATABASE)
 @click.argument(
     "runs",
     nargs=-1,
@@ -31,10 +42,12 @@ _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "appro
 )
 @click.option("--here", is_flag=True, help="Include only runs of this workspace.")
 def command(app: App, *, runs: Sequence[str], here: bool) -> None:
-    """Summarize calls, failures, durations and tokens.
+    """Summarize calls, failures, durations, tokens and cost.
 
     For each tool: calls, failed and denied calls; run time as median and 95th percentile; time
-    spent waiting for other calls or a free slot, and for approval.
+    spent waiting for other calls or a free slot, and for approval. For each model and each tool:
+    tokens, and their cost at list prices. The tokens of a reply are divided equally among its
+    calls.
     """
     store = open_store(app)
     saved = [store.find(name) for name in runs] or store.list()
@@ -42,27 +55,46 @@ def command(app: App, *, runs: Sequence[str], here: bool) -> None:
         readable = readable_runs(saved, app.say)
         saved = [run for run in readable if run.about["workspace"] == str(app.workspace)]
     turns = [turn for run in saved for turn in read_history(run.lines())]
-    document = {"runs": len(saved), **_of_models(turns), "tools": list(_of_tools(turns))}
+    shares = share_tokens(turns)
+    document = {
+        "runs": len(saved),
+        **_of_replies(turns),
+        "cost": sum_tokens(shares).cost,
+        "models": [_of_model(name, shares) for name in sorted({one.model for one in shares})],
+        "tools": list(_of_tools(turns, shares)),
+        "without_calls": sum_tokens(one for one in shares if not one.tool)._asdict(),
+    }
     app.print(document, _lines(document, app.width))
 
 
-def _of_models(turns: Sequence[RunTurn]) -> dict[str, Any]:
+def _of_replies(turns: Sequence[RunTurn]) -> dict[str, Any]:
     replies = [turn for turn in turns if turn.speaker == "model"]
     return {
         "turns": len(replies),
         "model_seconds": sum(reply.seconds for reply in replies),
         "tokens": {
-            "input_tokens": sum(reply.input_tokens for reply in replies),
-            "output_tokens": sum(reply.output_tokens for reply in replies),
-            "cached_tokens": sum(reply.cached_tokens for reply in replies),
+            name: sum(getattr(reply, name) for reply in replies) for name in sorted(_TOKENS)
         },
     }
 
 
-def _of_tools(turns: Sequence[RunTurn]) -> Iterator[dict[str, Any]]:
+def _of_model(name: str, shares: Sequence[TokenShare]) -> dict[str, Any]:
+    own = [one for one in shares if one.model == name]
+    return {
+        "model": name,
+        "replies": round(sum(one.replies for one in own)),
+        **sum_tokens(own)._asdict(),
+    }
+
+
+def _of_tools(turns: Sequence[RunTurn], shares: Sequence[TokenShare]) -> Iterator[dict[str, Any]]:
     calls = list(all_calls(turns))
     for name in sorted({call.tool for call in calls}):
-        yield _of_tool(name, [call for call in calls if call.tool == name])
+        own = [one for one in shares if one.tool == name]
+        yield (
+            _of_tool(name, [call for call in calls if call.tool == name])
+            | sum_tokens(own)._asdict()
+        )
 
 
 def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
@@ -82,6 +114,7 @@ def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
         "p95": ran[(len(ran) * 95 - 1) // 100] if ran else None,
         "waited": sum(call.seconds("waiting") for call in calls),
         "asked": sum(call.seconds("approval") for call in calls),
+        "result_chars": sum(call.chars for call in calls),
     }
 
 
@@ -91,11 +124,35 @@ def _lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
     yield f"{runs}, {turns}, model time {took}"
     yield (
         f"tokens: {tokens['input_tokens']:,} input ({tokens['cached_tokens']:,} cached), "
-        f"{tokens['output_tokens']:,} output"
+        f"{tokens['output_tokens']:,} output; cost: {_money(document['cost'])}"
     )
     if document["tools"]:
         yield ""
         yield from columns([_HEADS, *(_row(tool) for tool in document["tools"])], width=width)
+    if document["models"]:
+        yield from ("", *columns(list(_model_rows(document)), width=width))
+        yield from ("", *columns(list(_token_rows(document)), width=width))
+
+
+def _model_rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "model", "replies", "input", "cached", "output", "cost"
+    for one in document["models"]:
+        yield (_safe(one["model"]) or "-", str(one["replies"]), *_numbers(one))
+
+
+def _token_rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "tokens by tool", "results", "input", "cached", "output", "cost"
+    for one in document["tools"]:
+        yield (_safe(one["tool"]), f"{one['result_chars']:,} chars", *_numbers(one))
+    yield (_NO_CALL, "-", *_numbers(document["without_calls"]))
+
+
+def _numbers(one: dict[str, Any]) -> tuple[str, ...]:
+    return (*(f"{one[name]:,}" for name in _TOKENS), _money(one["cost"]))
+
+
+def _money(cost: str | None) -> str:
+    return "unknown" if cost is None else f"${cost}"
 
 
 def _row(tool: dict[str, Any]) -> tuple[str, ...]:

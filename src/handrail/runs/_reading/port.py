@@ -22,6 +22,7 @@ from handrail.runs._reading.values import (
     TurnRow,
 )
 from handrail.runs.answers import AnswerRecord
+from handrail.runs.history import TokenShare
 from handrail.runs.journal import EventRow
 
 
@@ -56,6 +57,15 @@ class Records(Protocol):
 
     def figures(self, *, since: float = 0.0) -> RunFigures:
         """Return how many runs there are by status, and when they began."""
+        ...
+
+    def tokens(self, *, since: float = 0.0, limit: int = 10_000) -> tuple[TokenShare, ...]:
+        """Return the tokens of runs by model and tool.
+
+        Args:
+            since: Only runs that began at this time or later.
+            limit: How many runs count at most, the newest first.
+        """
         ...
 
     def run(self, run: str) -> RunSummary | None:

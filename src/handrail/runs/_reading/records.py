@@ -11,7 +11,7 @@ from typing import Any
 from handrail.permissions import Pending
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.feed import follow_events
-from handrail.runs._reading.searches import find_events, find_runs, read_fleet
+from handrail.runs._reading.searches import find_events, find_runs, find_tokens, read_fleet
 from handrail.runs._reading.values import (
     CallRecord,
     CallsPage,
@@ -34,6 +34,7 @@ from handrail.runs._reading.values import (
 from handrail.runs._store.database import Database
 from handrail.runs._store.tables import SUMMARY_COLUMNS
 from handrail.runs.answers import AnswerRecord, is_vote_for, read_record
+from handrail.runs.history import TokenShare
 from handrail.runs.journal import EventRow
 
 _HOUR = 3600
@@ -159,6 +160,10 @@ class DatabaseRecords:
             by_status={(one, reason): count for one, reason, count in sorted(statuses)},
             by_hour=tuple((float(hour * _HOUR), count) for hour, count in hours),
         )
+
+    def tokens(self, *, since: float = 0.0, limit: int = 10_000) -> tuple[TokenShare, ...]:
+        """Return the tokens of runs by model and tool."""
+        return find_tokens(self._select, self._seen("s.run"), since=since, limit=limit)
 
     def run(self, run: str) -> RunSummary | None:
         """Return the summary of a run."""

@@ -17,6 +17,7 @@ from handrail.runs._reading.values import (
     WorkerRow,
 )
 from handrail.runs._store.database import Database
+from handrail.runs.history import TokenShare
 from handrail.runs.journal import EventRow
 
 MAX_WORDS = 8
@@ -75,6 +76,22 @@ def find_events(
         records.append(EventRecord(row=row, body=body, digest=digest))
     more = found[-1].place if len(rows) > limit else 0
     return EventsPage(rows=tuple(records), next=more)
+
+
+def find_tokens(select: Select, seen: str, *, since: float, limit: int) -> tuple[TokenShare, ...]:
+    """Return the tokens of the newest runs by model and tool, as ``share_tokens`` does."""
+    part = "1.0 / CASE WHEN t.calls > 0 THEN t.calls ELSE 1 END"
+    sums = ", ".join(f"SUM({part} * {number})" for number in ("1", "t.input", "t.output"))
+    rows = select(
+        f"SELECT t.model, COALESCE(c.tool, ''), COUNT(c.number), {sums}, SUM({part} * t.cached) "
+        "FROM (SELECT s.run FROM handrail_summary s "
+        f"WHERE s.began >= :since AND {seen} ORDER BY s.began DESC, s.run DESC LIMIT :limit) AS r "
+        "JOIN handrail_turn t ON t.run = r.run AND t.speaker = 'model' "
+        "LEFT JOIN handrail_called c ON c.run = t.run AND c.turn = t.number GROUP BY 1, 2",
+        since=since,
+        limit=limit,
+    )
+    return tuple(TokenShare(*row[:3], *map(float, row[3:])) for row in sorted(rows))
 
 
 def event_row(row: tuple[Any, ...]) -> EventRow:
