@@ -159,7 +159,7 @@ class SavedRun:
 
     def fork(self, turn: int | None, text: str | None) -> tuple[str, int]:
         """Start another run from a turn. Return its id and the number of the turn."""
-        from handrail.runs.forking import CannotFork, fork_state
+        from handrail.runs.states import CannotFork, fork_state
 
         about = self.about
         self.state()  # a Halt if a state cannot be read

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from handrail import Json
 from handrail.agent import RunState, load_state
 from handrail.messages import Reply
-from handrail.runs.forking import edit_reply
+from handrail.runs.states import edit_reply
 from handrail.runs.statuses import RunReason, RunStatus
 
 if TYPE_CHECKING:

@@ -139,6 +139,8 @@ class InboxPage:
     """The key of the next page; empty at the end."""
     total: int = 0
     """How many requests wait in all."""
+    away: tuple[str, ...] = ()
+    """Shards that did not answer: what waits there is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
