@@ -36,7 +36,9 @@ async def test_only_the_owner_can_read_the_file_and_its_log(tmp_path: Path) -> N
     file.execute("CREATE TABLE a (b)")
     file.close()
 
-    assert seen == dict.fromkeys(("runs.db", "runs.db-shm", "runs.db-wal"), "0o600")
+    assert seen == dict.fromkeys(
+        (".runs.db.lock", "runs.db", "runs.db-shm", "runs.db-wal"), "0o600"
+    )
     assert (tmp_path / "plain.db").stat().st_mode & 0o044
 
 
@@ -46,4 +48,4 @@ async def test_the_mode_of_a_file_that_exists_stays(tmp_path: Path) -> None:
     async with DurableRuns(str(tmp_path / "runs.db"), {}):
         seen = modes(tmp_path)
 
-    assert set(seen.values()) == {"0o660"}
+    assert {seen[f"runs.db{end}"] for end in ("", "-shm", "-wal")} == {"0o660"}

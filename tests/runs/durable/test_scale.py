@@ -179,7 +179,7 @@ def ask(call: CheckedCall) -> Decision:
 
 COPIES = """
 INSERT INTO handrail_run SELECT replace(id, 'run0', 'run' || n), agent, principal, status, segment,
-  began, changed, outcome, 0, '' FROM handrail_run, numbers WHERE id = 'run0';
+  began, changed, outcome, 0, '', metadata, app FROM handrail_run, numbers WHERE id = 'run0';
 INSERT INTO handrail_question SELECT replace(id, 'run0', 'run' || n), 'run' || n, segment,
   replace(pending, 'run0', 'run' || n), expires, NULL, NULL, 0
   FROM handrail_question, numbers WHERE run = 'run0';

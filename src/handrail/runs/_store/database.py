@@ -188,7 +188,7 @@ class Database:
         self._driver.run_alone(choose)
 
     def check_sessions(self) -> None:
-        """Raise a HandrailError if a connection is not a session of its own."""
+        """Raise a HandrailError if connections do not keep their sessions."""
         self._driver.check_sessions()
 
     def hold(self) -> Any:

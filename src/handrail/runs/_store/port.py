@@ -55,7 +55,7 @@ class Driver(Protocol):
         ...
 
     def check_sessions(self) -> None:
-        """Raise a HandrailError if a connection is not a session of its own."""
+        """Raise a HandrailError if connections do not keep their sessions."""
         ...
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:

@@ -19,7 +19,6 @@ from handrail.runs._store.threads import Undone
 
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that is writing."""
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class SqliteFile:
@@ -200,10 +199,10 @@ def create_private(path: Path) -> None:
         about = path.lstat()
     except OSError as error:
         raise DatabaseError(f"Cannot open {path}: {error.strerror}.") from None
-    is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
-    if not is_own or about.st_mode & _OTHERS_MAY_WRITE:
+    is_shared = about.st_mode & stat.S_IWGRP or about.st_uid == os.geteuid()
+    if not (stat.S_ISREG(about.st_mode) and is_shared) or about.st_mode & stat.S_IWOTH:
         raise DatabaseError(
-            f"Cannot use {path}: it must be a regular file that only you can write to."
+            f"Cannot use {path}: it must be a regular file that only you or your group can write to."
         )
 
 
