@@ -202,7 +202,7 @@ def create_private(path: Path) -> None:
     is_shared = about.st_mode & stat.S_IWGRP or about.st_uid == os.geteuid()
     if not (stat.S_ISREG(about.st_mode) and is_shared) or about.st_mode & stat.S_IWOTH:
         raise DatabaseError(
-            f"Cannot use {path}: it must be a regular file that only you or your group can write to."
+            f"Cannot use {path}: it must be a regular file that only you or your group can change."
         )
 
 
