@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import sqlite3
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from handrail.runs import (
     request_digest,
     verify,
 )
-from handrail.runs._store import claims
+from handrail.runs._store import answering, claims
+from handrail.runs.answers import dump_answer
 from runs.parked import make_pending, park, resume_lines
 
 NOW = 1_500.0
@@ -311,3 +313,26 @@ async def test_a_run_that_is_removed_meanwhile_takes_no_answer(
 
     assert outcome.text == "There is no such request. Your answer was not used."
     assert outcome.pending == "r/1/c1?0"
+
+
+async def test_an_answer_for_which_another_one_was_faster_is_refused(
+    journal: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker denies a request that expires, and adds no line for that."""
+    park(journal, "r")
+    write = answering._write  # noqa: SLF001
+
+    def deny_first(*given: Any, **options: Any) -> bool:
+        denied = dump_answer(Deny("Not run."), NOW - 1)
+        with closing(sqlite3.connect(journal.path)) as connection:
+            connection.execute("UPDATE handrail_question SET answer = ?", [denied])
+            connection.commit()
+        return write(*given, **options)
+
+    monkeypatch.setattr(answering, "_write", deny_first)
+    outcome = await answer(journal, "jo")
+
+    assert outcome.status == "answered"
+    assert outcome.text == (
+        "Already answered. Someone denied it 1 s before you. Your answer was not used."
+    )

@@ -96,7 +96,7 @@ def answer_request(
     if request is None:
         return say_unknown(request_id)
     given = _Given(name_answer(answer, claimant), claimant, now)
-    run = _Run(database, request.run)
+    run = _Run(database, request)
     if request.app is not None:  # workers continue it, and one may work on it now
         return _answer(run, request_id, given)
     try:
@@ -109,27 +109,29 @@ def answer_request(
 class _Run:
     """The run of a request. A write fails if another one came since the end was read."""
 
-    def __init__(self, database: Database, run: str) -> None:
+    def __init__(self, database: Database, request: _Question) -> None:
         self.database = database
-        self._run = run
-        self._writes = RunWrites(run, postgres=database.is_postgres)
-        self._end: RunHead | None = None
+        self._id = request.run
+        self._is_worked_on = request.app is not None
+        self._writes = RunWrites(request.run, postgres=database.is_postgres)
+        self._end = RunHead(request.run)
+        self._tried: RunHead | None = None
 
     def read_end(self) -> None:
         """Read the end of the chain, before anything that a write depends on."""
-        before = self._end
-        rows = self.database.read_now(HEAD_AND_TALLY, {"run": self._run})
+        rows = self.database.read_now(HEAD_AND_TALLY, {"run": self._id})
         self._end = self._writes.load(rows)
-        check_news(self._end, before)
 
     def write(
         self, lines: list[LineFields], at: float, guards: list[Step], more: list[Step]
     ) -> bool:
         """Append lines, and run statements with them. Returns False if someone was faster."""
-        before = self._end or RunHead(self._run)
+        check_news(self._end, self._tried)
+        self._tried = self._end
         plain = [as_line(one) for one in lines]
-        head, _, steps = self._writes.append(before, plain, lines, at)
-        steps = [*guards, *steps, put_run(head), *more]
+        head, _, steps = self._writes.append(self._end, plain, lines, at)
+        end = [] if self._is_worked_on else [put_run(head)]  # else a worker records it
+        steps = [*guards, *steps, *end, *more]
         return bool(self.database.transact_now(steps, len(guards) + GUARDS))
 
 
