@@ -300,7 +300,7 @@ def test_a_pipe_in_place_of_a_journal_is_not_waited_for(handrail: Handrail) -> N
     for command in (["stats"], ["list"], ["show", "last"]):
         ran = handrail("runs", *command, "--json")
         assert (ran.exit, ran.error["code"]) == (1, "failed")
-        assert ran.error["message"].endswith("must be a regular file that only you can write to.")
+        assert ran.error["message"].endswith("that only you or your group can change.")
 
 
 def near(handrail: Handrail, text: str) -> str:

@@ -260,7 +260,7 @@ async def test_tokens_are_divided_by_the_database_as_by_the_history(database: st
     found = records.tokens()
     records.close()
     async with runs:
-        lines = [as_fields(entry) for entry in runs.journal.read("r")]
+        lines = [as_fields(entry) for entry in runs.store.read("r")]
 
     assert [(one.tool, one.calls, round(one.input, 6)) for one in found] == [
         ("", 0, 100.0),
