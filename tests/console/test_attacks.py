@@ -260,7 +260,7 @@ OF_OTHERS = {
     "/stream of a run": "/stream?page=/runs/r1",
     "/rules of a call": "/rules?run=r1&call=1",
 }
-LISTS = {"/", "/inbox", "/runs", "/fleet", "/rules", "/audit"}
+LISTS = {"/", "/inbox", "/runs", "/tokens", "/fleet", "/rules", "/audit"}
 FORMS = {"/inbox/deny", "/rules/replay", "/audit/verify"}
 NO_RUNS = {"/healthz", "/readyz", "/static/{name}"}
 

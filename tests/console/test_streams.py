@@ -61,7 +61,7 @@ async def test_many_streams_share_one_reader_and_little_memory(tmp_path: Path) -
     delays.sort()
     print(f"{STREAMS} streams: {grown:.0f} MB; event to page at most {delays[-1]:.2f} s")  # noqa: T201
 
-    assert readers == at_the_end <= 3
+    assert readers <= at_the_end <= 3
     assert grown < 64
     assert not SOAK or delays[-1] < 1
 

@@ -33,10 +33,11 @@ import os, sys
 import anyio
 from handrail.approvals import FileLedger
 from handrail.permissions import MemoryLedger
-from handrail.runs import RunStore
+from handrail.runs import open_runs
 
 folder, *kinds = sys.argv[1:]
-open_runs(folder + "/journal.db").append("r", [])
+with open_runs(folder + "/journal.db") as runs:
+    runs.create()
 FileLedger(folder + "/used")
 start, begin = os.pipe()
 

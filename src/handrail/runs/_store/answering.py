@@ -96,7 +96,7 @@ def answer_request(
     if request is None:
         return say_unknown(request_id)
     given = _Given(name_answer(answer, claimant), claimant, now)
-    run = _Run(database, request)
+    run = _Chain(database, request)
     if request.app is not None:  # workers continue it, and one may work on it now
         return _answer(run, request_id, given)
     try:
@@ -106,8 +106,8 @@ def answer_request(
         return say_busy(request.pending, request.run)
 
 
-class _Run:
-    """The run of a request. A write fails if another one came since the end was read."""
+class _Chain:
+    """The chain of a run. A write fails if another one came since the end was read."""
 
     def __init__(self, database: Database, request: _Question) -> None:
         self.database = database
@@ -135,7 +135,7 @@ class _Run:
         return bool(self.database.transact_now(steps, len(guards) + GUARDS))
 
 
-def _answer(run: _Run, request_id: str, given: _Given) -> AnswerOutcome:
+def _answer(run: _Chain, request_id: str, given: _Given) -> AnswerOutcome:
     while True:
         run.read_end()
         request = _find(run.database, request_id)
@@ -188,7 +188,7 @@ def _count_votes(database: Database, request: _Question, given: _Given) -> tuple
 
 
 def _write(
-    run: _Run, request: _Question, given: _Given, *, votes: list[Step], is_answer: bool
+    run: _Chain, request: _Question, given: _Given, *, votes: list[Step], is_answer: bool
 ) -> bool:
     """Write an answer or a vote with its line. Returns False if someone else was faster."""
     lines, guards, more = [given.describe("vote", request.pending)], list[Step](), list(votes)

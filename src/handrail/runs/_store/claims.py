@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from anyio import to_thread
+
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
 from handrail.runs.journal import RunBusy
@@ -15,30 +17,30 @@ class StoredLedger:
     """Records which approvals were used, and which calls ended; see ``Ledger``."""
 
     def __init__(self, database: Database) -> None:
-        self._read = database.read
-        self._write = database.write
+        self._database = database
 
     async def claim(self, pending_id: str, by: str, /) -> bool:
         """Use an approval. Returns False if another claimant has used it."""
         name, claimant = as_name(f"claim {pending_id}"), as_name(by)
-        await self._add(name, claimant)
-        return await self._find(name) == [claimant]
+        return await to_thread.run_sync(self._add, name, claimant) == [claimant]
 
     async def end(self, call_key: str, /) -> None:
         """Record that a pending call has its result."""
-        await self._add(as_name(f"end {call_key}"), "")
+        await to_thread.run_sync(self._add, as_name(f"end {call_key}"), "")
 
     async def ended(self, call_key: str, /) -> bool:
         """Return whether a pending call has its result."""
-        return bool(await self._find(as_name(f"end {call_key}")))
+        return bool(await to_thread.run_sync(self._find, as_name(f"end {call_key}")))
 
-    async def _add(self, name: str, by: str) -> None:
+    def _add(self, name: str, by: str) -> list[str]:
+        """Add a name unless it exists, and return who has it."""
         sql = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
-        await self._write(sql, name=name, by=by)
+        self._database.transact_now([(sql, [{"name": name, "by": by}])], 0)
+        return self._find(name)
 
-    async def _find(self, name: str) -> list[str]:
+    def _find(self, name: str) -> list[str]:
         sql = "SELECT claimant FROM handrail_approval WHERE name = :name"
-        return [row[0] for row in await self._read(sql, name=name)]
+        return [row[0] for row in self._database.read_now(sql, {"name": name})]
 
 
 def make_run_lock(database: Database, run: str) -> Lock:
