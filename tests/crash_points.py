@@ -29,13 +29,12 @@ DURABLE_POINTS = (
     "run.parked",
     "run.asked",
     "answer.given",
-    "run.woken",
     "answers.taken",
     "run.ended",
 )
 """A turn or a call has begun; a call is recorded before it runs, has run, has its result recorded;
 a turn or a reply is recorded; the journal says how a segment ended; the run is parked, its questions
-are added; an answer is given, wakes it, is taken; its end is recorded."""
+are added; an answer is given, is taken; its end is recorded."""
 
 
 class Countdown:

@@ -19,7 +19,7 @@ SOAK_KILLS = 600
 NAMED: list[list[str | float]] = [
     ["turn.begun:1", "call.begun:1", "call.intended:1", "call.ran:1", "call.stored:1"],
     ["model.recorded:1", "turn.recorded:1", "run.sealed:1", "run.parked:1", "run.asked:1"],
-    ["answer.given:1", "run.woken:1", "answers.taken:1", "run.ended:1"],
+    ["answer.given:1", "answers.taken:1", "run.ended:1"],
     ["turn.begun:2", "call.begun:2", "call.intended:2", "model.recorded:2"],
     ["call.ran:2", "call.stored:2", "turn.recorded:2"],
     ["run.sealed:2"],

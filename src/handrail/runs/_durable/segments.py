@@ -243,7 +243,6 @@ class Segments:
     async def wake(self, run: str, number: int) -> None:
         """Let a waiting run continue."""
         await self._engine.wake(segment_id(run, number))
-        reach("run.woken")
 
     async def _continue(self, following: Order, before: RunState, state: RunState) -> RunStatus:
         """Continue in another segment, so that a restart reads a bounded number of steps."""

@@ -39,6 +39,8 @@ IDLE_SECONDS = 10.0
 """How long the server waits for a process inside a transaction: a frozen one keeps its rows."""
 _ALONE = 4_722_013_118
 """The key of the lock that is held while tables are created or changed."""
+_CHECKS = 5
+"""How often each of two sessions has a transaction, to see that they are two."""
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
@@ -104,14 +106,16 @@ class PostgresServer:
     def check_sessions(self) -> None:
         """Raise a HandrailError if a proxy lends connections for one transaction at a time.
 
-        Two open sessions then have the same server process, or one has several.
+        Two open sessions then have the same server process, or one has several. Each of them has a
+        transaction in turn, during which the other one needs another process.
         """
+        seen: set[tuple[int, int]] = set()
         with self._clear_errors(), self._connect() as one, self._connect() as other:
-            first = _read_process(one)
-            with other.transaction():
-                second = _read_process(other)
-                is_pooled = first == second or first != _read_process(one)
-        if is_pooled:
+            for number in range(2 * _CHECKS):
+                with (one, other)[number % 2].transaction():
+                    seen.add((_read_process(one), _read_process(other)))
+        [*_, (first, second)] = seen
+        if len(seen) > 1 or first == second:
             raise HandrailError(
                 f"{self._place} lends a connection for one transaction at a time, as pgbouncer "
                 "does with `pool_mode=transaction`. Durable runs need sessions: a lock of a "
