@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import stat
 import time
 from collections.abc import Generator
@@ -123,3 +124,19 @@ def replace_file(file: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def find_home() -> Path:
+    """Return the user's home folder. A relative one is ignored: a workspace could choose it.
+
+    Raises KeyError or RuntimeError if the system does not know this user.
+    """
+    given = Path.home()
+    return given if given.is_absolute() else Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+
+def find_runs_folder() -> Path:
+    """Return the folder of the user's saved runs. Raises as ``find_home`` does."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    above = given if given.is_absolute() else find_home() / ".local" / "state"
+    return above / "handrail" / "runs"

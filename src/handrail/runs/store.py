@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from handrail._support.private_files import find_runs_folder
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Values
 from handrail.runs._store.requests import keep_requests
@@ -69,18 +70,8 @@ def open_runs(
         clock: Returns the time in seconds.
         busy_seconds: Seconds to wait for another process that writes to the file.
     """
-    place = os.fspath(find_own_file() if address is None else address)
+    place = os.fspath(find_runs_folder() / "journal.db" if address is None else address)
     return RunStore(Database(place, busy_seconds=busy_seconds), clock=clock)
-
-
-def find_own_file() -> Path:
-    """Return the file of this user's runs.
-
-    A relative folder in ``XDG_STATE_HOME`` is ignored: a workspace could name it.
-    """
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    above = given if given.is_absolute() else Path.home() / ".local" / "state"
-    return above / "handrail" / "runs" / "journal.db"
 
 
 class WaitingCall(NamedTuple):
@@ -132,7 +123,7 @@ class RunStore:
                 return before
             check_news(before, tried)
             head, entries, steps = writes.append(before, several, contents, self._clock())
-            steps += [put_run(head), *keep_requests(entries, self.database.members)]
+            steps += [put_run(head), *keep_requests(entries, contents, self.database.members)]
             if self.database.transact_now(steps, GUARDS):
                 return head
             tried = before

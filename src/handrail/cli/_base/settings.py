@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from handrail._support.private_files import read_private_file
+from handrail._support.private_files import find_home, find_runs_folder, read_private_file
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks, programs_of
 from handrail.cli._base.redact import redact_url
@@ -196,20 +196,24 @@ def _config_home() -> Path:
 
 def home() -> Path:
     """Return the user's home folder. A relative path is ignored: it could be a workspace."""
-    try:
-        given = Path.home()
-        return given if given.is_absolute() else Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except (KeyError, RuntimeError):  # the system does not know this user
-        message = f"the user with ID {os.getuid()} has no home folder"
-        hint = "set `HOME` to an absolute path: `export HOME=/PATH`"
-        raise Halt(message, code="config", hint=hint) from None
+    with _needing_home():
+        return find_home()
 
 
 def runs_folder() -> Path:
     """Return the folder of saved runs. A relative path is ignored: a workspace could choose it."""
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    above = given if given.is_absolute() else home() / ".local" / "state"
-    return above / "handrail" / "runs"
+    with _needing_home():
+        return find_runs_folder()
+
+
+@contextmanager
+def _needing_home() -> Generator[None]:
+    try:
+        yield
+    except (KeyError, RuntimeError):  # the system does not know this user
+        message = f"the user with ID {os.getuid()} has no home folder"
+        hint = "set `HOME` to an absolute path: `export HOME=/PATH`"
+        raise Halt(message, code="config", hint=hint) from None
 
 
 def _flags(flags: Mapping[str, Any]) -> Iterator[_Assignment]:

@@ -66,7 +66,7 @@ class CommandRuns:
     def _open(self, head: RunHead) -> StoredRun:
         if "application" not in head.summary:
             return open_run(head.run, self.journal)
-        from handrail.cli._runs.durable_run import DurableSavedRun  # loads the engine
+        from handrail.cli._runs.durable_run import DurableSavedRun  # loads the agent
 
         return DurableSavedRun(self.journal, head.run)
 
@@ -84,13 +84,15 @@ class CommandRuns:
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:
         """Return calls that wait, the most urgent first."""
-        calls: list[InboxCall] = []
-        for run, pending, answer in self.journal.requests(limit=limit):
-            head = self.journal.head(run) or RunHead(run)
-            readable = self._readable([self._open(head)])
-            given = "" if answer is None else read_record(pending.id, answer).answer
-            calls += [InboxCall(one, pending, given) for one in readable]
-        return calls
+        requests = self.journal.requests(limit=limit)
+        names = dict.fromkeys(one.run for one in requests)
+        heads = [self.journal.head(name) or RunHead(name) for name in names]
+        runs = {run.id: run for run in self._readable(map(self._open, heads))}
+        return [
+            InboxCall(runs[name], pending, "" if given is None else read_record("", given).answer)
+            for name, pending, given in requests
+            if name in runs
+        ]
 
     def _readable(self, runs: Iterable[StoredRun]) -> Sequence[StoredRun]:
         return readable_runs(runs, self._app.say)

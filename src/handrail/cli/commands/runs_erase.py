@@ -32,7 +32,7 @@ def command(app: App, *, principal: str) -> None:
             code="usage",
             hint="pass `--database DATABASE`, or delete runs with `handrail runs prune`",
         )
-    from handrail.cli._runs.durable_run import act  # loads the engine
+    from handrail.cli._runs.durable_run import act  # loads the agent
 
     count = act(open_store(app).journal, lambda runs: runs.erase(principal))
     app.print({"principal": principal, "count": count}, [f"{quantity(count, 'run')} deleted"])

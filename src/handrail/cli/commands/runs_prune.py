@@ -104,7 +104,7 @@ def _document(
 
 
 def _prune(store: CommandRuns, older_than: float, max_seconds: int | None) -> int:
-    from handrail.cli._runs.durable_run import act  # loads the engine
+    from handrail.cli._runs.durable_run import act  # loads the agent
 
     return act(
         store.journal, lambda runs: runs.prune(older_than=older_than, max_seconds=max_seconds)

@@ -108,10 +108,10 @@ class Database:
 
     @property
     def members(self) -> str:
-        """A query that lists the texts of the JSON array ``:ids``."""
+        """A query that lists the texts of the JSON array ``:ids``, in the column ``id``."""
         if self.is_postgres:
-            return "(SELECT json_array_elements_text(CAST(:ids AS json)))"
-        return "(SELECT value FROM json_each(:ids))"
+            return "(SELECT json_array_elements_text(CAST(:ids AS json)) AS id)"
+        return "(SELECT value AS id FROM json_each(:ids))"
 
     @property
     def exists(self) -> bool:

@@ -14,9 +14,7 @@ _OURS = ("call", "question", "state", "step", "journal", *OF_A_RUN)
 
 def list_ids(database: Database) -> str:
     """Return a table of the ids in the JSON array ``:ids``, with the name ``i``."""
-    listed = "json_array_elements_text(CAST(:ids AS json))"
-    file = "SELECT value AS id FROM json_each(:ids)"
-    return f"({f'SELECT {listed} AS id' if database.is_postgres else file}) AS i"
+    return f"{database.members} AS i"
 
 
 def remove_runs(database: Database, runs: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from handrail.runs._store.port import Step
@@ -26,23 +26,26 @@ _USE = (
 _ABOUT_ANSWERS = {"answer": _ANSWER, "answered": _USE}
 
 
-def keep_requests(entries: Iterable[JournalEntry], members: str) -> list[Step]:
+def keep_requests(
+    entries: Iterable[JournalEntry], contents: Iterable[Mapping[str, Any]], members: str
+) -> list[Step]:
     """Return what entries change: states ask, answers are given and used.
 
     Args:
         entries: The new entries of a run.
+        contents: Their contents, which spares parsing them.
         members: A query that lists the texts of the JSON array ``:ids``.
     """
     steps: list[Step] = []
-    for entry in entries:
+    for entry, content in zip(entries, contents, strict=True):
         if entry.kind == STATE:
-            steps += _ask(entry, members)
+            steps += _ask(entry, content, members)
         elif entry.kind in _ABOUT_ANSWERS:
-            steps.append(_note_answer(entry))
+            steps.append(_note_answer(entry.kind, content))
     return steps
 
 
-def _ask(entry: JournalEntry, members: str) -> list[Step]:
+def _ask(entry: JournalEntry, content: Mapping[str, Any], members: str) -> list[Step]:
     """Add the requests of a state, and remove those that are gone without an answer."""
     rows = [
         {
@@ -51,15 +54,15 @@ def _ask(entry: JournalEntry, members: str) -> list[Step]:
             "pending": storable(pending.to_json()),
             "expires": pending.expires_at,
         }
-        for pending in _read_pending(entry)
+        for pending in _read_pending(entry, content)
     ]
     ids = json.dumps([row["id"] for row in rows])
     drop: Step = (f"{_DROP_OTHERS} {members}", [{"run": entry.run, "ids": ids}])
     return [(_PUT, rows), drop] if rows else [drop]
 
 
-def _read_pending(entry: JournalEntry) -> list[Any]:
-    state: Any = entry.content.get("state")
+def _read_pending(entry: JournalEntry, content: Mapping[str, Any]) -> list[Any]:
+    state: Any = content.get("state")
     if not (isinstance(state, dict) and cast("dict[str, Any]", state).get("waiting")):
         return []
     from handrail.agent import InvalidState, load_state  # few programs list runs with an agent
@@ -71,9 +74,8 @@ def _read_pending(entry: JournalEntry) -> list[Any]:
         return []
 
 
-def _note_answer(entry: JournalEntry) -> Step:
+def _note_answer(kind: str, line: Mapping[str, Any]) -> Step:
     from handrail.runs.answers import answer_of_line  # most entries are no answers
 
-    line = entry.content
     values = {"id": storable(line.get("pending")), "by": storable(line.get("by")) or None}
-    return _ABOUT_ANSWERS[entry.kind], [{**values, "answer": answer_of_line(line)}]
+    return _ABOUT_ANSWERS[kind], [{**values, "answer": answer_of_line(line)}]

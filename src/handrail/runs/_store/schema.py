@@ -139,7 +139,7 @@ def migrate(
     Raises DatabaseError if its tables are not of this version.
     """
     if not find_missing(database.read_now, migrations, postgres=database.is_postgres):
-        return ()  # whoever may not create tables can work
+        return ()  # a role that may not create tables can use them
     done: list[Migration] = []
 
     def choose(select: Select) -> list[str]:
