@@ -49,13 +49,17 @@ class Browser:
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a command, and return its result."""
+        message = self._send(method, params)
+        assert "error" not in message, message
+        return dict(message["result"])
+
+    def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         number = next(self._numbers)
         self._connection.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
             message: dict[str, Any] = json.loads(self._connection.recv(timeout=_SECONDS))
             if message.get("id") == number:
-                assert "error" not in message, message
-                return dict(message["result"])
+                return message
             self.events.append(message)
 
     def open(self, url: str) -> None:
@@ -93,6 +97,16 @@ class Browser:
         """Return the value of an expression in the page."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         return found["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        """Wait until something holds in the page. While another page comes, nothing holds."""
+        end = time.monotonic() + _SECONDS
+        params = {"expression": expression, "returnByValue": True}
+        while True:
+            found = self._send("Runtime.evaluate", params)
+            if "result" in found and found["result"]["result"].get("value"):
+                return
+            assert time.monotonic() < end, (expression, found)
 
     def resize(self, width: int, *, dark: bool = False, forced: bool = False) -> None:
         """Set the width of the window, the color scheme, and whether the system sets all colors."""

@@ -18,7 +18,6 @@ from starlette.datastructures import Headers
 
 from console.browser import Browser, browsing, find_chromium, serving
 from console.scenes import UNKNOWN, make_console, make_file, sign_in
-from console.test_browser import until
 from console.test_live import read_events, streaming
 from console.visits import SECRET, make_pending, park, visit
 from handrail.console import Console, ConsoleConfig
@@ -88,8 +87,8 @@ def test_another_port_gets_no_cookie_and_sends_no_answer(browser: Browser, tmp_p
         pages["/form"] = f"{form}<script>document.forms[0].submit()</script>"
         browser.events.clear()
         browser.call("Page.navigate", url=f"{evil}/form")
-        until(browser, f"location.href.startsWith('{url}')")
-        until(browser, "document.readyState === 'complete' && !!document.querySelector('h1')")
+        browser.until(f"location.href.startsWith('{url}')")
+        browser.until("document.readyState === 'complete' && !!document.querySelector('h1')")
         refused = browser.evaluate("document.querySelector('h1').innerText")
         answered = open_runs(file).records().receipt(UNKNOWN.id)
         browser.call("Emulation.setScriptExecutionDisabled", value=True)  # it waits for quiet
@@ -141,8 +140,9 @@ def test_a_form_of_another_origin_is_refused_though_the_proxy_knows_the_person(
         quoted = form.replace("&", "&amp;").replace('"', "&quot;")
         rights = "allow-scripts allow-forms allow-top-navigation"
         pages["/sandboxed"] = f'<iframe sandbox="{rights}" srcdoc="{quoted}"></iframe>'
+        browser.open("about:blank")  # so that the page that is waited for is not the one before
         browser.call("Page.navigate", url=evil + place)
-        until(browser, f"location.href.startsWith('{url}') && !!document.querySelector('h1')")
+        browser.until(f"location.href.startsWith('{url}') && !!document.querySelector('h1')")
         heading = browser.evaluate("document.querySelector('h1').innerText")
         answered = open_runs(file).records().receipt(UNKNOWN.id) is not None
 

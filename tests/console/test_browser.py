@@ -120,7 +120,7 @@ def test_an_answer_needs_half_a_second_of_quiet(browser: Browser, tmp_path: Path
             browser.events.clear()
             press = "new KeyboardEvent('keydown', {key: 'j', bubbles: true, cancelable: true})"
             browser.evaluate(f"document.body.dispatchEvent({press})")
-            until(browser, f"!!{answers}")
+            browser.until(f"!!{answers}")
     finally:
         browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=made["identifier"])
 
@@ -128,13 +128,6 @@ def test_an_answer_needs_half_a_second_of_quiet(browser: Browser, tmp_path: Path
         "arming": [False, False, False, False, False, False, True],
         "typed yes": [False],
     }
-
-
-def until(browser: Browser, expression: str) -> None:
-    """Wait until something holds in the page."""
-    end = time.monotonic() + 60
-    while not browser.evaluate(expression):
-        assert time.monotonic() < end, expression
 
 
 def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PLR0915  one story
@@ -150,14 +143,14 @@ def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PL
     with serving(partial(make_console, file)) as (url, console):
         streams: Any = console._streams  # noqa: SLF001  how many are open
         browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
-        until(browser, live)
+        browser.until(live)
         told = browser.evaluate("document.querySelector('#news').checkVisibility()")
         before = browser.evaluate("document.querySelector('#list').innerText")
         park(journal, make_pending("new"))
-        until(browser, "document.querySelector('#news').checkVisibility()")
+        browser.until("document.querySelector('#news').checkVisibility()")
         after = browser.evaluate("document.querySelector('#list').innerText")
         journal.answer_now(UNKNOWN.id, Deny("no"), by=Claimant("ben"))
-        until(browser, "document.querySelector('#gone').checkVisibility()")
+        browser.until("document.querySelector('#gone').checkVisibility()")
         buttons = (
             "[...document.querySelectorAll('form.answer button')].every((one) => one.disabled)"
         )
@@ -168,12 +161,12 @@ def test_a_page_says_what_is_new_and_never_moves_what_someone_reads(  # noqa: PL
             assert time.monotonic() < end
             time.sleep(0.02)
         browser.evaluate(hide % "false")
-        until(browser, live)
+        browser.until(live)
         browser.open(f"{url}/runs/new")
         park(journal, make_pending("new", "c2"))
-        until(browser, "!!document.querySelector('#turns #turn-4')")
+        browser.until("!!document.querySelector('#turns #turn-4')")
         said = browser.complaints
-    until(browser, "document.querySelector('#live').innerText.includes('not live')")
+    browser.until("document.querySelector('#live').innerText.includes('not live')")
 
     assert (told, after, disabled) == (False, before, True)
     assert said == []

@@ -13,7 +13,6 @@ import pytest
 
 from console.browser import Browser, browsing, find_chromium, serving
 from console.scenes import make_console, sign_in
-from console.test_browser import until
 from console.test_hostile import ACTIVE, PACKAGE, PLAIN, TOGETHER, Element, record
 from console.visits import make_pending, park
 from handrail.console import rendering
@@ -53,11 +52,11 @@ def watch(
         park(journal, make_pending("r1", path))
         with serving(partial(make_console, file)) as (url, _):
             browser.open(url + path)
-            until(browser, LIVE)
+            browser.until(LIVE)
             for number, text in enumerate(texts):
                 record(journal, f"{path} {number} {text}")
             RunRecord(journal, "r1").set_status(status="failed", reason="error")
-            until(browser, arrived)
+            browser.until(arrived)
             several = browser.evaluate(ELEMENTS)
             found[path] = [(name, tuple(sorted(names))) for name, names in several]
             said += ran(browser)

@@ -12,7 +12,6 @@ import pytest
 from console.accessibility import find_barriers
 from console.browser import Browser, browsing, find_chromium, serving
 from console.scenes import COMMAND, ODD, UNKNOWN, make_console, make_file, sign_in
-from console.test_browser import until
 from handrail.console import Console, ConsoleConfig
 from handrail.console.store import Store
 from handrail.permissions import Pending
@@ -171,11 +170,11 @@ def test_the_keys_are_shown_and_can_be_turned_off(browser: Browser, tmp_path: Pa
         barriers = find_barriers(browser)
         wait_for_quiet(browser)
         browser.type("y", "Escape")  # the keys of the page are behind the window
-        until(browser, f"!{is_open}")
+        browser.until(f"!{is_open}")
         browser.type("?")
         go_to(browser, "button[value=off]")
         browser.type("Enter")
-        until(browser, "document.cookie.includes('keys=off')")
+        browser.until("document.cookie.includes('keys=off')")
         browser.open(f"{url}/inbox/{to_path(UNKNOWN.id)}")
         wait_for_quiet(browser)
         browser.type("y", "?")
@@ -184,7 +183,7 @@ def test_the_keys_are_shown_and_can_be_turned_off(browser: Browser, tmp_path: Pa
         browser.type("Enter")
         go_to(browser, "button[value=on]")
         browser.type("Enter")
-        until(browser, "document.cookie.includes('keys=on')")
+        browser.until("document.cookie.includes('keys=on')")
         wait_for_quiet(browser)
         receipt = send(browser, "y")
 

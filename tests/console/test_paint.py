@@ -10,7 +10,6 @@ import pytest
 from console.browser import Browser, browsing, find_chromium
 from console.crowd import Server, crowded
 from console.scenes import sign_in
-from console.test_browser import until
 from console.test_runs import make_long
 
 pytestmark = [
@@ -38,7 +37,7 @@ def measure(browser: Browser, server: Server, *, most: int) -> list[float]:
     found = list[float]()
     while len(found) < most and (len(found) < LOADS or found[0] > MAX_MILLISECONDS):
         browser.open(f"http://127.0.0.1:{server.port}/runs/long?turn=1")
-        until(browser, f"({PAINT}) > 0")
+        browser.until(f"({PAINT}) > 0")
         found = sorted([*found, browser.evaluate(PAINT)])
     return found
 
