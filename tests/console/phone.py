@@ -19,7 +19,8 @@ import psycopg
 from console.browser import Browser
 from crash_points import crash_env
 from handrail.console.request import to_path
-from handrail.runs import EventQuery, JournalError, Records, open_runs
+from handrail.runs import JournalError, Records, open_runs
+from handrail.runs.records import EventQuery
 from services import Postgres
 
 SECONDS = 120

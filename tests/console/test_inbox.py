@@ -34,7 +34,8 @@ from handrail.permissions import (
     Pending,
     Undoable,
 )
-from handrail.runs import AnswerRecord, from_path, open_runs, request_digest, to_path
+from handrail.runs import open_runs, request_digest
+from handrail.runs.records import AnswerRecord, from_path, to_path
 
 REFUND = make_pending("r1")
 COMMAND = make_pending(

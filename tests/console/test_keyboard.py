@@ -15,7 +15,8 @@ from console.scenes import COMMAND, ODD, UNKNOWN, make_console, make_file, sign_
 from handrail.console import Console, ConsoleConfig
 from handrail.console.store import Store
 from handrail.permissions import Pending
-from handrail.runs import open_runs, to_path
+from handrail.runs import open_runs
+from handrail.runs.records import to_path
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")
 CLOCK = "window.now = 0; performance.now = () => window.now"

@@ -37,7 +37,8 @@ from handrail.console import (
     read_config,
 )
 from handrail.console.store import Store
-from handrail.runs import open_runs, to_path
+from handrail.runs import open_runs
+from handrail.runs.records import to_path
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
 TYPED = {"sec-fetch-site": "none"}

@@ -15,7 +15,8 @@ from handrail import Call
 from handrail.console import Console, app
 from handrail.console.store import Store
 from handrail.policy import Rulebook, count_uses, load_files, make_patch, read_recorded, try_rules
-from handrail.runs import PastCall, RuleCount, RunRecord, open_runs, read_past_calls
+from handrail.runs import RunRecord, open_runs
+from handrail.runs.records import PastCall, RuleCount, read_past_calls
 from runs.pages import counted
 
 TODAY = """

@@ -13,7 +13,9 @@ from cli_harness import Handrail, made
 from console.visits import BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
 from handrail.console.store import Store
-from handrail.runs import RunRecord, dump_chain, list_runs, open_runs, read_past_calls, verify_on
+from handrail.runs import RunRecord, open_runs
+from handrail.runs.chain import dump_chain, verify_on
+from handrail.runs.records import list_runs, read_past_calls
 from journal_changes import edit_entries
 
 
@@ -134,7 +136,7 @@ def test_a_long_check_goes_on_in_parts(tmp_path: Path) -> None:
 def test_runs_are_listed_a_page_at_a_time_and_an_unknown_one_has_no_chain(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.runs._serving.past_calls._PAGE", 1)
+    monkeypatch.setattr("handrail.runs._reading.past_calls._PAGE", 1)
     with closing(open_runs(file).records()) as records:
         assert sorted(list_runs(records)) == ["r1", "r2"]
     assert list(dump_chain(open_runs(file), "unknown")) == []

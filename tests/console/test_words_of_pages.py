@@ -14,8 +14,8 @@ from handrail.console.figures import (
     spaced,
     time_left,
 )
-from handrail.runs import describe_call_status, describe_status
 from handrail.runs.statuses import REASONS, STATUSES
+from handrail.runs.wording import describe_call_status, describe_status
 
 
 @pytest.mark.parametrize(

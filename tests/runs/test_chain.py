@@ -19,13 +19,11 @@ from handrail.runs import (
     JournalLine,
     RunHead,
     RunStore,
-    chain_digest,
-    extend,
-    find_break,
     open_runs,
     verify,
-    verify_all,
 )
+from handrail.runs.chain import find_break, verify_all
+from handrail.runs.journal import chain_digest, extend
 
 LINES = [
     JournalLine.of("status", status="running"),

@@ -14,18 +14,17 @@ from handrail import Allow, Deny, Result
 from handrail.permissions import Approvers, Edit
 from handrail.runs import (
     AnswerOutcome,
-    AnswerRecord,
     Claimant,
     JournalLine,
     Records,
     RunStore,
-    Vote,
     open_runs,
     request_digest,
     verify,
 )
 from handrail.runs._store import answering, claims
 from handrail.runs.answers import dump_answer
+from handrail.runs.records import AnswerRecord, Vote
 from runs.parked import make_pending, park, resume_lines
 
 NOW = 1_500.0

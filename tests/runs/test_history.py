@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from handrail.runs import CallHistory, PhaseSpan, RunTurn, read_history
+from handrail.runs import read_history
+from handrail.runs.history import CallHistory, PhaseSpan, RunTurn
 from replying import WAYS, Way, stream_lines
 
 in_each_way = pytest.mark.parametrize("way", WAYS)

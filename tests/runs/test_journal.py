@@ -25,8 +25,8 @@ from handrail.runs import (
     RunStore,
     open_runs,
     verify,
-    verify_all,
 )
+from handrail.runs.chain import verify_all
 from runs.parked import writing
 
 APPENDS = """

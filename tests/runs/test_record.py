@@ -18,10 +18,10 @@ from handrail.runs import (
     RunHead,
     RunRecord,
     RunStore,
-    extend,
     open_runs,
     read_history,
 )
+from handrail.runs.journal import extend
 from handrail.runs.lines import reply_line
 from handrail.runs.states import count_shared, read_states, state_line
 from handrail.testing import ScriptedModel

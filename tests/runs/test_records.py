@@ -15,23 +15,25 @@ from handrail import Allow, Deny, HandrailError
 from handrail.permissions import Approvers, Grade, Pending
 from handrail.runs import (
     Claimant,
-    EventQuery,
-    InboxRow,
     JournalError,
     JournalLine,
-    ModelTokens,
     Records,
-    RuleCount,
-    RunPart,
     RunQuery,
     RunRecord,
     RunStore,
-    RunSummary,
-    TurnRow,
     open_runs,
 )
 from handrail.runs.history import TokenShare, read_history, share_tokens
 from handrail.runs.lines import as_fields
+from handrail.runs.records import (
+    EventQuery,
+    InboxRow,
+    ModelTokens,
+    RuleCount,
+    RunPart,
+    RunSummary,
+    TurnRow,
+)
 from replying import WAYS, StreamedJournal
 from runs.pages import PAGES, counted
 from runs.parked import RULE, call_lines, make_pending, park, resume_lines

@@ -15,18 +15,16 @@ from starlette.responses import Response, StreamingResponse
 
 from handrail.console.shown import Clear
 from handrail.console.store import Site, go, need, number_of, query_of, visit_of
-from handrail.runs import (
-    ChainCheck,
+from handrail.runs import Records
+from handrail.runs.chain import ChainCheck, dump_chain, verify_on
+from handrail.runs.records import (
     EventQuery,
     EventRecord,
-    Records,
-    dump_chain,
     events_as_csv,
     events_as_jsonl,
     from_path,
     list_runs,
     read_event_pages,
-    verify_on,
 )
 
 FIELDS = ("run", "kind", "who", "tool", "rule")

@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from handrail.console.shown import Clear
-from handrail.runs import CallHistory, RunPart, describe_phases, format_seconds
+from handrail.runs.history import CallHistory
+from handrail.runs.records import RunPart
+from handrail.runs.wording import describe_phases, format_seconds
 
 _SPACE = "\u00a0"
 _LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}

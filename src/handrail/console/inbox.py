@@ -23,15 +23,9 @@ from handrail.console.request import RequestView, view_request
 from handrail.console.shown import Clear, shown
 from handrail.console.store import Site, go, need, query_of, visit_of
 from handrail.permissions import Pending
-from handrail.runs import (
-    ANSWERS,
-    RequestRecord,
-    describe_approvers,
-    describe_votes,
-    from_path,
-    request_digest,
-    to_path,
-)
+from handrail.runs import request_digest
+from handrail.runs.records import RequestRecord, from_path, to_path
+from handrail.runs.wording import ANSWERS, describe_approvers, describe_votes
 
 MAX_SEVERAL = 100
 

@@ -18,7 +18,8 @@ from handrail.console.guard import NO_ONE, STATIC, Visit
 from handrail.console.identity import Person
 from handrail.console.request import LOOKS, tag_of
 from handrail.console.shown import Clear, escaped, finish, one_line, pieces
-from handrail.runs import describe_call_status, describe_status, to_path
+from handrail.runs.records import to_path
+from handrail.runs.wording import describe_call_status, describe_status
 
 MENU: tuple[tuple[Clear, Clear, Role], ...] = (
     (Clear("inbox"), Clear("Inbox"), "viewer"),

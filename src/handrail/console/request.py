@@ -18,7 +18,7 @@ from handrail.approvals import (
 from handrail.console.figures import count
 from handrail.console.shown import Clear, Piece, pieces
 from handrail.permissions import FileChange, Grade, Pending
-from handrail.runs import to_path
+from handrail.runs.records import to_path
 
 SHORT_BYTES = 4_000
 """A longer request is first shown in part, and is approved only where all of it is shown."""

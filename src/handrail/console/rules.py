@@ -13,7 +13,8 @@ from handrail.console.guard import Visit
 from handrail.console.runs import sees_content
 from handrail.console.store import Site, need, number_of, query_of, visit_of
 from handrail.policy import InvalidRule, count_uses, make_patch, read_recorded, try_rules
-from handrail.runs import Records, from_path, past_call, read_past_calls
+from handrail.runs import Records
+from handrail.runs.records import from_path, past_call, read_past_calls
 
 DAYS = 30
 

@@ -19,28 +19,28 @@ from handrail.console.guard import Visit
 from handrail.console.rendering import make_environment
 from handrail.console.shown import Clear
 from handrail.console.store import Site, need, number_of, query_of, visit_of
-from handrail.runs import (
-    CallHistory,
+from handrail.runs import Records, RunQuery
+from handrail.runs.history import CallHistory, TokenShare, TokenSum, sum_tokens
+from handrail.runs.records import (
     CallRecord,
     CallRow,
     CallsPage,
-    Records,
     RunFigures,
-    RunQuery,
     RunsPage,
     RunSummary,
     TurnRow,
+    from_path,
+    read_call_records,
+    to_path,
+)
+from handrail.runs.statuses import REASONS, STATUSES
+from handrail.runs.wording import (
     describe_event,
     describe_moment,
     describe_phases,
     describe_status,
     describe_wait,
-    from_path,
-    read_call_records,
-    to_path,
 )
-from handrail.runs.history import TokenShare, TokenSum, sum_tokens
-from handrail.runs.statuses import REASONS, STATUSES
 
 _ENDS = [(one, describe_status("done", one)[1].partition(": ")[2] or one) for one in REASONS]
 """The reasons why runs end, and their words."""

@@ -17,7 +17,8 @@ from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
 from handrail.console.rendering import Renderer
 from handrail.permissions import Answer
-from handrail.runs import AnswerOutcome, Claimant, Records, RequestRecord, open_runs
+from handrail.runs import AnswerOutcome, Claimant, Records, open_runs
+from handrail.runs.records import RequestRecord
 
 T = TypeVar("T")
 VIA = "console"

@@ -21,7 +21,8 @@ from handrail.console.guard import Refusal
 from handrail.console.identity import Person
 from handrail.console.store import Site, need, number_of, visit_of
 from handrail.net import count_files
-from handrail.runs import JournalError, from_path
+from handrail.runs import JournalError
+from handrail.runs.records import from_path
 
 MAX_STREAMS = 1_000
 """Below the number of connections and files, so that pages load while all streams are open."""

@@ -32,9 +32,9 @@ from handrail.cli._runs.timeline import timeline
 from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Approver
 from handrail.policy import Rulebook
-from handrail.runs import format_seconds
 from handrail.runs.history import read_history
 from handrail.runs.lines import event_lines, prompt_line, reply_line
+from handrail.runs.wording import format_seconds
 from replying import WAYS, Way, stream_lines
 
 RULES = """

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from handrail.runs import migrate_tables
+from handrail.runs.migrating import migrate_tables
 from runs.durable.statements import watching
 from runs.durable.workers import Forks, forking
 from services import VARIABLE, Postgres, find_binaries

@@ -16,7 +16,8 @@ from cli_harness import Handrail, Ran, Schemas, made
 from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, StreamItem
-from handrail.runs import open_runs, verify, verify_all
+from handrail.runs import open_runs, verify
+from handrail.runs.chain import verify_all
 from handrail.runs.durable import DurableRuns
 from replying import Way
 from virtual_time import Quick

@@ -14,22 +14,12 @@ from handrail import Allow, Ask, Call, CheckedCall, Deny, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults, Usage
 from handrail.permissions import Approvers, Edit, Origin
-from handrail.runs import (
-    AnswerOutcome,
-    Claimant,
-    EventQuery,
-    Fleet,
-    Records,
-    RuleCount,
-    Vote,
-    open_runs,
-    request_digest,
-    verify,
-)
+from handrail.runs import AnswerOutcome, Claimant, Records, open_runs, request_digest, verify
 from handrail.runs._store.port import DatabaseError
 from handrail.runs.durable import DurableRuns
 from handrail.runs.history import read_history, share_tokens
 from handrail.runs.lines import as_fields
+from handrail.runs.records import EventQuery, Fleet, RuleCount, Vote
 from runs.durable.statements import counting
 from runs.pages import PAGES
 

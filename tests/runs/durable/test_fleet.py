@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from handrail.runs import migrate_tables
+from handrail.runs.migrating import migrate_tables
 from runs.durable.fleet import Fleet, Summary, make_client
 from runs.durable.workers import Forks
 from services import Postgres, find_binaries

@@ -18,9 +18,10 @@ from handrail import HandrailError
 from handrail.agent import Agent
 from handrail.cli._tree import run
 from handrail.messages import ToolResults
-from handrail.runs import open_runs, verify_all
+from handrail.runs import open_runs
 from handrail.runs._durable.once import MAY_HAVE_RUN
 from handrail.runs._engine import dbos_engine
+from handrail.runs.chain import verify_all
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.planted import Attacker
 from runs.durable.shop import Ledger, call_once, make_agent, make_model

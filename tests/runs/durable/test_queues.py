@@ -12,8 +12,9 @@ import pytest
 from handrail import READ, WRITE, Access, Allow, Ask, Call, CheckedCall, Context, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
-from handrail.runs import describe_wait, open_runs
+from handrail.runs import open_runs
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
+from handrail.runs.wording import describe_wait
 from runs.durable.statements import counting
 
 

@@ -19,11 +19,12 @@ from cli_harness import Handrail, Schemas, made
 from handrail import HandrailError, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
-from handrail.runs import RunStore, migrate_tables, open_runs, write_migrations
+from handrail.runs import RunStore, open_runs
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 from handrail.runs._store.schema import MIGRATIONS, Migration, migrate
 from handrail.runs.durable import DurableRuns
+from handrail.runs.migrating import migrate_tables, write_migrations
 from services import find_binaries
 
 NEXT = "ALTER TABLE handrail_run ADD COLUMN next TEXT; CREATE INDEX next ON handrail_run (next);"

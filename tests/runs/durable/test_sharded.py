@@ -18,8 +18,9 @@ import pytest
 from handrail import Allow, Ask, Call, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
-from handrail.runs import Claimant, InboxPage, InboxRow
+from handrail.runs import Claimant
 from handrail.runs.durable import DurableRuns
+from handrail.runs.records import InboxPage, InboxRow
 from handrail.runs.sharded import ShardedRuns
 from runs.durable.statements import counting
 

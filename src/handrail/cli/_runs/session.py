@@ -49,8 +49,7 @@ from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
 from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
-from handrail.runs.record import read_saved_answer
-from handrail.runs.recorder import record_events
+from handrail.runs.record import read_saved_answer, record_events
 from handrail.runs.statuses import CANCELLED, FAILED, INTERRUPTED, RUNNING, translate_stop
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells
 from handrail.cli._base.columns import pieces as broken
-from handrail.runs import describe_moment, describe_status, describe_wait, format_seconds
 from handrail.runs.history import CallHistory, CallMoment, Phase, RunTurn, read_history
 from handrail.runs.statuses import CANCELLED, Standing
+from handrail.runs.wording import describe_moment, describe_status, describe_wait, format_seconds
 
 Style: TypeAlias = Literal["", "head", "dim", "good", "bad", "waiting", "approval", "running"]
 StyledText: TypeAlias = tuple[str, Style]

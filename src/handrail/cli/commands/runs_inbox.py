@@ -15,7 +15,7 @@ from handrail.cli._base.columns import columns
 from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.stores import InboxCall, open_store
-from handrail.runs import format_seconds
+from handrail.runs.wording import format_seconds
 
 _HEADS = ("run", "call", "tool", "waits for", "for", "since", "waited", "request")
 

@@ -10,7 +10,7 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.options import DATABASE
 from handrail.cli._base.redact import redact_url
-from handrail.runs import migrate_tables, write_migrations
+from handrail.runs.migrating import migrate_tables, write_migrations
 
 
 @as_command("migrate", "Create or change the tables of durable runs.", DATABASE)

@@ -15,7 +15,6 @@ from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.options import DATABASE
 from handrail.cli._runs.saved import readable_runs, run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.runs import format_seconds
 from handrail.runs.history import (
     CallHistory,
     RunTurn,
@@ -26,6 +25,7 @@ from handrail.runs.history import (
     share_tokens,
     sum_tokens,
 )
+from handrail.runs.wording import format_seconds
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
 _TOKENS = TokenSum._fields[:3]

@@ -16,7 +16,8 @@ from handrail.cli._base.options import DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store
-from handrail.runs import ChainBreak, RunHead, RunStore, find_break, read_chains, verify
+from handrail.runs import ChainBreak, RunHead, RunStore, verify
+from handrail.runs.chain import find_break, read_chains
 
 _DIGEST = re.compile(r"(\d+):([0-9a-f]{64})")
 

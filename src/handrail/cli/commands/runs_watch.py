@@ -14,8 +14,8 @@ from handrail.cli._base.printable import one_line
 from handrail.cli._runs.denials import clip
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import StoredRun, open_store
-from handrail.runs import describe_status
 from handrail.runs.lines import EVENTS, LineFields, as_fields
+from handrail.runs.wording import describe_status
 
 _POLL_SECONDS = 0.2
 _MAX_CHARS = 100
