@@ -61,7 +61,7 @@ class Database:
         self.url = as_url(address)
         self.is_postgres = self.url.startswith(_POSTGRES)
         self._driver: Driver
-        self._together: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._alone: Callable[[], AbstractContextManager[object]] = nullcontext
         if self.is_postgres:
             self._driver = _open_postgres(self.url, read_only=read_only)
             self._writers = Threads(writers)
@@ -70,7 +70,7 @@ class Database:
             self._driver = file = SqliteFile(
                 self.path, read_only=read_only, busy_seconds=busy_seconds
             )
-            self._together = file.together
+            self._alone = file.together
             self._writers = Threads(1, file.together)
             """SQLite has one writer. Statements that wait at the same time share one disk sync."""
         self._readers = Threads(_READERS)
@@ -144,7 +144,7 @@ class Database:
 
     def _transact_alone(self, steps: Sequence[Step], guards: int) -> list[int]:
         try:
-            with self._together():
+            with self._alone():
                 return self._driver.transact(steps, guards)
         except Undone as undone:
             raise undone.__cause__ or undone from None

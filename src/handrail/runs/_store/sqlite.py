@@ -17,6 +17,9 @@ from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Select, Step, Values
 from handrail.runs._store.threads import Undone
 
+_PART = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part")
+_WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+"""The statements that begin, keep and undo a part of a transaction, or a whole one."""
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that is writing."""
 
@@ -95,29 +98,35 @@ class SqliteFile:
             return connection.execute(sql, values).rowcount
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements as one part of the open transaction."""
+        """Run statements as one part of the open transaction, or as a transaction of their own."""
         with self._writing() as connection:
-            connection.execute("SAVEPOINT part")
+            begin, keep, undo = _PART if connection.in_transaction else _WHOLE
+            connection.execute(begin)
+            reach("write.begun")
             try:
                 changed = _run_steps(connection, steps, guards)
+                reach("write.made")
+                connection.execute(keep if changed else undo)
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite has undone the whole transaction
-                    connection.execute("ROLLBACK TO part")
+                    connection.execute(undo)
                 raise
-            connection.execute("RELEASE part" if changed else "ROLLBACK TO part")
             return changed
 
     @contextmanager
-    def together(self) -> Generator[None]:
-        """Open a transaction for the writes inside, and commit it to the disk."""
+    def together(self, parts: int = 1) -> Generator[None]:
+        """Let so many writes run inside, in one transaction that is then on the disk.
+
+        One alone needs none: a statement is on the disk when it ends.
+        """
         with self._writer, self._clear_errors(), self._connections.lend() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            reach("write.begun")
             self._group = connection
             try:
+                if parts > 1:
+                    connection.execute("BEGIN IMMEDIATE")
                 yield
-                reach("write.made")
-                connection.execute("COMMIT")
+                if parts > 1:
+                    connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
@@ -128,7 +137,7 @@ class SqliteFile:
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
-        """Give the connection of the open transaction.
+        """Give the connection that ``together`` has.
 
         Some errors, such as a full disk, let SQLite undo the whole transaction. A later statement
         would then be on the disk at once, although the transaction fails.

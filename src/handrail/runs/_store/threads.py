@@ -43,13 +43,13 @@ class Threads:
 
     Args:
         count: How many functions run at once.
-        together: Surrounds all functions that wait when a thread is free. They are done when it
-            ends: if it fails, all of them have failed. If one of them raises ``Undone``, each is
-            done again alone. Without it, each function is alone.
+        together: Surrounds all functions that wait when a thread is free, and gets their number.
+            They are done when it ends: if it fails, all of them have failed. If one of them raises
+            ``Undone``, each is done again alone. Without it, each function is alone.
     """
 
     def __init__(
-        self, count: int, together: Callable[[], AbstractContextManager[object]] | None = None
+        self, count: int, together: Callable[[int], AbstractContextManager[object]] | None = None
     ) -> None:
         self._count = count
         self._around = together or nullcontext
@@ -98,7 +98,7 @@ class Threads:
 
     def _do(self, several: list[_Work]) -> list[_Done]:
         try:
-            with self._around():
+            with self._around(len(several)):
                 return [_do_one(work) for work in several]
         except Undone as undone:
             if len(several) > 1:
