@@ -18,15 +18,18 @@ def edit_entries(path: Path, edit: Edit, run: str = "") -> None:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT run, first, lines FROM handrail_journal").fetchall()
         for name, first, text in rows:
+            before, *several = json.loads(text)
             lines = [
-                [kind, new, digest]
-                for number, (kind, body, digest) in enumerate(json.loads(text), first)
+                [kind, new, mark]
+                for number, (kind, body, mark) in enumerate(several, first)
                 if (new := edit(number, kind, body)) is not None
             ]
             place = (name, first)
             if run in ("", name):
                 put = "UPDATE handrail_journal SET lines = ? WHERE run = ? AND first = ?"
-                connection.execute(put, (json.dumps(lines), *place))
-                gone = "DELETE FROM handrail_journal WHERE lines = '[]'"
-                connection.execute(gone)
+                gone = "DELETE FROM handrail_journal WHERE run = ? AND first = ?"
+                if lines:
+                    connection.execute(put, (json.dumps([before, *lines]), *place))
+                else:
+                    connection.execute(gone, place)
         connection.commit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from cli_harness import Handrail, made
 from console.visits import BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
 from handrail.console.store import Store
-from handrail.runs import RunRecord, open_runs
+from handrail.runs import JournalLine, RunRecord, open_runs
+from handrail.runs._reading import events
 from handrail.runs.chain import dump_chain, verify_on
 from handrail.runs.records import list_runs, read_past_calls
 from journal_changes import edit_entries
@@ -149,3 +151,21 @@ def test_a_call_whose_request_is_not_recorded_is_no_past_call(tmp_path: Path) ->
         record.note([{**about, "event": "decided", "decision": "allow"}])
     with closing(open_runs(tmp_path / "journal.db").records()) as records:
         assert read_past_calls(records) == ()
+
+
+def test_a_search_that_finds_nothing_new_leads_to_older_events(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_runs(file)) as journal:
+        for who in ("ann", "ben", "ben", "ben"):
+            journal.append("r1", [JournalLine.of("note", by=who)])
+    console = Console(replace(BEHIND_A_PROXY, page_size=2), Store(str(file)))
+    person = visit(file, "auditors", console=console)
+    monkeypatch.setattr(events, "MAX_BLOCKS", 2)
+    page = read_page(person.get("/audit?who=ann").text)
+    [older] = [one for one in page.addresses if "before=" in one]
+    found = read_page(person.get(older).text)
+
+    assert "No new event matches" in page.text
+    assert "Search older events" in page.text
+    assert "ann" in found.text.partition("Digest")[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -155,7 +156,8 @@ def test_a_digest_that_was_noted_shows_a_chain_that_was_computed_again(
 CHANGES = {
     "UPDATE handrail_journal SET lines = x'7b7d' WHERE first = 2": 2,
     "UPDATE handrail_journal SET lines = CAST(x'ff' AS TEXT) WHERE first = 2": 2,
-    "UPDATE handrail_journal SET lines = replace(lines, digest, '5') WHERE first = 4": 4,
+    "UPDATE handrail_journal SET digest = '5' WHERE first = 4": 4,
+    "UPDATE handrail_journal SET lines = replace(lines, 'running', 'walking') WHERE first = 1": 1,
     "UPDATE handrail_journal SET first = 'x' WHERE first = 3": 3,
     "UPDATE handrail_journal SET run = 's' WHERE first = 3": 3,
     "DELETE FROM handrail_journal": 1,
@@ -179,11 +181,44 @@ def test_a_changed_file_is_read_and_the_change_is_found(journal: RunStore, state
     assert (found.run, found.number) == ("r", CHANGES[statement])
 
 
+@pytest.mark.parametrize(
+    ("edits", "number"),
+    [
+        *((((place, 1, '{"text":"forged"}'),), place) for place in range(1, 6)),
+        *((((place, 2, "0123456789"),), place) for place in range(1, 5)),
+        (((0, None, "0" * 64),), 1),
+        (((5, 2, ""),), None),  # the row has this digest in full
+        (((2, 1, "{}"), (2, 2, "")), 3),
+        (((2, 1, "{}"), (2, 2, ""), (3, 2, ""), (4, 2, ""), (5, 2, "")), 5),
+    ],
+)
+def test_a_changed_entry_among_others_that_were_written_with_it_is_found(
+    journal: RunStore, edits: tuple[tuple[int, int | None, str], ...], number: int | None
+) -> None:
+    """Without marks, a change is found at the end of the row."""
+    journal.append("s", LINES)
+    journal.close()
+    with closing(sqlite3.connect(journal.path)) as connection:
+        [(text,)] = connection.execute("SELECT lines FROM handrail_journal WHERE run = 's'")
+        row: list[Any] = json.loads(text)
+        for place, part, new in edits:
+            if part is None:
+                row[place] = new
+            else:
+                row[place][part] = new
+        put = "UPDATE handrail_journal SET lines = ? WHERE run = 's'"
+        connection.execute(put, (json.dumps(row),))
+        connection.commit()
+
+    found = verify(journal, "s")
+    assert (found and found.number) == number
+
+
 def test_every_run_is_verified(journal: RunStore) -> None:
     journal.append("s", LINES)
     journal.close()
     with closing(sqlite3.connect(journal.path)) as connection:
-        connection.execute("INSERT INTO handrail_journal VALUES ('t', 1, 1, 'x', '[]')")
+        connection.execute("INSERT INTO handrail_journal VALUES ('t', 1, 1, 1, 1.0, 'x', '[]')")
         connection.execute("UPDATE handrail_run SET began = 'x' WHERE id = 's'")
         connection.commit()
 

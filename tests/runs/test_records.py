@@ -485,7 +485,7 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "runs": 3,
         "run": 6,
         "call": 3,
-        "audit": 2,
+        "audit": 1,
         "rules": 1,
         "tokens": 1,
         "fleet": 1,
@@ -567,7 +567,7 @@ def test_a_run_that_is_removed_leaves_no_rows(journal: RunStore) -> None:
     journal.remove("r")
 
     connection = sqlite3.connect(journal.path)
-    tables = ("summary", "label", "turn", "called", "event", "question", "vote")
+    tables = ("summary", "label", "turn", "called", "journal", "question", "vote")
     queries = [f"SELECT * FROM handrail_{name}" for name in tables]  # noqa: S608
     found = [connection.execute(query).fetchall() for query in queries]
     assert found == [[]] * len(tables)

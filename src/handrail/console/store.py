@@ -23,6 +23,8 @@ from handrail.runs.records import RequestRecord
 T = TypeVar("T")
 VIA = "console"
 MAX_QUERY_CHARS = 200
+_DIGITS = 18
+"""Digits of a number that every database can store."""
 
 
 class Store:
@@ -114,4 +116,4 @@ def query_of(request: Request, name: str) -> str:
 def number_of(request: Request, name: str) -> int | None:
     """Return a number of the query; None if there is none."""
     text = query_of(request, name)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None  # noqa: PLR2004
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None

@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # listing runs needs none of it
 
 _BEFORE_ALL = -(2**31)
 _BLOCKS = (
-    "SELECT first, lines FROM handrail_journal WHERE run = :run AND first > :seen "
+    "SELECT first, digest, lines FROM handrail_journal WHERE run = :run AND first > :seen "
     "ORDER BY first LIMIT 64"
 )
 _BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
@@ -226,7 +226,7 @@ class RunStore:
         """
         from anyio import to_thread
 
-        from handrail.runs._reading.feed import follow_events
+        from handrail.runs._reading.events import follow_events
 
         await to_thread.run_sync(self.create)
         async for event in follow_events(self.database, after):

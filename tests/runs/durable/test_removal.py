@@ -220,7 +220,6 @@ COPIED = {
     "handrail_step": ("run",),
     "handrail_turn": ("run",),
     "handrail_called": ("run",),
-    "handrail_event": ("run",),
     "handrail_call": ("run", "key"),
     "handrail_state": ("run",),
     "workflow_status": ("workflow_uuid",),
@@ -245,7 +244,7 @@ def copy_run(url: str, count: int) -> None:
             number = "CAST(n.value AS INTEGER)"
             changed |= {"changed": f"1.0 * {number}"} if table == "handrail_run" else {}
             place = f"t.place + {number} * 1000"
-            changed |= {"place": place} if table == "handrail_event" else {}
+            changed |= {"place": place} if table == "handrail_journal" else {}
             chosen = ", ".join(changed.get(column, f"t.{column}") for column in columns)
             connection.execute(
                 f"INSERT INTO {name} SELECT {chosen} FROM {name} t CROSS JOIN {series} "  # noqa: S608

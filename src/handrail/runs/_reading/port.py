@@ -111,6 +111,8 @@ class Records(Protocol):
     ) -> EventsPage:
         """Return events, the newest first.
 
+        A page searches a bounded part of the journals. It can be empty though others follow.
+
         Args:
             query: Which events.
             before: The place to continue before, from ``EventsPage.next``.

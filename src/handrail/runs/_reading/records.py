@@ -10,8 +10,8 @@ from typing import Any
 
 from handrail.permissions import Pending
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
-from handrail.runs._reading.feed import follow_events
-from handrail.runs._reading.searches import find_events, find_runs, find_tokens, read_fleet
+from handrail.runs._reading.events import find_events, follow_events
+from handrail.runs._reading.searches import find_runs, find_tokens, read_fleet
 from handrail.runs._reading.values import (
     CallRecord,
     CallsPage,
@@ -223,11 +223,8 @@ class DatabaseRecords:
         self, query: EventQuery | None = None, *, before: int = 0, limit: int = 100
     ) -> EventsPage:
         """Return events, the newest first."""
-        page = {"before": before, "limit": limit}
-        wanted = query or EventQuery()
-        return find_events(
-            self._database, self._select, wanted, seen=self._seen("e.run"), page=page
-        )
+        wanted, seen = query or EventQuery(), self._seen("j.run")
+        return find_events(self._select, wanted, seen=seen, before=before, limit=limit)
 
     def rules(self, *, since: str = "", until: str = "") -> tuple[RuleCount, ...]:
         """Return how often each rule decided, between two days."""
@@ -256,7 +253,7 @@ class DatabaseRecords:
 
     def follow(self, after: int | None = None) -> AsyncIterator[EventRow]:
         """Yield events as they are written, after a place; default: from now on."""
-        return follow_events(self._database, after, self._seen("e.run"), self._names)
+        return follow_events(self._database, after, self._seen("j.run"), self._names)
 
     def close(self) -> None:
         """Close the connection."""

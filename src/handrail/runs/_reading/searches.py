@@ -1,30 +1,22 @@
-"""Searches over runs and events, and the state of a fleet."""
+"""Searches over runs, and the state of a fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from handrail.runs._reading.calls import Select
-from handrail.runs._reading.entries import read_places
 from handrail.runs._reading.values import (
-    EventQuery,
-    EventRecord,
-    EventsPage,
     Fleet,
     QueueRow,
     RunQuery,
     WorkerRow,
 )
-from handrail.runs._store.database import Database
 from handrail.runs.history import TokenShare
-from handrail.runs.journal import EventRow
 
 MAX_WORDS = 8
 """Words of a search that count."""
 AGES = (0.0, 60.0, 3600.0, 86_400.0, 604_800.0)
 """The ages by which requests are counted, in seconds."""
-EVENT_COLUMNS = "e.place, e.run, e.number, e.at, e.kind, e.call, e.tool, e.rule, e.who"
 _SEARCHED = "lower(s.prompt || ' ' || s.run || ' ' || s.agent || ' ' || s.principal)"
 
 
@@ -45,39 +37,6 @@ def find_runs(query: RunQuery) -> tuple[str, dict[str, Any]]:
     return " AND ".join(where), values
 
 
-def find_events(
-    database: Database, select: Select, query: EventQuery, *, seen: str, page: Mapping[str, int]
-) -> EventsPage:
-    """Return a page of events, the newest first."""
-    where, values = [seen], dict[str, Any]()
-    for name in ("run", "kind", "who", "tool", "rule"):
-        if given := getattr(query, name):
-            where.append(f"e.{name} = :{name}")
-            values[name] = given
-    times = {"e.at >= :since": query.since, "e.at <= :until": query.until}
-    places = {"e.place < :before": page["before"]}
-    for condition, bound in {**times, **places}.items():
-        if bound:
-            where.append(condition)
-            values[condition.rpartition(":")[2]] = bound
-    limit = page["limit"]
-    rows = select(
-        f"SELECT {EVENT_COLUMNS} FROM handrail_event e WHERE {' AND '.join(where)} "
-        "ORDER BY e.place DESC LIMIT :limit",
-        limit=limit + 1,
-        **values,
-    )
-    found = [event_row(row) for row in rows[:limit]]
-    entries = read_places(database, [row.place for row in found])
-    records: list[EventRecord] = []
-    for row in found:
-        entry = entries.get((row.run, row.number))
-        body, digest = ("", "") if entry is None else (entry.body, entry.digest)
-        records.append(EventRecord(row=row, body=body, digest=digest))
-    more = found[-1].place if len(rows) > limit else 0
-    return EventsPage(rows=tuple(records), next=more)
-
-
 def find_tokens(select: Select, seen: str, *, since: float, limit: int) -> tuple[TokenShare, ...]:
     """Return the tokens of the newest runs by model and tool, as ``share_tokens`` does."""
     part = "1.0 / CASE WHEN t.calls > 0 THEN t.calls ELSE 1 END"
@@ -92,22 +51,6 @@ def find_tokens(select: Select, seen: str, *, since: float, limit: int) -> tuple
         limit=limit,
     )
     return tuple(TokenShare(*row[:3], *map(float, row[3:])) for row in sorted(rows))
-
-
-def event_row(row: tuple[Any, ...]) -> EventRow:
-    """Return an event from its columns."""
-    place, run, number, at, kind, call, tool, rule, who = row
-    return EventRow(
-        place=place,
-        run=run,
-        number=number,
-        at=at,
-        kind=kind,
-        call=call,
-        tool=tool,
-        rule=rule,
-        who=who,
-    )
 
 
 def read_fleet(select: Select, engine_table: str, seen: tuple[str, str], now: float) -> Fleet:

@@ -56,8 +56,10 @@ CREATE TABLE handrail_call (
 CREATE INDEX handrail_call_turn ON handrail_call (run, turn);
 CREATE TABLE handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
 CREATE TABLE handrail_journal (
-    run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, digest TEXT NOT NULL,
-    lines TEXT NOT NULL, PRIMARY KEY (run, first));
+    run TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, place BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, digest TEXT NOT NULL, lines TEXT NOT NULL,
+    PRIMARY KEY (run, first));
+CREATE INDEX handrail_journal_place ON handrail_journal (place, at);
 CREATE TABLE handrail_worker (
     id TEXT PRIMARY KEY, version TEXT NOT NULL, began DOUBLE PRECISION NOT NULL);
 """
@@ -99,19 +101,12 @@ CREATE TABLE handrail_called (
     ended DOUBLE PRECISION NOT NULL, rule TEXT NOT NULL, pending TEXT NOT NULL,
     resumed DOUBLE PRECISION, first INTEGER NOT NULL, last INTEGER NOT NULL,
     PRIMARY KEY (run, number));
-CREATE INDEX handrail_called_turn ON handrail_called (run, turn, number);
 CREATE INDEX handrail_called_pending ON handrail_called (pending)
     WHERE pending <> '';
 CREATE TABLE handrail_rule (
     rule TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, day TEXT NOT NULL,
     outcome TEXT NOT NULL, labels TEXT NOT NULL, slot INTEGER NOT NULL, count INTEGER NOT NULL,
     PRIMARY KEY (rule, file, line, day, outcome, labels, slot));
-CREATE TABLE handrail_event (
-    place INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, number INTEGER NOT NULL,
-    at DOUBLE PRECISION NOT NULL, kind TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL,
-    rule TEXT NOT NULL, who TEXT NOT NULL, UNIQUE (run, number));
-CREATE INDEX handrail_event_who ON handrail_event (who, place) WHERE who <> '';
-CREATE INDEX handrail_event_rule ON handrail_event (rule, place) WHERE rule <> '';
 CREATE INDEX handrail_question_left ON handrail_question (expires, id)
     WHERE answer IS NULL;
 CREATE TABLE handrail_vote (
@@ -124,9 +119,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
         _FIRST,
-        _FIRST.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT PRIMARY KEY").replace(
-            "name TEXT PRIMARY KEY", 'name TEXT COLLATE "C" PRIMARY KEY'
-        ),
+        _FIRST.replace("name TEXT PRIMARY KEY", 'name TEXT COLLATE "C" PRIMARY KEY'),
     ),
 )
 

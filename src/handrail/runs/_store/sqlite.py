@@ -98,7 +98,7 @@ class SqliteFile:
             return connection.execute(sql, values).rowcount
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements as one part of the open transaction, or as a transaction of their own."""
+        """Run statements as one part of the open transaction, or as a separate one."""
         with self._writing() as connection:
             begin, keep, undo = _PART if connection.in_transaction else _WHOLE
             connection.execute(begin)
@@ -115,9 +115,12 @@ class SqliteFile:
 
     @contextmanager
     def together(self, parts: int = 1) -> Generator[None]:
-        """Let so many writes run inside, in one transaction that is then on the disk.
+        """Let writes run inside, in one transaction that is then on the disk.
 
         One alone needs none: a statement is on the disk when it ends.
+
+        Args:
+            parts: How many writes there are.
         """
         with self._writer, self._clear_errors(), self._connections.lend() as connection:
             self._group = connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-OF_A_RUN = ("summary", "label", "turn", "called", "event")
+OF_A_RUN = ("summary", "label", "turn", "called")
 """The tables with rows of a run, without ``handrail_``."""
 SUMMARY_COLUMNS = (
     "run, status, reason, agent, principal, prompt, labels, began, ended, changed, last_event, "
@@ -37,7 +37,6 @@ READ_VOTES = "SELECT voter, answer FROM handrail_vote WHERE pending = :id"
 class Puts(NamedTuple):
     """The statements that write rows, each of them many."""
 
-    event: str
     turn: str
     call: str
     label: str
@@ -97,24 +96,8 @@ def _rows_of(table: str) -> str:
     return f"json_populate_recordset(CAST(NULL AS handrail_{table}), CAST(:rows AS json))"
 
 
-PUTS = Puts(
-    "INSERT INTO handrail_event (place, run, number, at, kind, call, tool, rule, who) "
-    "VALUES (NULL, :run, :number, :at, :kind, :call, :tool, :rule, :who)",
-    _put("turn"),
-    _put("called"),
-    _put("label"),
-    _put("rule"),
-)
+PUTS = Puts(_put("turn"), _put("called"), _put("label"), _put("rule"))
 """For SQLite, where one more execution of a statement is cheap."""
 POSTGRES_PUTS = Puts(
-    "INSERT INTO handrail_event SELECT "
-    "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + number % 1048576, "
-    f"run, number, at, kind, call, tool, rule, who FROM {_rows_of('event')} AS r",
-    _put_json("turn"),
-    _put_json("called"),
-    _put_json("label"),
-    _put_json("rule"),
-    is_json=True,
+    _put_json("turn"), _put_json("called"), _put_json("label"), _put_json("rule"), is_json=True
 )
-"""The place of an event begins with the number of the transaction. Within it, entries of a run are
-in order."""

@@ -64,7 +64,6 @@ class Tally:
         self._changed_calls: dict[int, dict[str, Any]] = {}
         self._changed_turns: set[int] = set()
         self._rules: Counter[tuple[str, str, int, str, str]] = Counter()
-        self._events: list[dict[str, Any]] = []
         self._about: Mapping[str, Callable[[Mapping[str, Any], int], None]] = {
             "prompt": self._read_prompt,
             "reply": self._read_reply,
@@ -93,6 +92,11 @@ class Tally:
     def entries(self) -> int:
         """How many entries were read."""
         return int(self._row["entries"])
+
+    @property
+    def changed(self) -> float:
+        """The time of the latest entry."""
+        return float(self._row["changed"])
 
     @property
     def labels(self) -> str:
@@ -143,7 +147,6 @@ class Tally:
         ]
         labels = [{"label": label, "run": self.run} for label in self._new_labels]
         several = [
-            (puts.event, self._events),
             (puts.turn, [{**turn, "run": self.run} for turn in turns]),
             (puts.call, [{**call, "run": self.run} for call in self._changed_calls.values()]),
             (puts.label, labels),
@@ -155,7 +158,7 @@ class Tally:
     def written(self) -> None:
         """Note that the rows are written."""
         self.base = self.entries
-        self._changed_calls, self._events, self._new_labels = {}, [], []
+        self._changed_calls, self._new_labels = {}, []
         self._changed_turns.clear()
         self._rules.clear()
         self._turns = {number: self._turns[number] for number in self._kept_turns()}
@@ -166,18 +169,16 @@ class Tally:
         return sorted(kept & self._turns.keys())
 
     def _read(self, entry: JournalEntry, content: Mapping[str, Any]) -> None:
-        at = _number(content.get("at"), self._row["changed"])
+        at = read_number(content.get("at"), self._row["changed"])
         self._row["entries"] = entry.number
         self._row["began"] = self._row["began"] or at
         self._row["changed"] = max(at, self._row["changed"])
-        call = None
         if entry.kind in self._about:
             self._about[entry.kind]({**content, "at": at}, entry.number)
         elif isinstance(content.get("call_id"), str):
-            call = self._read_call(entry, content, at)
+            self._read_call(entry, content, at)
         if entry.kind != STATE:
             self._row["last_event"] = entry.kind
-            self._events.append(_event(entry, content, at, call))
 
     def _read_status(self, line: Mapping[str, Any], _entry: int) -> None:
         row = self._row
@@ -214,7 +215,7 @@ class Tally:
         turn = self._turn_of(line, is_reply=True)
         turn |= dict(zip(("input", "output", "cached"), tokens, strict=True))
         turn |= {"speaker": "model", "model": model, "at": line["at"], "text": _shown(line)}
-        turn["seconds"] = _number(line.get("seconds"), 0.0)
+        turn["seconds"] = read_number(line.get("seconds"), 0.0)
         turn["ended"] = max(turn["ended"], line["at"])
 
     def _read_answer(self, line: Mapping[str, Any], _entry: int) -> None:
@@ -260,12 +261,10 @@ class Tally:
         self._changed_turns.add(self._turn)
         return turn
 
-    def _read_call(
-        self, entry: JournalEntry, line: Mapping[str, Any], at: float
-    ) -> dict[str, Any] | None:
+    def _read_call(self, entry: JournalEntry, line: Mapping[str, Any], at: float) -> None:
         call = self._find_call(entry, line, at)
         if call is None:
-            return None
+            return
         turn = self._turns[call["turn"]]
         waited = _waits(call)
         call["status"] = _LIFE.get(entry.kind, call["status"])
@@ -286,7 +285,6 @@ class Tally:
         change = _waits(call) - waited
         turn["waiting"] += change
         self._row["waiting"] += change
-        return call
 
     def _find_call(
         self, entry: JournalEntry, line: Mapping[str, Any], at: float
@@ -342,23 +340,6 @@ def _waits(call: Mapping[str, Any]) -> bool:
     return call["status"] == "asked" or (call["status"] == "pending" and bool(call["pending"]))
 
 
-def _event(
-    entry: JournalEntry, line: Mapping[str, Any], at: float, call: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    origin: Any = line.get("origin")
-    rule = cast("Mapping[str, Any]", origin).get("rule") if isinstance(origin, dict) else ""
-    return {
-        "run": entry.run,
-        "number": entry.number,
-        "at": at,
-        "kind": entry.kind,
-        "call": storable(line.get("call_id")),
-        "tool": storable(line.get("tool")) or ("" if call is None else call["tool"]),
-        "rule": storable(rule),
-        "who": storable(line.get("by")) or storable(line.get("principal")),
-    }
-
-
 def _shown(line: Mapping[str, Any]) -> str:
     return storable(line.get("text"))[:MAX_SHOWN_CHARS]
 
@@ -380,7 +361,8 @@ def _count(value: object) -> int:
     return value if type(value) is int and 0 <= value < 2**31 else 0
 
 
-def _number(value: object, fallback: float) -> float:
+def read_number(value: object, fallback: float) -> float:
+    """Return a number as every database can store it, or the fallback for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return fallback
     return float(value) if 0 <= value < 1e11 else fallback  # noqa: PLR2004  as in histories

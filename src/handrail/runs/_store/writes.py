@@ -14,6 +14,7 @@ from handrail.runs.journal import (
     JournalError,
     JournalLine,
     RunHead,
+    chain_digest,
     extend,
     parse_object,
 )
@@ -29,12 +30,23 @@ HEAD_AND_TALLY = (
     HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
     + " WHERE r.id = :run"
 )
+_MARK_CHARS = 10
+"""Characters of each digest in a row, to find a changed entry. The last digest is there in full."""
+_WRONG = "-"
+"""What no digest begins with."""
 GUARDS = 2
 """The first statements of a write, each of which must change a row: else nothing may change."""
 _PUT_BLOCK = (
-    "INSERT INTO handrail_journal VALUES (:run, :first, :last, :digest, :lines) "
-    "ON CONFLICT DO NOTHING"
+    "INSERT INTO handrail_journal VALUES "
+    "(:run, :first, :last, {place}, :at, :digest, :lines) ON CONFLICT DO NOTHING"
 )
+_PLACE = (
+    "(SELECT MAX(COALESCE(MAX(place + last - first), 0), :micros) + 1 FROM handrail_journal "
+    "WHERE place = (SELECT MAX(place) FROM handrail_journal))"
+)
+_POSTGRES_PLACE = "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :first % 1048576"
+"""The place of the first entry among those of all runs. On SQLite, it never comes a second time,
+whatever was deleted; on PostgreSQL, it begins with the number of the transaction."""
 _PUT_RUN = (
     "INSERT INTO handrail_run (id, agent, status, segment, began, changed, entries, digest) "
     "VALUES (:run, '', :status, 0, :began, :changed, :entries, :digest) "
@@ -55,6 +67,7 @@ class RunWrites:
         self._run = run
         self._tally = Tally(run)
         self._puts = POSTGRES_PUTS if postgres else PUTS
+        self._put_block = _PUT_BLOCK.format(place=_POSTGRES_PLACE if postgres else _PLACE)
 
     def load(self, rows: Sequence[tuple[Any, ...]]) -> RunHead:
         """Continue from the row of ``HEAD_AND_TALLY``, and return the head of the run."""
@@ -79,15 +92,21 @@ class RunWrites:
             at: The time.
         """
         head, entries = extend(before, lines, at)
+        self._tally.read_fields(entries, fields)
         block = {
             "run": self._run,
             "first": entries[0].number,
             "last": head.entries,
+            "at": self._tally.changed,
+            "micros": int(at * 1e6),
             "digest": head.digest,
-            "lines": json.dumps([[entry.kind, entry.body, entry.digest] for entry in entries]),
+            "lines": _pack(before.digest, entries),
         }
-        self._tally.read_fields(entries, fields)
-        return head, entries, [(_PUT_BLOCK, [block]), *self._tally.steps(self._puts, head.summary)]
+        return (
+            head,
+            entries,
+            [(self._put_block, [block]), *self._tally.steps(self._puts, head.summary)],
+        )
 
     def written(self) -> None:
         """Note that what was made is written."""
@@ -126,21 +145,36 @@ def check_news(now: RunHead, tried: RunHead | None) -> None:
         )
 
 
+def _pack(before: str, entries: Iterable[JournalEntry]) -> str:
+    """Return the text of a row: the digest before it, and each entry with its mark."""
+    lines = [[entry.kind, entry.body, entry.digest[:_MARK_CHARS]] for entry in entries]
+    return json.dumps([before, *lines], separators=(",", ":"))
+
+
 def unpack(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
-    """Yield the entries of rows, each with the number of its first entry and several entries."""
-    for first, text in rows:
+    """Yield the entries of rows: each has the number of its first one, its digest and its text.
+
+    The digests between are computed. One that does not begin with its mark is the mark.
+    """
+    for first, digest, text in rows:
         start = first if isinstance(first, int) else 0
-        for number, (kind, body, digest) in enumerate(_parse(text), start):
-            yield JournalEntry(run, number, kind, body, digest)
+        before, lines = _parse(text)
+        end = start + len(lines) - 1
+        for number, (kind, body, mark) in enumerate(lines, start):
+            found = chain_digest(before, run, number, JournalLine(kind, body))
+            before = found if found.startswith(mark) else mark
+            whole = as_text(digest) if number == end else before
+            yield JournalEntry(run, number, kind, body, whole)
 
 
-def _parse(text: Any) -> list[tuple[str, str, str]]:
-    """Return the entries of a row. Any other text reads as one entry that does not match."""
+def _parse(text: Any) -> tuple[str, list[tuple[str, str, str]]]:
+    """Return the digest before a row, and its lines. Any other text reads as a wrong line."""
     try:
-        entries = [(str(kind), str(body), str(digest)) for kind, body, digest in json.loads(text)]
+        before, *several = json.loads(text)
+        lines = [(str(kind), str(body), str(mark)) for kind, body, mark in several]
     except (ValueError, TypeError, RecursionError):
-        entries = []
-    return entries or [("", str(text), "")]
+        before, lines = "", []
+    return str(before), lines or [("", str(text), _WRONG)]
 
 
 def as_text(value: object) -> str:
