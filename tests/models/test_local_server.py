@@ -148,6 +148,7 @@ async def test_a_call_that_the_limit_cuts_off_is_not_run(server: str, name: str)
     assert cast("Reply", whole[-1]).calls
 
 
+@pytest.mark.soak
 async def test_a_run_goes_on_over_another_format(server: str) -> None:
     """The history of each is sent on over the next."""
     state = None
@@ -173,6 +174,7 @@ def call_tool(name: str, arguments: dict[str, int]) -> str:
     return f"{name} {arguments}"
 
 
+@pytest.mark.soak
 async def test_it_takes_tools_that_were_found(server: str) -> None:
     """At the end of the tools, or through a direct tool, which then needs no more of them."""
     deferred = tool(effect=READ, exposure=Exposure.DEFERRED)(add.fn)
