@@ -9,7 +9,7 @@ from typing import Any
 
 from handrail.runs._engine.port import SegmentStatus, agent_queue, segment_id, suspect_queue
 from handrail.runs._store.database import Database
-from handrail.runs._store.port import Step
+from handrail.runs._store.port import FIND_TABLE, Step
 
 SEGMENT = "handrail.segment"
 """The name of the workflow of a segment."""
@@ -61,10 +61,8 @@ class Workflows:
     async def exist(self) -> bool:
         """Return whether there is such a table. The engine makes it for the first run."""
         if not self._exist:
-            file = "SELECT 1 FROM sqlite_master WHERE name = :table"
-            server = "SELECT 1 WHERE to_regclass(:table) IS NOT NULL"
-            find = server if self._database.is_postgres else file
-            self._exist = bool(await self._database.read(find, table=self._table))
+            find = FIND_TABLE[self._database.is_postgres]
+            self._exist = bool(await self._database.read(find, name=self._table))
         return self._exist
 
     async def wake(self, segment_id: str) -> None:

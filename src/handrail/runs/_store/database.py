@@ -17,7 +17,15 @@ import anyio
 
 from handrail import HandrailError
 from handrail._support.own_files import note_database
-from handrail.runs._store.port import DatabaseAway, DatabaseError, Driver, Select, Step, Values
+from handrail.runs._store.port import (
+    FIND_TABLE,
+    DatabaseAway,
+    DatabaseError,
+    Driver,
+    Select,
+    Step,
+    Values,
+)
 from handrail.runs._store.sqlite import BUSY_SECONDS, SqliteFile
 from handrail.runs._store.threads import Threads, Undone
 
@@ -97,13 +105,9 @@ class Database:
 
     def has_engine(self) -> bool:
         """Return whether an engine has its tables here."""
-        if self._has_engine:
-            return True
-        if self.is_postgres:
-            sql = "SELECT 1 WHERE to_regclass(:name) IS NOT NULL"
-        else:
-            sql = "SELECT 1 FROM sqlite_master WHERE name = :name"
-        self._has_engine = bool(self.read_now(sql, {"name": self.engine_table}))
+        if not self._has_engine:
+            sql = FIND_TABLE[self.is_postgres]
+            self._has_engine = bool(self.read_now(sql, {"name": self.engine_table}))
         return self._has_engine
 
     @property

@@ -13,6 +13,11 @@ Select: TypeAlias = Callable[[str, Values], Sequence[tuple[Any, ...]]]
 """Returns the rows of a query."""
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
 """A statement, and the values of each of its executions."""
+FIND_TABLE = (
+    "SELECT 1 FROM sqlite_master WHERE name = :name",
+    "SELECT 1 WHERE to_regclass(:name) IS NOT NULL",
+)
+"""A query that has a row if a table exists: in SQLite, and in PostgreSQL."""
 
 
 class DatabaseError(JournalError):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from handrail.runs._store.database import Database
-from handrail.runs._store.port import DatabaseDenied, DatabaseError, Select
+from handrail.runs._store.port import FIND_TABLE, DatabaseDenied, DatabaseError, Select
 
 
 class Migration(NamedTuple):
@@ -181,16 +181,12 @@ def write_sql(database: Database, migrations: Sequence[Migration] = MIGRATIONS) 
 
 
 _HINT = "run `handrail runs migrate` as a user who may create tables."
-_FIND_TABLE = (
-    "SELECT 1 FROM sqlite_master WHERE name = :name",
-    "SELECT 1 WHERE to_regclass(:name) IS NOT NULL",
-)
 
 
 def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
     """Return the numbers of the applied migrations, and whether each is breaking."""
-    if not select(_FIND_TABLE[postgres], {"name": "handrail_schema"}):
-        if select(_FIND_TABLE[postgres], {"name": "handrail_summary"}):
+    if not select(FIND_TABLE[postgres], {"name": "handrail_schema"}):
+        if select(FIND_TABLE[postgres], {"name": "handrail_summary"}):
             raise DatabaseError(
                 "An earlier version of handrail has written these runs, and this one cannot read "
                 "them: choose another file or database."
