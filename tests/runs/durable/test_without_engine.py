@@ -175,7 +175,7 @@ async def test_commands_that_end_and_delete_runs_load_no_engine(where: str) -> N
 def test_our_tables_need_no_engine_and_no_agent(tmp_path: Path) -> None:
     printed = run_program(TABLES, str(tmp_path / "runs.db"))
 
-    assert printed == ["handrail sqlite", "", ""]
+    assert printed == ["handrail", "", ""]
 
 
 async def test_runs_that_no_engine_has_are_shown_and_deleted(
