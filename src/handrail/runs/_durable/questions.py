@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from handrail import Deny
 from handrail.permissions import Pending
-from handrail.runs._durable.rows import add_sql
 from handrail.runs._store.database import Database
+from handrail.runs._store.tables import add_row
 from handrail.runs.answers import dump_answer, unwrap_answer
 
 NO_ANSWER = "Not run: no one answered in time. Call again if it is still needed."
@@ -31,7 +31,7 @@ class Questions:
         self._write = database.write
         columns = ":id, :run, :segment, :pending, :expires, NULL, NULL, 0"
         self._ask = (
-            f"{add_sql('question', columns, postgres=database.is_postgres)} (id) DO UPDATE SET "
+            f"{add_row('question', columns, postgres=database.is_postgres)} (id) DO UPDATE SET "
             "segment = excluded.segment WHERE handrail_question.segment < excluded.segment"
         )
 

@@ -14,6 +14,7 @@ from handrail.runs._engine.workflows import Workflows
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 from handrail.runs._store.removal import list_deletions, list_ids
+from handrail.runs._store.tables import PUT_NAME
 
 BATCH = 200
 """How many runs are removed in one transaction."""
@@ -125,5 +126,4 @@ class Removal:
             }
             for run, last, digest in rows
         ]
-        put = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
-        return [(put, notes)] if notes else []
+        return [(PUT_NAME, notes)] if notes else []

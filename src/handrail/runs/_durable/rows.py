@@ -13,6 +13,7 @@ from handrail.runs._store.claims import StoredLedger
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
+from handrail.runs._store.tables import PUT_STATE, PUT_STEP, PUT_WORKER, QUEUE_RUN, add_row
 from handrail.runs.journal import RunHead
 
 
@@ -46,13 +47,8 @@ _RUN = "id, agent, principal, status, segment, began, changed, outcome, metadata
 
 def run_row(run: str, agent: str, principal: str | None, *, metadata: str, app: str) -> Step:
     """Return the statement that adds a run, unless there is one with this id."""
-    sql = (
-        f"INSERT INTO handrail_run ({_RUN}, app) VALUES "
-        "(:id, :agent, :principal, 'queued', 0, :now, :now, NULL, :metadata, :app) "
-        "ON CONFLICT DO NOTHING"
-    )
     row = {"id": run, "app": app, "agent": agent, "principal": principal, "metadata": metadata}
-    return sql, [{**row, "now": time.time()}]
+    return QUEUE_RUN, [{**row, "now": time.time()}]
 
 
 def take_row(run: str) -> Step:
@@ -66,24 +62,12 @@ def take_row(run: str) -> Step:
 
 def state_row(run: str, segment: int, body: str) -> Step:
     """Return the statement that adds the state in which a segment begins, unless there is one."""
-    sql = "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING"
-    return sql, [{"run": run, "segment": segment, "body": body}]
+    return PUT_STATE, [{"run": run, "segment": segment, "body": body}]
 
 
 def step_row(run: str, segment: int, number: int, body: str) -> Step:
     """Return the statement that records what a step gave, unless there is a record of it."""
-    sql = "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) ON CONFLICT DO NOTHING"
-    return sql, [{"run": run, "segment": segment, "number": number, "body": body}]
-
-
-def add_sql(table: str, columns: str, *, postgres: bool) -> str:
-    """Return the statement that adds a row, unless there is one, or its run was removed.
-
-    PostgreSQL waits for a removal under way: a row must not come behind it.
-    """
-    lock = " FOR KEY SHARE" if postgres else ""
-    exists = f"EXISTS (SELECT 1 FROM handrail_run WHERE id = :run{lock})"
-    return f"INSERT INTO handrail_{table} SELECT {columns} WHERE {exists} ON CONFLICT "
+    return PUT_STEP, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
 class Rows:
@@ -96,7 +80,7 @@ class Rows:
         self.ledger: Ledger = StoredLedger(database)
 
     def _add(self, table: str, columns: str) -> str:
-        return f"{add_sql(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
+        return f"{add_row(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
 
     def journal(self, run: str) -> RunJournal:
         """Return the journal of a run, to append to."""
@@ -279,7 +263,7 @@ class Rows:
     async def add_worker(self, worker: str, version: str) -> None:
         """Record that a worker exists. It holds its lock before."""
         await self._write(
-            "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING",
+            PUT_WORKER,
             id=worker,
             version=version,
             now=time.time(),

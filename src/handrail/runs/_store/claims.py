@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
+from handrail.runs._store.tables import PUT_NAME
 from handrail.runs.journal import RunBusy
 
 
@@ -34,8 +35,7 @@ class StoredLedger:
 
     def _add(self, name: str, by: str) -> list[str]:
         """Add a name unless it exists, and return who has it."""
-        sql = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
-        self._database.transact_now([(sql, [{"name": name, "by": by}])], 0)
+        self._database.transact_now([(PUT_NAME, [{"name": name, "by": by}])], 0)
         return self._find(name)
 
     def _find(self, name: str) -> list[str]:

@@ -7,14 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from handrail.runs._store.port import Step
+from handrail.runs._store.tables import PUT_REQUEST
 from handrail.runs._store.tally import STATE, storable
 from handrail.runs.journal import JournalEntry
 
-_PUT = (
-    "INSERT INTO handrail_question VALUES (:id, :run, 0, :pending, :expires, NULL, NULL, 0) "
-    "ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, expires = excluded.expires "
-    "WHERE handrail_question.answer IS NULL"
-)
 _DROP_OTHERS = "DELETE FROM handrail_question WHERE run = :run AND answer IS NULL AND id NOT IN "
 _ANSWER = (
     "UPDATE handrail_question SET answer = :answer, answered_by = :by WHERE id = :id AND used = 0"
@@ -58,7 +54,7 @@ def _ask(entry: JournalEntry, content: Mapping[str, Any], members: str) -> list[
     ]
     ids = json.dumps([row["id"] for row in rows])
     drop: Step = (f"{_DROP_OTHERS} {members}", [{"run": entry.run, "ids": ids}])
-    return [(_PUT, rows), drop] if rows else [drop]
+    return [(PUT_REQUEST, rows), drop] if rows else [drop]
 
 
 def _read_pending(entry: JournalEntry, content: Mapping[str, Any]) -> list[Any]:

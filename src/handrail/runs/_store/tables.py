@@ -1,4 +1,4 @@
-"""The statements that write what pages read, for SQLite and PostgreSQL."""
+"""The statements that add rows, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,12 +31,46 @@ PUT_VOTE = (
     "ON CONFLICT (pending, voter) DO UPDATE SET at = excluded.at, via = excluded.via, "
     "answer = excluded.answer"
 )
+PUT_RUN = (
+    "INSERT INTO handrail_run (id, agent, status, segment, began, changed, entries, digest) "
+    "VALUES (:run, '', :status, 0, :began, :changed, :entries, :digest) "
+    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, changed = excluded.changed, "
+    "entries = excluded.entries, digest = excluded.digest WHERE handrail_run.app IS NULL"
+)
+"""Adds or changes a run that no worker runs."""
+QUEUE_RUN = (
+    "INSERT INTO handrail_run (id, agent, principal, status, segment, began, changed, metadata, "
+    "app) VALUES (:id, :agent, :principal, 'queued', 0, :now, :now, :metadata, :app) "
+    "ON CONFLICT DO NOTHING"
+)
+PUT_STATE = "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING"
+PUT_STEP = (
+    "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) ON CONFLICT DO NOTHING"
+)
+PUT_WORKER = "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING"
+PUT_NAME = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
+PUT_REQUEST = (
+    "INSERT INTO handrail_question VALUES (:id, :run, 0, :pending, :expires, NULL, NULL, 0) "
+    "ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, expires = excluded.expires "
+    "WHERE handrail_question.answer IS NULL"
+)
 READ_VOTES = "SELECT voter, answer FROM handrail_vote WHERE pending = :id"
 
 
-class Puts(NamedTuple):
-    """The statements that write rows, each of them many."""
+def add_row(table: str, columns: str, *, postgres: bool) -> str:
+    """Return the statement that adds a row, unless there is one, or its run was removed.
 
+    PostgreSQL waits for a removal under way: a row must not come behind it.
+    """
+    lock = " FOR KEY SHARE" if postgres else ""
+    exists = f"EXISTS (SELECT 1 FROM handrail_run WHERE id = :run{lock})"
+    return f"INSERT INTO handrail_{table} SELECT {columns} WHERE {exists} ON CONFLICT "
+
+
+class Puts(NamedTuple):
+    """The statements of a write to a journal. All but the first write many rows."""
+
+    block: str
     turn: str
     call: str
     label: str
@@ -96,8 +130,26 @@ def _rows_of(table: str) -> str:
     return f"json_populate_recordset(CAST(NULL AS handrail_{table}), CAST(:rows AS json))"
 
 
-PUTS = Puts(_put("turn"), _put("called"), _put("label"), _put("rule"))
+_PUT_BLOCK = (
+    "INSERT INTO handrail_journal VALUES "
+    "(:run, :first, :last, {place}, :at, :digest, :lines) ON CONFLICT DO NOTHING"
+)
+_PLACE = (
+    "(SELECT MAX(COALESCE(MAX(place + last - first), 0), :micros) + 1 FROM handrail_journal "
+    "WHERE place = (SELECT MAX(place) FROM handrail_journal))"
+)
+_POSTGRES_PLACE = "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :first % 1048576"
+"""The place of the first entry among those of all runs. On SQLite, it never comes a second time,
+whatever was deleted; on PostgreSQL, it begins with the number of the transaction."""
+PUTS = Puts(
+    _PUT_BLOCK.format(place=_PLACE), _put("turn"), _put("called"), _put("label"), _put("rule")
+)
 """For SQLite, where one more execution of a statement is cheap."""
 POSTGRES_PUTS = Puts(
-    _put_json("turn"), _put_json("called"), _put_json("label"), _put_json("rule"), is_json=True
+    _PUT_BLOCK.format(place=_POSTGRES_PLACE),
+    _put_json("turn"),
+    _put_json("called"),
+    _put_json("label"),
+    _put_json("rule"),
+    is_json=True,
 )

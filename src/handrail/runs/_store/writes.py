@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from handrail.runs._store.port import Step
-from handrail.runs._store.tables import POSTGRES_PUTS, PUTS
+from handrail.runs._store.tables import POSTGRES_PUTS, PUT_RUN, PUTS
 from handrail.runs._store.tally import TALLY_COLUMNS, Tally
 from handrail.runs.journal import (
     JournalEntry,
@@ -36,23 +36,6 @@ _WRONG = "-"
 """What no digest begins with."""
 GUARDS = 2
 """The first statements of a write, each of which must change a row: else nothing may change."""
-_PUT_BLOCK = (
-    "INSERT INTO handrail_journal VALUES "
-    "(:run, :first, :last, {place}, :at, :digest, :lines) ON CONFLICT DO NOTHING"
-)
-_PLACE = (
-    "(SELECT MAX(COALESCE(MAX(place + last - first), 0), :micros) + 1 FROM handrail_journal "
-    "WHERE place = (SELECT MAX(place) FROM handrail_journal))"
-)
-_POSTGRES_PLACE = "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :first % 1048576"
-"""The place of the first entry among those of all runs. On SQLite, it never comes a second time,
-whatever was deleted; on PostgreSQL, it begins with the number of the transaction."""
-_PUT_RUN = (
-    "INSERT INTO handrail_run (id, agent, status, segment, began, changed, entries, digest) "
-    "VALUES (:run, '', :status, 0, :began, :changed, :entries, :digest) "
-    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, changed = excluded.changed, "
-    "entries = excluded.entries, digest = excluded.digest WHERE handrail_run.app IS NULL"
-)
 
 
 class RunWrites:
@@ -67,7 +50,6 @@ class RunWrites:
         self._run = run
         self._tally = Tally(run)
         self._puts = POSTGRES_PUTS if postgres else PUTS
-        self._put_block = _PUT_BLOCK.format(place=_POSTGRES_PLACE if postgres else _PLACE)
 
     def load(self, rows: Sequence[tuple[Any, ...]]) -> RunHead:
         """Continue from the row of ``HEAD_AND_TALLY``, and return the head of the run."""
@@ -105,7 +87,7 @@ class RunWrites:
         return (
             head,
             entries,
-            [(self._put_block, [block]), *self._tally.steps(self._puts, head.summary)],
+            [(self._puts.block, [block]), *self._tally.steps(self._puts, head.summary)],
         )
 
     def written(self) -> None:
@@ -116,7 +98,7 @@ class RunWrites:
 def put_run(head: RunHead) -> Step:
     """Return the statement that records the end of the chain of a run that no worker runs."""
     row = {"run": head.run, "status": head.status, "began": head.began, "changed": head.changed}
-    return _PUT_RUN, [{**row, "entries": head.entries, "digest": head.digest}]
+    return PUT_RUN, [{**row, "entries": head.entries, "digest": head.digest}]
 
 
 def read_head(row: tuple[Any, ...]) -> RunHead:
