@@ -525,7 +525,7 @@ TEXTS = [
         "the JSON ends too early, after 2 characters. If it was cut off, send it in smaller pieces.",
     ),
     ("[1, 2]", "the arguments: expected an object, got a list of 2"),
-    ("null", "the arguments: expected an object, got null"),
+    ("null", "a: required, missing"),
     ("3", "the arguments: expected an object, got 3"),
     ('"x"', 'the arguments: expected an object, got the string "x"'),
     ('"[1]"', 'the arguments: expected an object, got the string "[1]"'),

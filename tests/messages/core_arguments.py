@@ -173,6 +173,8 @@ REPAIRED: list[tuple[str, Given]] = [
     ("A whole number is read as an integer", '{"query": "a", "limit": 3.0}'),
     ("A single value is read as a list", {"query": "a", "tags": "x"}),
     ("A string is read as a JSON list", {"query": "a", "tags": '["x"]'}),
+    ("A comma too many is removed", '{"query": "a",}'),
+    ("A code fence is removed", '```json\n{"query": "a"}\n```'),
 ]
 
 

@@ -2,17 +2,19 @@
 
 The text is validated first. Unless it certainly has no duplicate key, it is also parsed, to refuse
 text that other parsers accept. If something is wrong, a second pass repairs values with only one
-reading, and describes the remaining problems for the model.
+reading, and describes the remaining problems for the model. Text that is JSON but for a code fence
+or one comma is read as it was meant, with a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from handrail._definition import argument_errors
 from handrail._definition.repairs import repair
 from handrail._definition.synonyms import Reread, Synonyms, read_synonyms
+from handrail._definition.text_repairs import NULL, repair_text
 from handrail._schema.cost import Excess
 from handrail._schema.json_reader import NotJson, check, count_values, read
 from handrail._schema.json_schema import lists_property
@@ -68,7 +70,10 @@ class Arguments:
             if checker.passes_on:
                 values = value
         except NotJson as why:
-            return _refusal(f"- {why}.")
+            repaired = repair_text(args) if isinstance(args, str) else None
+            if repaired is None:
+                return _refusal(f"- {why}.")
+            return _note(self.parse(repaired.text), repaired.notes)
         made: Args = _new(Args, (values, text, ()))
         return made
 
@@ -76,7 +81,7 @@ class Arguments:
         self, text: str, value: Any, checker: Checker, error: ValidationError
     ) -> Args | Failure:
         value = read(text) if value is None else value
-        meant = read_synonyms(value, self._synonyms) if self._synonyms else None
+        meant = self._reread(value)
         if meant is not None:
             return self._parse_again(meant)
         stopped = count_values(value) > MAX_THOROUGH_VALUES
@@ -111,13 +116,23 @@ class Arguments:
         values = after.value if checker.passes_on else after.values
         return Args(values, canonical(after.value).decode(), after.repairs)
 
+    def _reread(self, value: Any) -> Reread | None:
+        """Return other arguments that were meant, with a note on each difference."""
+        if value is None:
+            return Reread({}, (NULL,))
+        return read_synonyms(value, self._synonyms) if self._synonyms else None
+
     def _parse_again(self, meant: Reread) -> Args | Failure:
         plain = Arguments(self._schema, self._build)
         plain._checker = self._checker
-        again = plain.parse(meant.value)
-        if isinstance(again, Failure):
-            return again
-        return again._replace(repairs=(*meant.notes, *again.repairs))
+        return _note(plain.parse(meant.value), meant.notes)
+
+
+def _note(again: Args | Failure, notes: Iterable[str]) -> Args | Failure:
+    """Return what came of other arguments, with notes on how they differ."""
+    if isinstance(again, Failure):
+        return again
+    return again._replace(repairs=(*notes, *again.repairs))
 
 
 def _problems_of(run: Run, value: Any) -> Problems:
