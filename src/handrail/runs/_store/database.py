@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from handrail._support.own_files import note_database
 from handrail.runs._store.port import (
     FIND_TABLE,
     DatabaseAway,
+    DatabaseDenied,
     DatabaseError,
     Driver,
     Select,
@@ -104,10 +105,11 @@ class Database:
         return "dbos.workflow_status" if self.is_postgres else "workflow_status"
 
     def has_engine(self) -> bool:
-        """Return whether an engine has its tables here."""
+        """Return whether an engine has its tables here, which this role may use."""
         if not self._has_engine:
             sql = FIND_TABLE[self.is_postgres]
-            self._has_engine = bool(self.read_now(sql, {"name": self.engine_table}))
+            with suppress(DatabaseDenied):
+                self._has_engine = bool(self.read_now(sql, {"name": self.engine_table}))
         return self._has_engine
 
     @property
