@@ -82,7 +82,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_stores", "importers"},
     ),
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
-    "runs": ({"_store"}, {"_reading"}, {"_engine"}, {"_durable"}, {"_serving"}),
+    "runs": ({"_sealing"}, {"_store"}, {"_reading"}, {"_engine"}, {"_durable"}, {"_serving"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "testing": ({"conformance"},),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),

@@ -12,6 +12,7 @@ from handrail._support.lazy import make_lazy
 if TYPE_CHECKING:
     from handrail.runs._reading.port import Records
     from handrail.runs._reading.values import RunQuery
+    from handrail.runs._sealing.codec import Codec
     from handrail.runs.answers import AnswerOutcome, Claimant, request_digest
     from handrail.runs.chain import ChainBreak, verify
     from handrail.runs.history import read_history
@@ -33,6 +34,7 @@ else:
         "AppendConflict": "journal",
         "ChainBreak": "chain",
         "Claimant": "answers",
+        "Codec": "_sealing.codec",
         "JournalEntry": "journal",
         "JournalError": "journal",
         "JournalLine": "journal",
@@ -64,6 +66,7 @@ __all__ = [
     "AppendConflict",
     "ChainBreak",
     "Claimant",
+    "Codec",
     "JournalEntry",
     "JournalError",
     "JournalLine",

@@ -29,12 +29,14 @@ from handrail.runs._durable.questions import Questions
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import DurableRun, fork_run, read_run
 from handrail.runs._durable.removal import Removal
+from handrail.runs._durable.rotation import check_keys
 from handrail.runs._durable.rows import Rows, RunRow, run_row
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.loading import load_engine
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
+from handrail.runs._sealing.codec import Codec
 from handrail.runs._serving.handle import DurableWorker, Measure
 from handrail.runs._serving.versions import adopt_version
 from handrail.runs._serving.worker import Worker
@@ -66,6 +68,7 @@ class DurableRuns:
         queues: Calls of these tools wait for any worker, within limits, by the queue's name.
         max_deaths: After this many deaths of its process in one segment, a run has failed.
         writers: How many transactions write at once, on PostgreSQL. A SQLite file has one writer.
+        codec: Seals texts at rest.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -81,18 +84,17 @@ class DurableRuns:
         queues: Mapping[str, CallQueue] | None = None,
         max_deaths: int = 5,
         writers: int = 4,
+        codec: Codec | None = None,
     ) -> None:
-        self._database = Database(database, writers=writers)
+        self._database = Database(database, writers=writers, codec=codec)
         self._rows = Rows(self._database)
         self._questions = Questions(self._database)
         self._workflows = Workflows(self._database, name, version, max_deaths=max_deaths)
         self._removal = Removal(self._database, self._workflows, self._stop)
-        given = deps or {}
-        self._served = {key: Served(agent, given.get(key)) for key, agent in agents.items()}
+        self._served = {key: Served(agent, (deps or {}).get(key)) for key, agent in agents.items()}
         self._queues = queues or {}
-        self._name, self._version = name, version
+        self._name, self._version, self._segment_turns = name, version, segment_turns
         self._poll, self._max_deaths = poll, max_deaths
-        self._segment_turns = segment_turns
         self._users = 0
         self._opening = anyio.Lock()
         self._engine: Any = None
@@ -112,6 +114,7 @@ class DurableRuns:
         try:
             self._database.check_sessions()
             migrate(self._database)
+            check_keys(self._database)
         except BaseException:
             self._database.close()
             raise

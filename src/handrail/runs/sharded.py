@@ -28,7 +28,6 @@ from handrail.runs._reading.values import InboxPage
 from handrail.runs.answers import AnswerOutcome, Claimant, say_unknown
 from handrail.runs.durable import DurableRun, DurableRuns
 from handrail.runs.journal import JournalError
-from handrail.runs.store import open_runs
 
 __all__ = ["ShardedRuns"]
 
@@ -243,7 +242,7 @@ class ShardedRuns:
     def _open_records(self, name: str) -> Records:
         with self._opening:
             if name not in self._records:
-                self._records[name] = open_runs(self._addresses[name]).records()
+                self._records[name] = self.shard(name).store.records()
             return self._records[name]
 
     async def _use(self, name: str) -> DurableRuns:

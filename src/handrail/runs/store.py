@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from handrail._support.private_files import find_runs_folder
+from handrail.runs._sealing.codec import Codec
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Values
 from handrail.runs._store.requests import keep_requests
@@ -61,6 +62,7 @@ def open_runs(
     *,
     clock: Callable[[], float] = time.time,
     busy_seconds: float = BUSY_SECONDS,
+    codec: Codec | None = None,
 ) -> RunStore:
     """Open the runs in a file or a database. The first write creates the file.
 
@@ -69,9 +71,11 @@ def open_runs(
             ``handrail run`` and ``handrail chat`` use.
         clock: Returns the time in seconds.
         busy_seconds: Seconds to wait for another process that writes to the file.
+        codec: Seals texts before they are stored, and opens them; default: they are stored as
+            they are.
     """
     place = os.fspath(find_runs_folder() / "journal.db" if address is None else address)
-    return RunStore(Database(place, busy_seconds=busy_seconds), clock=clock)
+    return RunStore(Database(place, busy_seconds=busy_seconds, codec=codec), clock=clock)
 
 
 class WaitingCall(NamedTuple):
@@ -195,7 +199,7 @@ class RunStore:
 
         if not self.database.exists:
             self.create()  # so that pages can say that there are no runs yet
-        database = Database(self.database.url, read_only=True)
+        database = Database(self.database.url, read_only=True, codec=self.database.seals.codec)
         check_schema(database.read_now, postgres=database.is_postgres)
         return DatabaseRecords(database, labels, clock=self._clock)
 
@@ -287,6 +291,19 @@ class RunStore:
         if self.database.exists:
             self.create()
             remove_runs(self.database, [run])
+
+    def rotate(self) -> int:
+        """Seal all texts with the codec's key, in batches, and return how many have changed.
+
+        It seals texts that were stored without a codec, too. Others can use the runs meanwhile.
+        """
+        from handrail.runs._durable.rotation import rotate_keys
+
+        codec = self.database.seals.codec
+        if codec is None:
+            raise ValueError("These runs have no codec: give `codec` to `open_runs`.")
+        self.create()
+        return rotate_keys(self.database, codec)
 
     def create(self) -> None:
         """Create the file and the tables, unless they exist."""

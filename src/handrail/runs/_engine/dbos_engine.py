@@ -34,12 +34,15 @@ from handrail.runs._engine.dbos_internals import (
 from handrail.runs._engine.dbos_tables import make_current
 from handrail.runs._engine.port import Body, agent_queue, call_queue
 from handrail.runs._engine.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
+from handrail.runs._sealing.codec import KeyMissing
 from handrail.runs._store.database import Database
 
 log = logging.getLogger("handrail")
 
 _DOUBT_SECONDS = 60.0
 """How long a server may take to commit what its client has given up."""
+_KEY_SECONDS = 10.0
+"""Seconds until a segment is queued again whose texts this worker cannot open."""
 _STOP_SECONDS = 0.1
 """How often DBOS looks whether it should stop. A stop waits for it."""
 
@@ -72,6 +75,7 @@ class DbosEngine:
         max_deaths: int,
     ) -> None:
         self._database = database
+        self._seals = database.seals
         self._sql = make_engine(database)
         self._name = name
         self._version = version
@@ -140,13 +144,18 @@ class DbosEngine:
         """Give a workflow its body."""
 
         async def run(*given: Any, **named: Any) -> str:
+            segment = str(DBOS.workflow_id)
             try:
-                text = await body(*given, **named)
+                text = await body(*map(self._seals.open_text, given), **named)
+            except KeyMissing:
+                log.exception("%s waits for a worker that has the key", segment)
+                await self.delay(segment, _KEY_SECONDS)
+                text = None
             finally:
-                self.taken.pop(str(DBOS.workflow_id), None)
+                self.taken.pop(segment, None)
             if text is None:  # its row waits again, and must not get an outcome
                 raise anyio.get_cancelled_exc_class()
-            return text
+            return self._seals.seal_text(text)
 
         forget_workflow(name)
         register: Any = DBOS.workflow(name=name, max_recovery_attempts=max_deaths - 1)
@@ -220,7 +229,7 @@ class DbosEngine:
             "app_version": self._version,
             **more,
         }
-        await to_thread.run_sync(self.client.enqueue, options, text)
+        await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
 
     async def queued(self, queues: Collection[str]) -> list[str]:
         """Return those of these queues that have something for this version."""
@@ -267,13 +276,13 @@ class DbosEngine:
         }
         if self._limits[call_queue(queue)].per_tenant is not None:
             options["queue_partition_key"] = tenant
-        await to_thread.run_sync(self.client.enqueue, options, text)
+        await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
         handle: Any = await self.client.retrieve_workflow_async(key)
         try:
             given: str = await handle.get_result(polling_interval_sec=self._poll)
         except Exception:  # noqa: BLE001  it was cancelled, or the engine gave it up
             return None
-        return given
+        return self._seals.open_text(given)
 
 
 def _is_about_a_run(record: logging.LogRecord) -> bool:

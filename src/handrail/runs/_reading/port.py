@@ -34,6 +34,11 @@ class Records(Protocol):
     and they are safe in any thread.
     """
 
+    @property
+    def searches_texts(self) -> bool:
+        """Whether a search finds words of prompts. It cannot if they are sealed."""
+        ...
+
     def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
         """Return what waits for a person, by the time that is left.
 

@@ -60,17 +60,19 @@ class DatabaseRecords:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._join = "string_agg" if database.is_postgres else "group_concat"
         self._labels = None if labels is None else frozenset(labels)
         self._names = {f"label{n}": label for n, label in enumerate(sorted(self._labels or ()))}
+
+    @property
+    def searches_texts(self) -> bool:
+        """Whether a search finds words of prompts. It cannot if they are sealed."""
+        return self._database.seals.codec is None
 
     def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
         """Return what waits for a person, by the time that is left."""
         expires, _, id_ = after.partition(" ")
         rows = self._select(
-            "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal, "
-            f"(SELECT {self._join}(v.answer, '\n') FROM handrail_vote v "
-            "WHERE v.pending = q.id) "
+            "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal "
             "FROM handrail_question q CROSS JOIN handrail_summary s "
             "WHERE s.run = q.run AND s.status = 'waiting' AND q.answer IS NULL "
             f"AND q.expires > :now AND {self._seen('q.run')} "
@@ -84,7 +86,11 @@ class DatabaseRecords:
             "SELECT COALESCE(SUM(s.waiting), 0) FROM handrail_summary s "
             f"WHERE s.status = 'waiting' AND s.waiting > 0 AND {self._seen('s.run')}"
         )
-        found = tuple(_inbox_row(row) for row in rows[:limit])
+        votes = self._select(
+            f"SELECT pending, answer FROM handrail_vote WHERE pending IN {self._database.members}",
+            ids=json.dumps([row[0] for row in rows]),
+        )
+        found = tuple(_inbox_row(row, votes) for row in rows[:limit])
         more = f"{rows[limit - 1][3]!r} {rows[limit - 1][0]}" if len(rows) > limit else ""
         return InboxPage(rows=found, next=more, total=max(int(total), len(found)))
 
@@ -128,7 +134,7 @@ class DatabaseRecords:
 
     def runs(self, query: RunQuery | None = None, *, after: str = "", limit: int = 50) -> RunsPage:
         """Return runs, the newest first."""
-        where, values = find_runs(query or RunQuery())
+        where, values = find_runs(query or RunQuery(), in_texts=self.searches_texts)
         began, _, run = after.partition(" ")
         if run:
             where += " AND (s.began, s.run) < (:began, :run)"
@@ -299,8 +305,8 @@ def summary_of(row: Sequence[Any]) -> RunSummary:
     )
 
 
-def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
-    id_, run, text, expires, agent, principal, votes = row
+def _inbox_row(row: tuple[Any, ...], votes: Sequence[tuple[Any, ...]]) -> InboxRow:
+    id_, run, text, expires, agent, principal = row
     pending = Pending.from_json(text)
     return InboxRow(
         id=id_,
@@ -314,7 +320,7 @@ def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
         asked=pending.asked_at,
         expires=expires,
         parts=len(pending.parts),
-        votes=sum(is_vote_for(vote, pending.fingerprint) for vote in (votes or "").splitlines()),
+        votes=sum(is_vote_for(vote, pending.fingerprint) for of, vote in votes if of == id_),
         approvers=pending.approvers,
     )
 

@@ -17,15 +17,16 @@ MAX_WORDS = 8
 """Words of a search that count."""
 AGES = (0.0, 60.0, 3600.0, 86_400.0, 604_800.0)
 """The ages by which requests are counted, in seconds."""
-_SEARCHED = "lower(s.prompt || ' ' || s.run || ' ' || s.agent || ' ' || s.principal)"
+_SEARCHED = "s.run || ' ' || s.agent || ' ' || s.principal"
 
 
-def find_runs(query: RunQuery) -> tuple[str, dict[str, Any]]:
-    """Return the condition of a search for runs, and its values."""
+def find_runs(query: RunQuery, *, in_texts: bool) -> tuple[str, dict[str, Any]]:
+    """Return the condition of a search for runs, and its values. Sealed texts are not searched."""
     where, values = ["1 = 1"], dict[str, Any]()
+    searched = f"lower(s.prompt || ' ' || {_SEARCHED})" if in_texts else f"lower({_SEARCHED})"
     for n, word in enumerate(query.text.lower().split()[:MAX_WORDS]):
         plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        where.append(f"{_SEARCHED} LIKE :word{n} ESCAPE '\\'")
+        where.append(f"{searched} LIKE :word{n} ESCAPE '\\'")
         values[f"word{n}"] = f"%{plain}%"
     for name in ("status", "reason", "agent", "principal"):
         if given := getattr(query, name):

@@ -17,6 +17,8 @@ import anyio
 
 from handrail import HandrailError
 from handrail._support.own_files import note_database
+from handrail.runs._sealing.codec import Codec
+from handrail.runs._sealing.statements import Seals
 from handrail.runs._store.port import (
     FIND_TABLE,
     DatabaseAway,
@@ -55,6 +57,7 @@ class Database:
             more than two seconds.
         busy_seconds: Seconds to wait for another process that writes to a file.
         writers: How many statements write at once, on PostgreSQL.
+        codec: Seals texts before they are stored.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class Database:
         read_only: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         writers: int = WRITERS,
+        codec: Codec | None = None,
     ) -> None:
         if writers < 1:
             raise ValueError(f"`writers` must be at least 1, not {writers}.")
         self.url = as_url(address)
+        self.seals = Seals(codec)
         self.is_postgres = self.url.startswith(_POSTGRES)
         self._driver: Driver
         self._alone: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -126,11 +131,11 @@ class Database:
 
     async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        return await self._run(self._readers, self._driver.read, sql, values)
+        return await self._run(self._readers, self._read, sql, values)
 
     async def write(self, sql: str, **values: Any) -> int:
         """Run a statement, and return the number of changed rows."""
-        return await self._run(self._writers, self._driver.write, sql, values)
+        return await self._run(self._writers, self._write, sql, values)
 
     async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
         """Run statements in one transaction, each with several values.
@@ -138,22 +143,45 @@ class Database:
         Returns the number of rows that each changed. If one of the first ``guards`` changes no row,
         nothing is changed, and the result is empty.
         """
-        return await self._run(self._writers, self._driver.transact, steps, guards)
+        return await self._run(self._writers, self._transact, steps, guards)
 
     def read_now(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in this thread."""
-        return self._run_now(self._driver.read, sql, values)
+        return self._run_now(self._read, sql, values)
 
     def transact_now(self, steps: Sequence[Step], guards: int) -> list[int]:
         """Run statements in one transaction, in this thread; see ``transact``."""
-        return self._run_now(self._transact_alone, steps, guards)
+        return self._run_now(self._transact_alone, steps, guards, self._transact)
 
-    def _transact_alone(self, steps: Sequence[Step], guards: int) -> list[int]:
+    def _transact_alone(
+        self,
+        steps: Sequence[Step],
+        guards: int,
+        transact: Callable[[Sequence[Step], int], list[int]],
+    ) -> list[int]:
         try:
             with self._alone():
-                return self._driver.transact(steps, guards)
+                return transact(steps, guards)
         except Undone as undone:
             raise undone.__cause__ or undone from None
+
+    def _read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        return self.seals.open(self._driver.read(sql, self.seals.seal(sql, values)))
+
+    def _write(self, sql: str, values: Values) -> int:
+        return self._driver.write(sql, self.seals.seal(sql, values))
+
+    def _transact(self, steps: Sequence[Step], guards: int) -> list[int]:
+        sealed = [(sql, [self.seals.seal(sql, one) for one in several]) for sql, several in steps]
+        return self._driver.transact(sealed, guards)
+
+    def read_stored(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows of a query as they are stored, in this thread."""
+        return self._run_now(self._driver.read, sql, values)
+
+    def transact_stored(self, steps: Sequence[Step]) -> list[int]:
+        """Run statements in one transaction, in this thread, with values to store as they are."""
+        return self._run_now(self._transact_alone, steps, 0, self._driver.transact)
 
     def read_version(self) -> int | None:
         """Return a number that changes with each commit of others; None if there is none."""
