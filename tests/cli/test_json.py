@@ -148,6 +148,14 @@ def ended(handrail: Handrail) -> str:
     return found
 
 
+def sealed(handrail: Handrail) -> str:
+    """A database of durable runs, with a codec in the user's settings."""
+    handrail.config.mkdir(parents=True, exist_ok=True)
+    settings = handrail.config / "config.toml"
+    settings.write_text('codec = "sealing:codec"\n', encoding="utf-8")
+    return durable(handrail)
+
+
 def durable(handrail: Handrail) -> str:
     """A database of durable runs."""
     file = str(handrail.workspace / "durable.db")
@@ -219,6 +227,7 @@ LINES: dict[str, Line] = {
     "runs prune": lambda h: ("runs", "prune", waiting(h)),
     "runs replay": lambda h: ("runs", "replay", ended(h), *OURS),
     "runs resume": lambda h: ("runs", "resume", waiting(h)),
+    "runs rotate": lambda h: ("runs", "rotate", "--database", sealed(h)),
     "runs show": lambda h: ("runs", "show", waiting(h)),
     "runs stats": lambda h: ("runs", "stats", *waiting(h)[:0]),
     "runs verify": lambda h: ("runs", "verify", waiting(h)),

@@ -19,8 +19,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from cli_harness import SCHEMAS, Handrail, made
+from console.visits import make_pending, park
 from handrail import HandrailError
 from handrail.console import app
+from handrail.runs import open_runs
+from sealing import codec
 
 COMMAND = [sys.executable, "-m", "handrail.cli", "console", "--json"]
 
@@ -73,6 +76,23 @@ def test_the_link_of_the_command_opens_the_console(tmp_path: Path) -> None:
     assert "Nothing waits for you" in inbox.text
     assert "Try a rule on recorded calls" in rules.text  # with the rules of this folder
     assert "server" not in inbox.headers
+
+
+def test_the_codec_of_the_settings_opens_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sealed.db"
+    with open_runs(file, codec=codec) as journal:
+        park(journal, make_pending("r1"))
+    monkeypatch.setenv("HANDRAIL_CODEC", "sealing:codec")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    with running(tmp_path, "--port", "0", "--database", str(file)) as said:
+        origin, _, code = said["url"].partition("/link?code=")
+        headers = {"origin": origin, "sec-fetch-site": "same-origin"}
+        with httpx2.Client(follow_redirects=True) as client:
+            inbox = client.post(f"{origin}/link", data={"code": code}, headers=headers)
+
+    assert "Refund $1,240.00 to order 88213" in inbox.text
 
 
 def test_behind_a_proxy_on_a_unix_socket(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ RUNS = {
     "erase": ("runs_erase", "Delete all durable runs of a person or a service."),
     "cancel": ("runs_cancel", "Cancel a run, and stop its tools."),
     "migrate": ("runs_migrate", "Create or change the tables of durable runs."),
+    "rotate": ("runs_rotate", "Seal the texts of durable runs with the current key."),
     "fork": ("runs_fork", "Start a new run from a turn of another one."),
     "replay": ("runs_replay", "Run a recorded run again, without a model and without tools."),
     "watch": ("runs_watch", "Print the events of a run as they happen."),

@@ -67,11 +67,11 @@ class Runs:
         again = urlencode({"q": text, "status": wanted, "reason": ended}, errors="replace")
         size = self._site.config.page_size
 
-        def read(records: Records) -> tuple[RunsPage, RunFigures]:
+        def read(records: Records) -> tuple[RunsPage, RunFigures, bool]:
             page = records.runs(query, after=after, limit=size)
-            return page, records.figures(since=now - DAY)
+            return page, records.figures(since=now - DAY), records.searches_texts
 
-        page, figures = await self._site.read(visit, "viewer", read)
+        page, figures, searches_texts = await self._site.read(visit, "viewer", read)
         return self._site.page(
             "runs.html",
             visit,
@@ -79,6 +79,7 @@ class Runs:
             next=to_path(page.next) if page.next else "",
             again=Clear(again),
             text=text,
+            searches_texts=searches_texts,
             wanted=wanted,
             statuses=STATUSES,
             ended=ended,

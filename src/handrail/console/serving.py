@@ -10,10 +10,15 @@ from handrail.console.config import ConsoleConfig, LoadRules
 
 if TYPE_CHECKING:
     from handrail.console.application import Console
+    from handrail.runs import Codec
 
 
 def app(
-    config: ConsoleConfig | None = None, *, runs: str, rules: LoadRules | None = None
+    config: ConsoleConfig | None = None,
+    *,
+    runs: str,
+    rules: LoadRules | None = None,
+    codec: Codec | None = None,
 ) -> Console:
     """Return the console as an ASGI application.
 
@@ -23,6 +28,7 @@ def app(
             or ``postgresql://...``).
         rules: Returns the rules of today, for the page of the rules. Default: the files in
             ``config.rules``.
+        codec: Opens the texts of the runs, if they are sealed.
     """
     try:
         from handrail.console.application import Console
@@ -32,7 +38,7 @@ def app(
         ) from error
     from handrail.console.store import Store
 
-    return Console(config or ConsoleConfig(), Store(runs), rules=rules)
+    return Console(config or ConsoleConfig(), Store(runs, codec), rules=rules)
 
 
 async def serve(console: Console, listening: socket.socket) -> None:

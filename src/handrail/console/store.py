@@ -17,7 +17,7 @@ from handrail.console.guard import Refusal, Visit
 from handrail.console.identity import Person
 from handrail.console.rendering import Renderer
 from handrail.permissions import Answer
-from handrail.runs import AnswerOutcome, Claimant, Records, open_runs
+from handrail.runs import AnswerOutcome, Claimant, Codec, Records, open_runs
 from handrail.runs.records import RequestRecord
 
 T = TypeVar("T")
@@ -32,10 +32,11 @@ class Store:
 
     Args:
         where: The file of the runs, or ``postgresql://...``.
+        codec: Opens their texts, if they are sealed.
     """
 
-    def __init__(self, where: str) -> None:
-        self.runs = open_runs(where)
+    def __init__(self, where: str, codec: Codec | None = None) -> None:
+        self.runs = open_runs(where, codec=codec)
         self._records: dict[frozenset[str] | None, Records] = {}
         self._lock = threading.Lock()
 

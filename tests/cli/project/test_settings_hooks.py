@@ -427,9 +427,10 @@ def test_a_hook_reads_its_program_in_the_home_folder_and_not_the_one_beside_it()
     [
         (own("true", sandbox=False), "a hook with `sandbox = false`"),
         ("unsandboxed_hooks = true", "`unsandboxed_hooks`"),
+        ("codec = 'keys:codec'", "`codec`"),
     ],
 )
-def test_a_workspace_cannot_let_hooks_run_outside(
+def test_a_workspace_cannot_let_code_run_outside(
     ready: Handrail, file: str, text: str, what: str
 ) -> None:
     ready.write(file, text)

@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-import os
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, LiteralString, cast
 
 import anyio
 import psycopg
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+import pytest
 
 from handrail import WRITE, Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Text, tool
 from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit
-from handrail.runs import Claimant, Codec, JournalLine, open_runs
+from handrail.runs import Claimant, Codec, JournalError, JournalLine, RunQuery, open_runs, verify
 from handrail.runs._sealing.statements import SEALED
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
+from handrail.runs.history import all_calls, read_history
+from handrail.runs.lines import as_fields
+from handrail.runs.sharded import ShardedRuns
+from runs.parked import make_pending, park
+from sealing import make_codec
 
 WORD = "wolframite"
 """In every text that people, models and tools write."""
-KEYS = {"k1": b"1" * 32, "k2": b"2" * 32}
+UNOPENED = "This text is sealed with the key 'k1', and `codec` cannot open it"
+READABLE = {
+    "handrail_approval": {"name", "claimant"},
+    "handrail_call": {"key", "run", "turn", "call", "tool"},
+    "handrail_called": {"run", "call", "tool", "status", "rule", "pending"},
+    "handrail_journal": {"run"},
+    "handrail_label": {"label", "run"},
+    "handrail_question": {"id", "run", "answered_by"},
+    "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
+    "handrail_run": {"id", "agent", "principal", "status", "app"},
+    "handrail_state": {"run"},
+    "handrail_step": {"run"},
+    "handrail_summary": {"run", "status", "reason", "agent", "principal", "labels", "last_event"}
+    | {"counts", "tokens", "cost"},
+    "handrail_turn": {"run", "speaker", "model"},
+    "handrail_vote": {"pending", "voter", "via"},
+    "handrail_worker": {"id", "version"},
+}
+"""The columns of text that are not sealed, by table."""
 ENGINE = {
     ("workflow_status", "inputs"),
     ("workflow_input", "inputs"),
     ("workflow_output", "output"),
 }
-
-
-def make_codec(key_id: str, *keys: str) -> Codec:
-    """Return a codec that seals with a key, and opens with this one and others."""
-    known = {name: AESGCM(KEYS[name]) for name in (key_id, *keys)}
-
-    def encode(data: bytes) -> bytes:
-        nonce = os.urandom(12)
-        return nonce + known[key_id].encrypt(nonce, data, None)
-
-    def decode(key: str, data: bytes) -> bytes:
-        return known[key].decrypt(data[:12], data[12:], None)
-
-    return Codec(key_id, encode, decode)
 
 
 @tool(effect=WRITE, touches=lambda **_: Access(WRITE, "note:1"))
@@ -106,7 +115,7 @@ def make_runs(database: str, codec: Codec | None) -> DurableRuns:
 
 
 async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, str]]]:
-    """Write runs with the secret through every door. Return where it is, at three times."""
+    """Write runs with the word through every door. Return where it is, at three times."""
     runs, found = make_runs(database, codec), list[set[tuple[str, str]]]()
     metadata, labels = {"about": WORD}, ["tenant=acme"]
     async with runs.work(interval=0.1, drain_seconds=5):
@@ -115,7 +124,7 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         await runs.start("clerk", f"break {WORD}", run_id="f", **about)
         assert (await runs.wait("r", seconds=40)).status == "waiting"
         assert (await runs.wait("f", seconds=40)).status == "failed"
-        found.append(find_secret(database))
+        found.append(find_word(database))
         store, edit = runs.store, Edit({"text": f"new {WORD}"})
         answers = [
             await store.answer("r/1/publish?0", edit, by=Claimant("jo")),
@@ -128,11 +137,11 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         assert (await runs.wait("f", seconds=40)).status == "failed"
         await runs.fork("r", new_id="g", text=f"other {WORD}")
         await runs.wait("g", seconds=40)
-        found.append(find_secret(database))
+        found.append(find_word(database))
     status = JournalLine.of("status", status="failed", prompt=WORD, why=WORD, note=WORD)
     with open_runs(database, codec=codec) as store:
         store.append("own", [status, JournalLine.of("prompt", at=1.0, text=WORD)])
-    return [*found, find_secret(database)]
+    return [*found, find_word(database)]
 
 
 async def wait_end(runs: DurableRuns, run: str) -> DurableRun:
@@ -142,14 +151,14 @@ async def wait_end(runs: DurableRuns, run: str) -> DurableRun:
     return found
 
 
-def find_secret(database: str, secret: str = WORD) -> set[tuple[str, str]]:
-    """Return the tables and columns with the secret, and the file if it is in its bytes."""
+def find_word(database: str, word: str = WORD) -> set[tuple[str, str]]:
+    """Return the tables and columns with the word, and the file if it is in its bytes."""
     found = {
-        (table, column) for table, column, text in read_texts(database) if secret.encode() in text
+        (table, column) for table, column, text in read_texts(database) if word.encode() in text
     }
     for end in () if "://" in database else ("", "-wal"):
         file = Path(f"{database}{end}")
-        if file.exists() and secret.encode() in file.read_bytes():
+        if file.exists() and word.encode() in file.read_bytes():
             found.add(("file", ""))
     return found
 
@@ -190,3 +199,263 @@ async def test_without_a_codec_each_sealed_column_has_the_text(database: str) ->
     sealed = {(table, name) for table, one in SEALED.items() for name in one.columns}
     assert found - ENGINE == {one for one in sealed if one[1] != "digest"}
     assert found & ENGINE
+
+
+def test_each_column_of_text_is_sealed_or_known_as_readable(sqlite: str) -> None:
+    found: dict[str, set[str]] = {}
+    with closing(sqlite3.connect(sqlite)) as file:
+        rows = file.execute(
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+            "WHERE m.name LIKE 'handrail@_%' ESCAPE '@' AND m.type = 'table' AND c.type = 'TEXT'"
+        )
+        for table, column in rows:
+            found.setdefault(table, set()).add(column)
+    sealed = {table: set(one.columns) for table, one in SEALED.items()}
+    tables = READABLE.keys() | sealed.keys()
+    both = {name: READABLE.get(name, set()) | sealed.get(name, set()) for name in tables}
+    assert found == both
+    assert not any(READABLE.get(name, set()) & sealed.get(name, set()) for name in tables)
+
+
+async def test_everything_is_read_with_the_key(database: str) -> None:
+    codec = make_codec("k1")
+    await write_runs(database, codec)
+    with open_runs(database, codec=codec) as store:
+        records = store.records()
+        assert [run for run in store.names() if verify(store, run)] == []
+        assert [turn.text for turn in records.turns("r")] == [
+            f"begin {WORD}",
+            f"now: {WORD}",
+            f"done: {WORD}",
+        ]
+        history = read_history(map(as_fields, store.read("r")))
+        texts = {call.tool: call.text for call in all_calls(history)}
+        assert texts["publish"] == f"published new {WORD}"
+        assert texts["post"] == f"posted {WORD}"
+        asked = records.request("r/1/publish?0")
+        assert asked is not None
+        assert asked.pending.question == f"publish {WORD}?"
+        assert [vote.by for vote in asked.votes] == ["jo", "eve"]
+        assert {summary.prompt for summary in records.runs().rows} == {
+            f"begin {WORD}",
+            f"break {WORD}",
+            WORD,
+        }
+        records.close()
+
+
+@pytest.mark.parametrize(
+    ("codec", "reason"),
+    [
+        (None, "This text is sealed with the key 'k1': give `codec`."),
+        (
+            make_codec("k2"),
+            f"{UNOPENED} (KeyError): its key is missing or wrong, or the text was changed.",
+        ),
+    ],
+    ids=["none", "another"],
+)
+async def test_a_missing_key_is_named(database: str, codec: Codec | None, reason: str) -> None:
+    with open_runs(database, codec=make_codec("k1")) as store:
+        park(store, "r")
+    runs = make_runs(database, codec)
+    with open_runs(database, codec=codec, clock=lambda: 1_500.0) as store:
+        records = store.records()
+        ways: list[Callable[[], object]] = [
+            lambda: store.head("r"),
+            lambda: list(store.read("r")),
+            lambda: verify(store, "r"),
+            lambda: store.append("r", [JournalLine.of("status")]),
+            store.requests,
+            lambda: store.answer_now("r/1/c1?0", Allow(), by="jo"),
+            records.runs,
+            records.inbox,
+        ]
+        for way in ways:
+            with pytest.raises(JournalError) as caught:
+                way()
+            assert str(caught.value) == reason
+        with pytest.raises(JournalError, match=re.escape(reason)):
+            await runs.__aenter__()
+        assert list(store.names()) == ["r"]
+        records.close()
+
+
+def test_a_changed_text_is_found(sqlite: str) -> None:
+    codec = make_codec("k1")
+    with open_runs(sqlite, codec=codec) as store:
+        store.append("r", [JournalLine.of("prompt", text=WORD)])
+        for change in ("substr(lines, 1, 20) || 'AAAA' || substr(lines, 25)", "lines || '!'"):
+            with closing(sqlite3.connect(sqlite)) as file:
+                file.execute(f"UPDATE handrail_journal SET lines = {change}")  # noqa: S608
+                file.commit()
+            with pytest.raises(JournalError, match=r"'k1'.* was changed"):
+                verify(store, "r")
+
+
+async def test_another_key_changes_no_digest_and_runs_go_on(database: str) -> None:
+    await write_runs(database, make_codec("k1"))
+    runs = make_runs(database, make_codec("k1"))
+    async with runs.work(interval=0.1, drain_seconds=5):
+        await runs.start("clerk", f"begin {WORD}", run_id="w")
+        assert (await runs.wait("w", seconds=40)).status == "waiting"
+    with open_runs(database, codec=make_codec("k2", "k1")) as store:
+        before = {head.run: head for head in store.runs()}
+        assert {key_of(text) for *_, text in read_texts(database)} == {b"k1", b""}
+        assert store.rotate() > 0
+        assert store.rotate() == 0
+        assert {key_of(text) for *_, text in read_texts(database)} == {b"k2", b""}
+    codec = make_codec("k2")
+    with open_runs(database, codec=codec) as store:
+        assert {head.run: head for head in store.runs()} == before
+        assert [run for run in store.names() if verify(store, run)] == []
+    runs = make_runs(database, codec)
+    async with runs.work(interval=0.1, drain_seconds=5):
+        for name in ("publish", "burn"):
+            await runs.store.answer(f"w/1/{name}?0", Deny(WORD), by="jo")
+        assert (await wait_end(runs, "w")).text == f"done: {WORD}"
+        await runs.resume("f")
+        assert (await runs.wait("f", seconds=40)).why == f"ModelError: no reply: {WORD}"
+
+
+def key_of(text: bytes) -> bytes:
+    """Return the name of the key with which a text is sealed, or a text inside of it."""
+    found = re.search(rb"(?:\x02|\\\\u0002)([^:]*):", text)
+    return found[1] if found else b""
+
+
+def test_texts_of_the_time_before_are_sealed_later(database: str) -> None:
+    with open_runs(database) as store:
+        park(store, "r", principal=WORD[:4], prompt=WORD, why=WORD)
+        before = store.head("r")
+        with pytest.raises(ValueError, match="These runs have no codec"):
+            store.rotate()
+    assert find_word(database) != set()
+    codec = make_codec("k1")
+    with open_runs(database, codec=codec) as store:
+        assert store.head("r") == before
+        assert store.rotate() > 0
+        assert (store.head("r"), verify(store, "r")) == (before, None)
+    assert find_word(database) == set()
+
+
+def test_a_change_of_keys_that_fails_is_finished_later(sqlite: str) -> None:
+    with open_runs(sqlite, codec=make_codec("k1")) as store:
+        for number in range(120):
+            store.append(f"r{number}", [JournalLine.of("prompt", text=WORD)])
+    good, left = make_codec("k2", "k1"), [250]
+
+    def fail_late(data: bytes) -> bytes:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("the process dies here")
+        return good.encode(data)
+
+    with (
+        open_runs(sqlite, codec=Codec("k2", fail_late, good.decode)) as store,
+        pytest.raises(JournalError, match="cannot be sealed"),
+    ):
+        store.rotate()
+    assert {key_of(text) for *_, text in read_texts(sqlite)} == {b"k1", b"k2", b""}
+    with open_runs(sqlite, codec=good) as store:
+        assert [run for run in store.names() if verify(store, run)] == []
+        assert store.rotate() > 0
+        assert [run for run in store.names() if verify(store, run)] == []
+    assert {key_of(text) for *_, text in read_texts(sqlite)} == {b"k2", b""}
+
+
+def test_a_run_can_be_written_while_keys_change(database: str) -> None:
+    both, is_first = make_codec("k2", "k1"), [True]
+    with open_runs(database, codec=make_codec("k1")) as store:
+        store.append("r", [JournalLine.of("status", prompt=WORD)])
+    with open_runs(database, codec=both) as writer:
+
+        def write_between(key: str, data: bytes) -> bytes:
+            if is_first.pop() if is_first else False:
+                writer.append("r", [JournalLine.of("status", why=WORD)])
+            return both.decode(key, data)
+
+        with open_runs(database, codec=Codec("k2", both.encode, write_between)) as store:
+            store.rotate()
+        assert verify(writer, "r") is None
+        assert [entry.number for entry in writer.read("r")] == [1, 2]
+    with open_runs(database, codec=make_codec("k2")) as store:
+        assert verify(store, "r") is None
+
+
+async def test_a_run_waits_for_a_worker_that_has_its_key(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("handrail.runs._engine.dbos_engine._KEY_SECONDS", 0.1)
+    good, tries = make_codec("k1"), list[str]()
+
+    def decode(key: str, data: bytes) -> bytes:
+        text = good.decode(key, data)
+        if text.startswith(b'["late"') and len(tries) < 2:  # the order of its segment
+            tries.append(key)
+            raise LookupError(key)
+        return text
+
+    runs = make_runs(sqlite, Codec("k1", good.encode, decode))
+    async with runs.work(interval=0.1, drain_seconds=5):
+        await runs.start("clerk", f"break {WORD}", run_id="late")
+        run = await runs.wait("late", seconds=40)
+    assert (run.status, run.why, tries) == ("failed", f"ModelError: no reply: {WORD}", ["k1", "k1"])
+    said = "late:0 waits for a worker that has the key"
+    assert [record.getMessage() for record in caplog.records].count(said) == 2
+
+
+async def test_the_inbox_of_shards_opens_texts(tmp_path: Path) -> None:
+    shards = {name: str(tmp_path / f"{name}.db") for name in ("s1", "s2")}
+    codec = make_codec("k1")
+    for name, place in shards.items():
+        with open_runs(place, codec=codec, clock=lambda: 1_500.0) as store:
+            park(store, f"{name}.r", make_pending(f"{name}.r", expires_at=4e9))
+    async with ShardedRuns(shards, lambda place: make_runs(place, codec)) as runs:
+        page = await runs.inbox()
+    assert ([row.question for row in page.rows], page.away) == (["Refund A1?"] * 2, ())
+
+
+def test_a_text_that_cannot_be_sealed_is_not_stored(database: str) -> None:
+    def fail(data: bytes) -> bytes:
+        raise OSError("no key server")
+
+    codec = make_codec("k1")
+    with open_runs(database, codec=Codec("k1", fail, codec.decode)) as store:
+        with pytest.raises(JournalError, match=r"cannot be sealed with the key 'k1' \(OSError\)"):
+            store.append("r", [JournalLine.of("prompt", text=WORD)])
+        assert list(store.names()) == []
+
+
+def test_the_name_of_a_key_is_plain() -> None:
+    with pytest.raises(ValueError, match=r"Invalid name of a key: 'a:b'\."):
+        Codec("a:b", bytes, lambda _, data: data)
+
+
+@pytest.mark.parametrize("codec", [None, make_codec("k1")], ids=["plain", "sealed"])
+def test_a_text_that_looks_sealed_is_a_plain_text(database: str, codec: Codec | None) -> None:
+    looks = "\x02k1:AAAA"
+    with open_runs(database, codec=codec) as store:
+        status = JournalLine.of("status", principal=looks, prompt=looks, why=looks)
+        reply = JournalLine.of("reply", turn=1, text=looks, model=looks)
+        store.append("r", [status, reply])
+        assert verify(store, "r") is None
+        records = store.records()
+        shown = f"\ufffd{looks[1:]}"
+        summary, [turn] = records.run("r"), records.turns("r")
+        assert summary is not None
+        assert (summary.principal, turn.model) == (shown, shown)
+        sealed = looks if codec else shown
+        assert (summary.prompt, summary.why, turn.text) == (sealed, sealed, sealed)
+        assert [row.id for row in records.runs(RunQuery(principal=looks)).rows] == ["r"]
+        records.close()
+
+
+@pytest.mark.parametrize("codec", [None, make_codec("k1")], ids=["plain", "sealed"])
+def test_a_search_says_whether_it_finds_words_of_prompts(sqlite: str, codec: Codec | None) -> None:
+    with open_runs(sqlite, codec=codec) as store:
+        store.append("r1", [JournalLine.of("status", principal="ana", prompt=f"find {WORD}")])
+        records = store.records()
+        found = [len(records.runs(RunQuery(text=text)).rows) for text in ("find", "ana", "R1")]
+        assert (records.searches_texts, found) == (codec is None, [int(codec is None), 1, 1])
+        records.close()

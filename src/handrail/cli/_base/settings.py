@@ -135,6 +135,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
         "hooks": Known(check_hooks, {}, EXAMPLE),
         "unsandboxed_hooks": Known(_switch, built_in=False, example=True),
         "database": Known(_text, "", "runs.db"),
+        "codec": Known(_text, "", "keys:codec"),
         "theme": Known(_theme, "auto", "dark"),
         "max_tokens": Known(_count, None, 8192),
         "max_turns": Known(_count, 50, 50),
@@ -343,7 +344,7 @@ def _parse_settings(
             hint = f"write a valid value, as in `{name} = {json.dumps(KNOWN[name].example)}`"
             checked = _check_value(name, value, f"{where}: `{name}`", hint)
             if level not in OWN:
-                _refuse_unsandboxed(name, checked, where)
+                _refuse_own(name, checked, where)
             yield _Assignment(name, checked, SettingOrigin(level, where))
         elif name in RENAMED:
             raise _renamed(f"{where}: `{name}`", f"`{RENAMED[name]}`")
@@ -353,9 +354,9 @@ def _parse_settings(
             problems.append(f"{where}: unknown setting {name!r}{meant}")
 
 
-def _refuse_unsandboxed(name: str, value: Any, where: str) -> None:
-    """Raise a Halt if a file of a workspace lets hooks run outside the sandbox."""
-    free = name == "unsandboxed_hooks"
+def _refuse_own(name: str, value: Any, where: str) -> None:
+    """Raise a Halt if a file of a workspace lets code run outside the sandbox."""
+    free = name in ("unsandboxed_hooks", "codec")
     if name == "hooks":
         free = not all(hook.sandboxed for hook in programs_of(value))
     if free:

@@ -25,7 +25,8 @@ def act(store: RunStore, work: Callable[[DurableRuns], Awaitable[T]], **options:
     """Do something with durable runs, without agents, and return its result."""
 
     async def inside() -> T:
-        async with DurableRuns(store.database.url, {}, **options) as runs:
+        codec = store.database.seals.codec
+        async with DurableRuns(store.database.url, {}, codec=codec, **options) as runs:
             return await work(runs)
 
     return anyio.run(inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ from handrail.cli._runs.saved import (
     readable_runs,
 )
 from handrail.permissions import Pending
-from handrail.runs import RunHead, RunStore, open_runs
+from handrail.runs import Codec, RunHead, RunStore, open_runs
 from handrail.runs.answers import read_record
 
 if TYPE_CHECKING:
@@ -44,12 +45,30 @@ def open_store(app: App) -> CommandRuns:
         address = str(app.workspace / Path(address).expanduser())
         if not Path(address).is_file():
             raise _unusable(address, "the file does not exist")
+    codec = load_codec(app)
     try:
-        store = open_runs(address)
+        store = open_runs(address, codec=codec)
         store.runs(limit=1)
     except Exception as error:
         raise _unusable(address, str(error).partition("\n")[0]) from error
     return CommandRuns(app, store)
+
+
+def load_codec(app: App) -> Codec | None:
+    """Return the codec in the setting `codec`, if there is one."""
+    name: str = app.settings["codec"]
+    if not name:
+        return None
+    module, _, attribute = name.partition(":")
+    hint = "name a module that Python can import and a Codec in it, such as `keys:codec`"
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Halt(f"cannot load the codec {name!r}: {error}", code="config", hint=hint) from error
+    if not isinstance(found, Codec):
+        message = f"{name!r} is a {type(found).__name__}, not a Codec"
+        raise Halt(message, code="config", hint=hint)
+    return found
 
 
 class CommandRuns:

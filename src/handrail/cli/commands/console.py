@@ -15,6 +15,7 @@ from handrail.cli._base.options import DATABASE
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.signals import run_alone
 from handrail.cli._project.kit import Kit
+from handrail.cli._runs.stores import load_codec
 
 if TYPE_CHECKING:
     from handrail.console import Console
@@ -62,11 +63,13 @@ def _make(app: App, runs: Path | None, config: Path | None) -> Console:
     from handrail.console import ConsoleError, read_config
     from handrail.console import app as make_console
 
-    where = str(app.settings["database"] or runs or runs_folder() / "journal.db")
+    database = app.settings["database"]
+    where = str(database or runs or runs_folder() / "journal.db")
+    codec = load_codec(app) if database else None
     try:
         if config is not None:
-            return make_console(read_config(config), runs=where)
-        return make_console(runs=where, rules=Kit(app).load_rules)
+            return make_console(read_config(config), runs=where, codec=codec)
+        return make_console(runs=where, rules=Kit(app).load_rules, codec=codec)
     except ConsoleError as error:
         raise Halt(str(error), code="config") from None
 
