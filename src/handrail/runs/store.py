@@ -71,8 +71,7 @@ def open_runs(
             ``handrail run`` and ``handrail chat`` use.
         clock: Returns the time in seconds.
         busy_seconds: Seconds to wait for another process that writes to the file.
-        codec: Seals texts before they are stored, and opens them; default: they are stored as
-            they are.
+        codec: Seals texts before they are stored, and opens them; default: they stay readable.
     """
     place = os.fspath(find_runs_folder() / "journal.db" if address is None else address)
     return RunStore(Database(place, busy_seconds=busy_seconds, codec=codec), clock=clock)
@@ -295,7 +294,7 @@ class RunStore:
     def rotate(self) -> int:
         """Seal all texts with the codec's key, in batches, and return how many have changed.
 
-        It seals texts that were stored without a codec, too. Others can use the runs meanwhile.
+        It also seals texts stored without a codec. Other processes can use the runs in that time.
         """
         from handrail.runs._durable.rotation import rotate_keys
 

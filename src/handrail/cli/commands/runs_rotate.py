@@ -13,8 +13,8 @@ from handrail.cli._runs.stores import open_store
 def command(app: App) -> None:
     """Seal the texts of durable runs with the current key of the setting `codec`.
 
-    Texts that another key has sealed, or none, are sealed again, in batches. Workers can go on
-    meanwhile. If the command is stopped, run it again.
+    Texts that another key has sealed, or none, are sealed again, in batches, while workers
+    continue. If the command is stopped, run it again.
     """
     if not (app.settings["database"] and app.settings["codec"]):
         raise Halt(

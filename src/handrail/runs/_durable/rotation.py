@@ -32,8 +32,8 @@ def check_keys(database: Database) -> None:
 def rotate_keys(database: Database, codec: Codec) -> int:
     """Seal all texts that have another key, or none, and return how many texts have changed.
 
-    Texts of the engine that have no key stay as they are. A row that another process changes
-    meanwhile is left as it writes it. After a crash, call it again: it goes on with the rest.
+    Unsealed texts of the engine stay unchanged. If another process changes a text first, its text
+    stays. After a crash, call it again: it continues with the rest.
     """
     tables = [_Rotation(name, *table, partial(_seal, codec)) for name, table in SEALED.items()]
     if database.has_engine():

@@ -40,7 +40,7 @@ class Seals:
     """Seals the values of statements, and opens the rows of queries.
 
     Args:
-        codec: Seals new texts; None: they are stored as they are.
+        codec: Seals new texts; None: they are stored unsealed.
     """
 
     def __init__(self, codec: Codec | None) -> None:

@@ -180,7 +180,7 @@ class Database:
         return self._run_now(self._driver.read, sql, values)
 
     def transact_stored(self, steps: Sequence[Step]) -> list[int]:
-        """Run statements in one transaction, in this thread, with values to store as they are."""
+        """Run statements in one transaction, in this thread, and store their values unchanged."""
         return self._run_now(self._transact_alone, steps, 0, self._driver.transact)
 
     def read_version(self) -> int | None:
