@@ -190,8 +190,31 @@ def read_texts(database: str) -> Iterable[tuple[str, str, bytes]]:
                 )
 
 
-async def test_no_text_of_a_run_is_in_the_database(database: str) -> None:
-    assert await write_runs(database, make_codec("k1")) == [set(), set(), set()]
+async def test_no_text_is_in_the_database_and_all_are_read_with_the_key(database: str) -> None:
+    codec = make_codec("k1")
+    assert await write_runs(database, codec) == [set(), set(), set()]
+    with open_runs(database, codec=codec) as store:
+        records = store.records()
+        assert [run for run in store.names() if verify(store, run)] == []
+        assert [turn.text for turn in records.turns("r")] == [
+            f"begin {WORD}",
+            f"now: {WORD}",
+            f"done: {WORD}",
+        ]
+        history = read_history(map(as_fields, store.read("r")))
+        texts = {call.tool: call.text for call in all_calls(history)}
+        assert texts["publish"] == f"published new {WORD}"
+        assert texts["post"] == f"posted {WORD}"
+        asked = records.request("r/1/publish?0")
+        assert asked is not None
+        assert asked.pending.question == f"publish {WORD}?"
+        assert [vote.by for vote in asked.votes] == ["jo", "eve"]
+        assert {summary.prompt for summary in records.runs().rows} == {
+            f"begin {WORD}",
+            f"break {WORD}",
+            WORD,
+        }
+        records.close()
 
 
 async def test_without_a_codec_each_sealed_column_has_the_text(database: str) -> None:
@@ -215,33 +238,6 @@ def test_each_column_of_text_is_sealed_or_known_as_readable(sqlite: str) -> None
     both = {name: READABLE.get(name, set()) | sealed.get(name, set()) for name in tables}
     assert found == both
     assert not any(READABLE.get(name, set()) & sealed.get(name, set()) for name in tables)
-
-
-async def test_everything_is_read_with_the_key(database: str) -> None:
-    codec = make_codec("k1")
-    await write_runs(database, codec)
-    with open_runs(database, codec=codec) as store:
-        records = store.records()
-        assert [run for run in store.names() if verify(store, run)] == []
-        assert [turn.text for turn in records.turns("r")] == [
-            f"begin {WORD}",
-            f"now: {WORD}",
-            f"done: {WORD}",
-        ]
-        history = read_history(map(as_fields, store.read("r")))
-        texts = {call.tool: call.text for call in all_calls(history)}
-        assert texts["publish"] == f"published new {WORD}"
-        assert texts["post"] == f"posted {WORD}"
-        asked = records.request("r/1/publish?0")
-        assert asked is not None
-        assert asked.pending.question == f"publish {WORD}?"
-        assert [vote.by for vote in asked.votes] == ["jo", "eve"]
-        assert {summary.prompt for summary in records.runs().rows} == {
-            f"begin {WORD}",
-            f"break {WORD}",
-            WORD,
-        }
-        records.close()
 
 
 @pytest.mark.parametrize(
@@ -339,8 +335,9 @@ def test_texts_of_the_time_before_are_sealed_later(database: str) -> None:
     assert find_word(database) == set()
 
 
-def test_a_change_of_keys_that_fails_is_finished_later(sqlite: str) -> None:
-    with open_runs(sqlite, codec=make_codec("k1")) as store:
+def test_a_change_of_keys_that_fails_is_finished_later(tmp_path: Path) -> None:
+    file = str(tmp_path / "no-engine.db")
+    with open_runs(file, codec=make_codec("k1")) as store:
         for number in range(120):
             store.append(f"r{number}", [JournalLine.of("prompt", text=WORD)])
     good, left = make_codec("k2", "k1"), [250]
@@ -352,16 +349,16 @@ def test_a_change_of_keys_that_fails_is_finished_later(sqlite: str) -> None:
         return good.encode(data)
 
     with (
-        open_runs(sqlite, codec=Codec("k2", fail_late, good.decode)) as store,
+        open_runs(file, codec=Codec("k2", fail_late, good.decode)) as store,
         pytest.raises(JournalError, match="cannot be sealed"),
     ):
         store.rotate()
-    assert {key_of(text) for *_, text in read_texts(sqlite)} == {b"k1", b"k2", b""}
-    with open_runs(sqlite, codec=good) as store:
+    assert {key_of(text) for *_, text in read_texts(file)} == {b"k1", b"k2", b""}
+    with open_runs(file, codec=good) as store:
         assert [run for run in store.names() if verify(store, run)] == []
         assert store.rotate() > 0
         assert [run for run in store.names() if verify(store, run)] == []
-    assert {key_of(text) for *_, text in read_texts(sqlite)} == {b"k2", b""}
+    assert {key_of(text) for *_, text in read_texts(file)} == {b"k2", b""}
 
 
 def test_a_run_can_be_written_while_keys_change(database: str) -> None:
