@@ -479,8 +479,8 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         taken[name] = len(statements)
 
     assert taken == {
-        "inbox": 5,
-        "second page of the inbox": 6,
+        "inbox": 4,
+        "second page of the inbox": 4,
         "receipt": 1,
         "runs": 3,
         "run": 6,

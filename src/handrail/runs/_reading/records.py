@@ -86,13 +86,19 @@ class DatabaseRecords:
             "SELECT COALESCE(SUM(s.waiting), 0) FROM handrail_summary s "
             f"WHERE s.status = 'waiting' AND s.waiting > 0 AND {self._seen('s.run')}"
         )
-        votes = self._select(
-            f"SELECT pending, answer FROM handrail_vote WHERE pending IN {self._database.members}",
-            ids=json.dumps([row[0] for row in rows]),
-        )
-        found = tuple(_inbox_row(row, votes) for row in rows[:limit])
+        asked = [Pending.from_json(row[2]) for row in rows[:limit]]
+        votes = self._read_votes([one.id for one in asked if one.approvers.count > 1])
+        found = tuple(_inbox_row(*both, votes) for both in zip(rows, asked, strict=False))
         more = f"{rows[limit - 1][3]!r} {rows[limit - 1][0]}" if len(rows) > limit else ""
         return InboxPage(rows=found, next=more, total=max(int(total), len(found)))
+
+    def _read_votes(self, requests: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return the votes about requests: each has the id of its request, and its text."""
+        if not requests:
+            return []
+        query = "SELECT pending, answer FROM handrail_vote WHERE pending IN"
+        rows = self._select(f"{query} {self._database.members}", ids=json.dumps(list(requests)))
+        return [(request, vote) for request, vote in rows]
 
     def request(self, pending_id: str) -> RequestRecord | None:
         """Return a request with everything that was stored when it was asked."""
@@ -305,9 +311,10 @@ def summary_of(row: Sequence[Any]) -> RunSummary:
     )
 
 
-def _inbox_row(row: tuple[Any, ...], votes: Sequence[tuple[Any, ...]]) -> InboxRow:
-    id_, run, text, expires, agent, principal = row
-    pending = Pending.from_json(text)
+def _inbox_row(
+    row: tuple[Any, ...], pending: Pending, votes: Sequence[tuple[str, str]]
+) -> InboxRow:
+    id_, run, _, expires, agent, principal = row
     return InboxRow(
         id=id_,
         run=run,
