@@ -6,11 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from handrail import Call, CheckedCall, FailureKind, Result, Turn
-from handrail.permissions import verify_call
+from handrail import Call, CheckedCall, FailureKind, Hook, Result, Turn
+from handrail.permissions import Ledger, verify_call
 from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.rows import IntendedCall, Rows
+from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
 log = logging.getLogger("handrail")
@@ -28,6 +29,9 @@ NOT_RECORDED = (
 class Once:
     """Runs calls. After a crash, a row without a result means that its call may have taken effect.
 
+    ``begin`` reads the rows of one turn only: the first that it is given, or the first after
+    ``restart``. A former attempt can have reached no later one.
+
     Args:
         rows: Records the calls.
         counts: Counts those that may have taken effect.
@@ -40,6 +44,18 @@ class Once:
         self._group = group
         self.known: dict[str, Result] = {}
         """Results that a former attempt has recorded, by call id."""
+        self._is_past_crash = False
+
+    def restart(self) -> None:
+        """Note that a former attempt can have reached the next turn."""
+        self._is_past_crash = False
+
+    async def begin(self, turn: Turn[Any]) -> None:
+        """Prepare to run the calls of a turn: find what a former attempt has recorded."""
+        self.known.clear()
+        if not self._is_past_crash:
+            self._is_past_crash = True
+            await self.find_known(turn)
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
@@ -98,6 +114,25 @@ class Once:
             return Result.from_json(text)
         self._counts.unknown += 1
         return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+
+
+class CallRecorder:
+    """Records calls as a worker does, for a run whose agent saves its states in the same database.
+
+    The states have the replies and the turns, so only calls that must not be repeated have rows.
+    """
+
+    steps = None
+
+    def __init__(self, database: Database, run: str) -> None:
+        rows = Rows(database)
+        once = Once(rows, Counts())
+        self.claimant = run
+        self.known = once.known
+        self.begin = once.begin
+        self.restart = once.restart
+        self.ledger: Ledger = rows.ledger
+        self.hook = Hook(around=once.run)
 
 
 def _is_cancelled(result: Result) -> bool:

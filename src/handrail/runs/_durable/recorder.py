@@ -56,13 +56,13 @@ class SegmentRecorder:
         self._recorded: list[str] | None = None
         self._count = 0
         self._left = turns
-        self._is_past_crash = False
         self._is_draining = is_draining
         self.claimant = order.id
         self._once = Once(rows, queues.active.counts)
         self._queues = queues
         self._gate = queues.active.gate
         self._agent = order.agent
+        self.steps = self
         self.known = self._once.known
         self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
@@ -110,17 +110,10 @@ class SegmentRecorder:
         return text
 
     async def begin(self, turn: Turn[Any], /) -> None:
-        """Find the results that a former attempt at this turn has recorded.
-
-        A former attempt can have reached only the first turn that has no record yet.
-        """
-        self.known.clear()
+        """Find the results that a former attempt at this turn has recorded."""
         self._journal.listen(turn)
         reach("turn.begun")
-        if self._is_past_crash:
-            return
-        self._is_past_crash = True
-        await self._once.find_known(turn)
+        await self._once.begin(turn)
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call here, or on its queue."""
