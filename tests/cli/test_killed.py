@@ -130,6 +130,7 @@ def test_a_run_may_be_killed_again_and_again(handrail: Handrail) -> None:
     ran = resumed(handrail, "all")
 
     assert (ran.exit, ran.out) == (0, "Done.\n"), ran.err
+    assert not (handrail.state / "runs" / "journal.db-wal").exists(), "all is in one file again"
     assert results(handrail) == ["seen", LOST, "sent 2"]
     effects = lines(handrail, "effects")
     assert [one for one in effects if one != "look"] == ["pay 1", "send 2"]
