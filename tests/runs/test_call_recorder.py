@@ -11,7 +11,7 @@ import pytest
 
 from agent.stage import Recorded, kinds
 from handrail import Call, Executor, Hook, Toolset, tool
-from handrail.agent import Agent, Limits, Run, RunState
+from handrail.agent import Agent, Limits, Run, RunState, task_tool
 from handrail.messages import Reply, ToolResults
 from handrail.runs import RunRecord, RunStore, open_runs
 from handrail.runs._store.port import DatabaseError
@@ -137,6 +137,26 @@ async def test_your_executor_must_record_its_calls(store: RunStore) -> None:
     done = await agents[2].run_recorded(record.state(), record.recorder)
 
     assert done.text == "Done."
+
+
+async def test_calls_of_a_sub_agent_are_part_of_one_that_is_recorded(store: RunStore) -> None:
+    shop, record = Shop(), begun(store)
+    inner = replying("whole", CALLS, "All paid.")
+    async with Executor(shop.tools, hooks=[record.recorder.hook]) as executor:
+        task = task_tool(inner, executor, "pay")
+        outer = replying("whole", [Call("task", {"task": "Pay."}, "t")], "Done.")
+        async with Executor(Toolset(task), hooks=[record.recorder.hook]) as both:
+            done = await Agent(outer, both).run_recorded(record.state(), record.recorder)
+
+    assert (kinds(done.state.messages), shop.paid) == (["All paid."], [1, 2])
+
+
+async def test_a_run_is_recorded_under_its_own_id(store: RunStore) -> None:
+    record = begun(store)
+    agent = Agent(replying("whole", CALLS), Shop().tools)
+
+    with pytest.raises(ValueError, match="the id 'other' cannot be recorded as 'r'"):
+        await agent.run_recorded(RunState(run_id="other").add_prompt("Go"), record.recorder)
 
 
 async def test_an_engine_does_not_run_calls_of_which_it_has_no_rows() -> None:

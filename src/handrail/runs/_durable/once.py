@@ -126,13 +126,26 @@ class CallRecorder:
 
     def __init__(self, database: Database, run: str) -> None:
         rows = Rows(database)
-        once = Once(rows, Counts())
+        self._once = Once(rows, Counts())
         self.claimant = run
-        self.known = once.known
-        self.begin = once.begin
-        self.restart = once.restart
+        self.known = self._once.known
+        self.restart = self._once.restart
         self.ledger: Ledger = rows.ledger
-        self.hook = Hook(around=once.run)
+        self.hook = Hook(around=self._run_once)
+
+    async def begin(self, turn: Turn[Any], /) -> None:
+        """Prepare to run the calls of a turn. Raises ValueError if it is one of another run."""
+        if turn.run_id != self.claimant:
+            raise ValueError(
+                f"A run with the id {turn.run_id!r} cannot be recorded as {self.claimant!r}. "
+                f"Start it from `RunState(run_id={self.claimant!r})`."
+            )
+        await self._once.begin(turn)
+
+    async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a call. Those of a sub-agent are part of a call that is recorded."""
+        is_own = call.turn.run_id == self.claimant
+        return await (self._once.run(call, run) if is_own else run())
 
 
 def _is_cancelled(result: Result) -> bool:
