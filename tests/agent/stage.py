@@ -186,7 +186,7 @@ class Recorded:
         self._next += 1
         return self.texts[self._next - 1]
 
-    async def begin(self, _turn: Turn[Any], /) -> None:
+    async def begin(self, _turn: Turn[Any], /, *, again: bool) -> None:
         pass
 
     def restart(self) -> None:

@@ -271,11 +271,8 @@ class Loop(Generic[T]):
         calls = self.add_reply(streamed.match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
-        return await self._run_all(started, turn) if started else []
-
-    async def _run_all(self, calls: Sequence[Call], turn: Turn[Any]) -> Sequence[Result]:
-        run = partial(self._executor.run_all, calls, turn=turn)
-        return await record_turn(self._options.recorder, self.talk, turn, run)
+        run = partial(self._executor.run_all, started, turn=turn)
+        return await record_turn(self._options.recorder, self.talk, turn, run) if started else []
 
     def wait_for_model(self, cancel: Callable[[], None]) -> None:
         """Record how to cancel the model while the run waits for it."""
@@ -386,7 +383,9 @@ class Loop(Generic[T]):
             allowed = [one for one in allowed if is_repeatable(find_called(one, self._executor))]
         sent = shorten(self.talk.messages, self.talk.shortened)
         self._turn = turn = self._make_turn(str(self.talk.turns), sent)  # the same turn, again
-        await self._finish_turn(await self._run_all(allowed, turn), again=True)
+        run = partial(self._executor.run_all, allowed, turn=turn)
+        ran = await record_turn(self._options.recorder, self.talk, turn, run, again=True)
+        await self._finish_turn(ran, again=True)
 
     def _resume_idle(self, last: Message | None) -> None:
         """Resume a run without open calls."""

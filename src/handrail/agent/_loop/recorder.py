@@ -59,8 +59,11 @@ class Recorder(Protocol):
         """Records replies and turns. None if a restart reads the states that the agent saves."""
         ...
 
-    async def begin(self, turn: Turn[Any], /) -> None:
-        """Prepare to run the calls of a turn: fill ``known``."""
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
+        """Prepare to run the calls of a turn: fill ``known``.
+
+        With ``again``, the state of the run says that a former attempt may have begun them.
+        """
         ...
 
 
@@ -102,16 +105,18 @@ async def record_turn(
     talk: Conversation,
     turn: Turn[Any],
     run: Callable[[], Awaitable[Sequence[Result]]],
+    *,
+    again: bool = False,
 ) -> Sequence[Result]:
     """Return the results of a turn's calls: recorded ones, or those of a run now."""
     if recorder is None:
         return await run()
     if recorder.steps is None:
-        await recorder.begin(turn)
+        await recorder.begin(turn, again=again)
         return await run()
 
     async def work() -> str:
-        await recorder.begin(turn)
+        await recorder.begin(turn, again=again)
         results = tuple(await run())
         spent = talk.usage, talk.cost
         return dump_turn(

@@ -130,7 +130,6 @@ class Session:
         if per_prompt:
             self.state = self.state.count_anew()
         run, recorder = self._agent().run_recorded, self.saved.record.recorder
-        recorder.restart()
         return run(self.state, recorder, answers=answers, on_event=self._watching(watch))
 
     def _agent(self) -> Agent[Any]:

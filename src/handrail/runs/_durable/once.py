@@ -29,9 +29,6 @@ NOT_RECORDED = (
 class Once:
     """Runs calls. After a crash, a row without a result means that its call may have taken effect.
 
-    ``begin`` reads the rows of one turn only: the first that it is given, or the first after
-    ``restart``. A former attempt can have reached no later one.
-
     Args:
         rows: Records the calls.
         counts: Counts those that may have taken effect.
@@ -44,18 +41,6 @@ class Once:
         self._group = group
         self.known: dict[str, Result] = {}
         """Results that a former attempt has recorded, by call id."""
-        self._is_past_crash = False
-
-    def restart(self) -> None:
-        """Note that a former attempt can have reached the next turn."""
-        self._is_past_crash = False
-
-    async def begin(self, turn: Turn[Any]) -> None:
-        """Prepare to run the calls of a turn: find what a former attempt has recorded."""
-        self.known.clear()
-        if not self._is_past_crash:
-            self._is_past_crash = True
-            await self.find_known(turn)
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
@@ -129,18 +114,19 @@ class CallRecorder:
         self._once = Once(rows, Counts())
         self.claimant = run
         self.known = self._once.known
-        self.restart = self._once.restart
         self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
 
-    async def begin(self, turn: Turn[Any], /) -> None:
-        """Prepare to run the calls of a turn. Raises ValueError if it is one of another run."""
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
+        """Find the results of a turn again. Raises ValueError if it is one of another run."""
         if turn.run_id != self.claimant:
             raise ValueError(
                 f"A run with the id {turn.run_id!r} cannot be recorded as {self.claimant!r}. "
                 f"Start it from `RunState(run_id={self.claimant!r})`."
             )
-        await self._once.begin(turn)
+        self.known.clear()
+        if again:
+            await self._once.find_known(turn)
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call. Those of a sub-agent are part of a call that is recorded."""

@@ -56,6 +56,7 @@ class SegmentRecorder:
         self._recorded: list[str] | None = None
         self._count = 0
         self._left = turns
+        self._is_past_crash = False
         self._is_draining = is_draining
         self.claimant = order.id
         self._once = Once(rows, queues.active.counts)
@@ -109,11 +110,18 @@ class SegmentRecorder:
             raise SegmentFull
         return text
 
-    async def begin(self, turn: Turn[Any], /) -> None:
-        """Find the results that a former attempt at this turn has recorded."""
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:  # noqa: ARG002  steps say it
+        """Find the results that a former attempt at this turn has recorded.
+
+        A former attempt can have reached only the first turn that has no record yet.
+        """
+        self.known.clear()
         self._journal.listen(turn)
         reach("turn.begun")
-        await self._once.begin(turn)
+        if self._is_past_crash:
+            return
+        self._is_past_crash = True
+        await self._once.find_known(turn)
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call here, or on its queue."""
