@@ -176,16 +176,17 @@ class Recorded:
 
     def __init__(self) -> None:
         self.known, self.ledger = dict[str, Result](), MemoryLedger()
-        self.steps = list[str]()
+        self.steps = self
+        self.texts = list[str]()
         self._next = 0
 
     async def record(self, _name: str, work: Callable[[], Awaitable[str]], /) -> str:
-        if self._next == len(self.steps):
-            self.steps.append(await work())
+        if self._next == len(self.texts):
+            self.texts.append(await work())
         self._next += 1
-        return self.steps[self._next - 1]
+        return self.texts[self._next - 1]
 
-    async def begin(self, _turn: Turn[Any], /) -> None:
+    async def begin(self, _turn: Turn[Any], /, *, again: bool) -> None:
         pass
 
     def restart(self) -> None:

@@ -467,7 +467,7 @@ async def test_an_approval_that_waits_is_recorded_for_a_restart() -> None:
     assert [(one.pending_id, one.answer) for one in done.state.answers] == [("r/1/2?1", Allow())]
     assert sorted(questions) == ["1", "2"], "a recorded turn asks nothing"
 
-    recorder.steps.clear()
+    recorder.texts.clear()
     recorder.restart()
     answers = {one.id: Allow() for one in done.state.pending}
     last = await agent.run_recorded(done.state, recorder, answers=answers)

@@ -113,6 +113,7 @@ class Executor:
         self._tasks = Tasks(self._pipeline, self._view)
         self._portal = SharedPortal()
         self._users = 0
+        self._hooks = tuple(hooks)
 
     def run(self, call: Call, *, turn: Turn[Any] | None = None) -> Coroutine[Any, Any, Result]:
         """Run one call, in the caller's task unless there is an ``around`` hook. Await it."""
@@ -258,6 +259,11 @@ class Executor:
         return self._pipeline.questions.ledger
 
     @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Your code before, after and around calls."""
+        return self._hooks
+
+    @property
     def limits(self) -> CallLimits:
         """Timeouts, retries, and how many calls can run at once."""
         return self._pipeline.limits
@@ -299,6 +305,7 @@ class Executor:
         made._pipeline, made._portal, made._users = self._pipeline, self._portal, 0
         made._view = self._view.restrict(names, policy)
         made._tasks = Tasks(self._pipeline, made._view)
+        made._hooks = self._hooks
         return made
 
     def explain(self, call: Call, *, turn: Turn[Any] | None = None) -> Explanation:

@@ -171,17 +171,22 @@ class Agent(Generic[T]):
     def run_recorded(
         self, state: RunState, recorder: Recorder, **options: Unpack[RunArgs]
     ) -> Run[T]:
-        """Run or resume from a state under a durable engine, which records replies and turns.
+        """Run or resume from a state, and record what another process needs to continue.
 
-        Calls that need approval stay pending, unless the agent has an approver.
+        Calls that need approval stay pending, unless the agent has an approver. If you
+        pass an Executor to the agent, its last hook must be the recorder's.
         """
-        if isinstance(self._tools, Executor):
-            raise TypeError("A durable run makes its own Executor. Pass the tools to the Agent.")
         limits = options.get("limits", self._settings.limits)
-        if limits.seconds is not None:
+        if limits.seconds is not None and recorder.steps is not None:
             raise ValueError(
                 "Limits(seconds=...): a durable run can wait for days. Limit turns or cost instead."
             )
+        if isinstance(self._tools, Executor):
+            if recorder.hook not in self._tools.hooks[-1:]:
+                raise TypeError(
+                    "This Executor does not record its calls. Pass the tools to the Agent instead."
+                )
+            return self._make_run(state, self._tools, options, recorder=recorder)
         approvals: Approvals = self._checks["approvals"]
         approver = approvals.approver or defer
         kept = replace(approvals, approver=approver, ledger=recorder.ledger)
@@ -268,7 +273,8 @@ class Agent(Generic[T]):
         names = ("principal", "deps", "metadata")
         for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
         if recorder is not None:
-            settings = replace(settings, model=record_replies(settings.model, recorder))
+            if recorder.steps is not None:
+                settings = replace(settings, model=record_replies(settings.model, recorder.steps))
             for_turn |= {"known": recorder.known, "claimant": recorder.claimant}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # listing runs does not need the agent
     from handrail.agent import RunState
     from handrail.events import Event
     from handrail.permissions import Answer
+    from handrail.runs._durable.once import CallRecorder
     from handrail.runs.store import RunStore
 
 
@@ -46,6 +48,13 @@ class RunRecord:
     def head(self) -> RunHead:
         """The head of the run; an empty one if the journal does not have the run."""
         return self.journal.head(self.id) or RunHead(self.id)
+
+    @cached_property
+    def recorder(self) -> CallRecorder:
+        """Records the calls of the run, in the process that runs it: for ``Agent.run_recorded``."""
+        from handrail.runs._durable.once import CallRecorder
+
+        return CallRecorder(self.journal.database, self.id)
 
     def put(self, lines: Iterable[LineFields]) -> None:
         """Add lines to those that the next ``flush`` writes."""

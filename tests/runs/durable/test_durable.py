@@ -528,7 +528,7 @@ async def test_agents_that_cannot_run_durably_say_why(sqlite: str) -> None:
             details.append((await ended(runs, await runs.start("shop", "Do it."))).why)
 
     assert details == [
-        "TypeError: A durable run makes its own Executor. Pass the tools to the Agent.",
+        "TypeError: This Executor does not record its calls. Pass the tools to the Agent instead.",
         "ValueError: Limits(seconds=...): a durable run can wait for days. Limit turns or cost instead.",
     ]
 

@@ -27,7 +27,7 @@ from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import set_run
 from handrail.agent._loop.model_stream import await_any, expect_reply, settle
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
-from handrail.agent._loop.recorder import record_turn
+from handrail.agent._loop.recorder import has_rows, record_turn
 from handrail.agent._loop.resume import Resumption
 from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.agent._loop.spending import Reached, Spending
@@ -244,7 +244,8 @@ class Loop(Generic[T]):
         self._turn = turn = self._make_turn(str(self.talk.turns + 1), request.messages)
         streamed, answer = StreamedReply(), self._settings.model(request)
         if isinstance(answer, AsyncIterator):
-            return await StreamTurn(self, self._executor, turn, streamed).take(answer)
+            stream = StreamTurn(self, self._executor, turn, streamed)
+            return await stream.take(answer, self._options.recorder)
         return await self._take_whole_reply(answer, turn, streamed)
 
     def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
@@ -270,13 +271,8 @@ class Loop(Generic[T]):
         calls = self.add_reply(streamed.match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
-        return await self._run_all(started, turn) if started else []
-
-    async def _run_all(self, calls: Sequence[Call], turn: Turn[Any]) -> Sequence[Result]:
-        if (recorder := self._options.recorder) is None:
-            return await self._executor.run_all(calls, turn=turn)
-        run = partial(self._executor.run_all, calls, turn=turn)
-        return await record_turn(recorder, self.talk, turn, run)
+        run = partial(self._executor.run_all, started, turn=turn)
+        return await record_turn(self._options.recorder, self.talk, turn, run) if started else []
 
     def wait_for_model(self, cancel: Callable[[], None]) -> None:
         """Record how to cancel the model while the run waits for it."""
@@ -383,10 +379,13 @@ class Loop(Generic[T]):
         spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
         self._budget = CallBudget(self._settings.limits, max(0, spent_before))
         allowed = [call for call in last.calls if self.can_run(call)]
-        calls = [call for call in allowed if is_repeatable(find_called(call, self._executor))]
+        if not has_rows(self._options.recorder):
+            allowed = [one for one in allowed if is_repeatable(find_called(one, self._executor))]
         sent = shorten(self.talk.messages, self.talk.shortened)
         self._turn = turn = self._make_turn(str(self.talk.turns), sent)  # the same turn, again
-        await self._finish_turn(await self._run_all(calls, turn), again=True)
+        run = partial(self._executor.run_all, allowed, turn=turn)
+        ran = await record_turn(self._options.recorder, self.talk, turn, run, again=True)
+        await self._finish_turn(ran, again=True)
 
     def _resume_idle(self, last: Message | None) -> None:
         """Resume a run without open calls."""

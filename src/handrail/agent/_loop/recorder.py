@@ -23,8 +23,16 @@ from handrail.messages import Model, ModelError, Reply, Request, model_names
 from handrail.permissions import Ledger
 
 
-class Recorder(Protocol):
+class Steps(Protocol):
     """Records the replies and the turns of a run. For durable engines."""
+
+    async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
+        """Return the recorded text of a step, or do the work and record its text."""
+        ...
+
+
+class Recorder(Protocol):
+    """Records what a run did, so that another process can continue it."""
 
     @property
     def claimant(self) -> str:
@@ -46,28 +54,37 @@ class Recorder(Protocol):
         """Runs around each call, inside all other hooks."""
         ...
 
-    async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
-        """Return the recorded text of a step, or do the work and record its text."""
+    @property
+    def steps(self) -> Steps | None:
+        """Records replies and turns. None if a restart reads the states that the agent saves."""
         ...
 
-    async def begin(self, turn: Turn[Any], /) -> None:
-        """Prepare to run the calls of a turn: fill ``known``."""
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
+        """Prepare to run the calls of a turn: fill ``known``.
+
+        With ``again``, the state of the run says that a former attempt may have begun them.
+        """
         ...
 
 
-def record_replies(model: Model, recorder: Recorder) -> Model:
+def has_rows(recorder: Recorder | None) -> bool:
+    """Whether a recorder knows which calls of a saved reply have begun: it has a row of each."""
+    return recorder is not None and recorder.steps is None
+
+
+def record_replies(model: Model, steps: Steps) -> Model:
     """Return a model whose replies are recorded. A recorded reply is not asked for again."""
-    return _RecordedModel(model, recorder)
+    return _RecordedModel(model, steps)
 
 
 class _RecordedModel:
-    def __init__(self, model: Model, recorder: Recorder) -> None:
+    def __init__(self, model: Model, steps: Steps) -> None:
         self._model = model
-        self._recorder = recorder
+        self._steps = steps
         self.names = model_names(model)
 
     async def __call__(self, request: Request) -> Reply:
-        text = await self._recorder.record("model", partial(self._ask, request))
+        text = await self._steps.record("model", partial(self._ask, request))
         return load_reply(text)
 
     async def _ask(self, request: Request) -> str:
@@ -84,22 +101,29 @@ class _RecordedModel:
 
 
 async def record_turn(
-    recorder: Recorder,
+    recorder: Recorder | None,
     talk: Conversation,
     turn: Turn[Any],
     run: Callable[[], Awaitable[Sequence[Result]]],
+    *,
+    again: bool = False,
 ) -> Sequence[Result]:
     """Return the results of a turn's calls: recorded ones, or those of a run now."""
+    if recorder is None:
+        return await run()
+    if recorder.steps is None:
+        await recorder.begin(turn, again=again)
+        return await run()
 
     async def work() -> str:
-        await recorder.begin(turn)
+        await recorder.begin(turn, again=again)
         results = tuple(await run())
         spent = talk.usage, talk.cost
         return dump_turn(
             TurnRecord(results, turn.stop_reason, talk.inner_runs, *spent, turn.approved)
         )
 
-    recorded = load_turn(await recorder.record(f"turn {turn.id}", work))
+    recorded = load_turn(await recorder.steps.record(f"turn {turn.id}", work))
     turn.approved = recorded.approved
     if recorded.stop_reason is not None:
         turn.close(recorded.stop_reason)

@@ -40,10 +40,7 @@ class Resumption:
 
     async def results(self) -> tuple[Result, ...]:
         """Run the calls that have an answer or need none. Return the results of all calls."""
-        if self._recorder is None:
-            ran = await self._run()
-        else:
-            ran = await record_turn(self._recorder, self._talk, self.turn, self._run)
+        ran = await record_turn(self._recorder, self._talk, self.turn, self._run, again=True)
         new = {pending.id: result for pending, result in zip(self._ready, ran, strict=True)}
         return tuple(
             result if result.pending is None else new.get(result.pending.id, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -12,6 +13,7 @@ from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import find_called
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
+from handrail.agent._loop.recorder import Recorder, record_turn
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
     ArgsDelta,
@@ -62,11 +64,15 @@ class StreamTurn:
         self._turn = turn
         self._streamed = streamed
 
-    async def take(self, pieces: AsyncIterator[StreamItem]) -> Sequence[Result] | None:
+    async def take(
+        self, pieces: AsyncIterator[StreamItem], recorder: Recorder | None
+    ) -> Sequence[Result] | None:
         """Return the results of the calls that ran, or None if there is no reply."""
-        before = self._loop.talk.turns
+        talk = self._loop.talk
+        before, calls = talk.turns, self._calls_in(pieces)
         try:
-            ran = await self._executor.run_all(self._calls_in(pieces), turn=self._turn)
+            run = partial(self._executor.run_all, calls, turn=self._turn)
+            ran = await record_turn(recorder, talk, self._turn, run)
         except BaseException:  # the stream failed, or the task was cancelled
             self._discard(await self._turn.results())
             raise
@@ -74,7 +80,7 @@ class StreamTurn:
             with anyio.CancelScope(shield=True):
                 await close_stream(pieces)
         self._discard(ran)
-        return None if self._loop.talk.turns == before else ran
+        return None if talk.turns == before else ran
 
     async def _calls_in(self, pieces: AsyncIterator[StreamItem]) -> AsyncGenerator[Call]:
         """Yield each call of a reply when it is complete. Calls that only read start immediately.

@@ -202,6 +202,7 @@ class SavedRun:
         try:
             yield
         finally:
+            self.journal.close()  # its threads would leave a log beside the file
             held.__exit__(None, None, None)
 
     def remove(self) -> None:

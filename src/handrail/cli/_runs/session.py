@@ -129,7 +129,8 @@ class Session:
             self.saved.record.keep(self.state)
         if per_prompt:
             self.state = self.state.count_anew()
-        return self._agent().resume(self.state, answers=answers, on_event=self._watching(watch))
+        run, recorder = self._agent().run_recorded, self.saved.record.recorder
+        return run(self.state, recorder, answers=answers, on_event=self._watching(watch))
 
     def _agent(self) -> Agent[Any]:
         return Agent(
@@ -297,7 +298,7 @@ async def open_session(
     executor = Executor(
         tools,
         policy=hooks.limit(kit.rules),
-        hooks=hooks.hooks,
+        hooks=(*hooks.hooks, saved.record.recorder.hook),
         limits=hooks.limits,
         approvals=Approvals(
             approver=approver,

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from handrail import Call, CheckedCall, FailureKind, Result, Turn
-from handrail.permissions import verify_call
+from handrail import Call, CheckedCall, FailureKind, Hook, Result, Turn
+from handrail.permissions import Ledger, verify_call
 from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.rows import IntendedCall, Rows
+from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
 log = logging.getLogger("handrail")
@@ -98,6 +99,39 @@ class Once:
             return Result.from_json(text)
         self._counts.unknown += 1
         return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN)
+
+
+class CallRecorder:
+    """Records calls as a worker does, for a run whose agent saves its states in the same database.
+
+    The states have the replies and the turns, so only calls that must not be repeated have rows.
+    """
+
+    steps = None
+
+    def __init__(self, database: Database, run: str) -> None:
+        rows = Rows(database)
+        self._once = Once(rows, Counts())
+        self.claimant = run
+        self.known = self._once.known
+        self.ledger: Ledger = rows.ledger
+        self.hook = Hook(around=self._run_once)
+
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
+        """Find the results of a turn again. Raises ValueError if it is one of another run."""
+        if turn.run_id != self.claimant:
+            raise ValueError(
+                f"A run with the id {turn.run_id!r} cannot be recorded as {self.claimant!r}. "
+                f"Start it from `RunState(run_id={self.claimant!r})`."
+            )
+        self.known.clear()
+        if again:
+            await self._once.find_known(turn)
+
+    async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a call. Those of a sub-agent are part of a call that is recorded."""
+        is_own = call.turn.run_id == self.claimant
+        return await (self._once.run(call, run) if is_own else run())
 
 
 def _is_cancelled(result: Result) -> bool:

@@ -63,6 +63,7 @@ class SegmentRecorder:
         self._queues = queues
         self._gate = queues.active.gate
         self._agent = order.agent
+        self.steps = self
         self.known = self._once.known
         self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
@@ -109,7 +110,7 @@ class SegmentRecorder:
             raise SegmentFull
         return text
 
-    async def begin(self, turn: Turn[Any], /) -> None:
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:  # noqa: ARG002  steps say it
         """Find the results that a former attempt at this turn has recorded.
 
         A former attempt can have reached only the first turn that has no record yet.

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 import anyio
+from anyio import to_thread
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from handrail._support.loop import running_loop
@@ -65,6 +66,11 @@ class Threads:
         """Return what a function returns. Once it is queued, it is not cancelled."""
         await checkpoint_if_cancelled()
         loop: Any = running_loop()
+        if loop is None:  # on trio
+            [done] = await to_thread.run_sync(self._do, [_Work(function, arguments, None, None)])
+            if done.error is not None:
+                raise done.error
+            return cast("_T", done.value)
         future = loop.create_future()
         self._add(_Work(function, arguments, future, loop))
         with anyio.CancelScope(shield=True):
