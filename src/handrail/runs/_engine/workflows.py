@@ -108,8 +108,8 @@ class Workflows:
         rows = await self._database.read(
             f"SELECT q.value FROM {self._each} WHERE EXISTS "
             f"(SELECT 1 FROM {self._table} w WHERE w.queue_name = q.value "
-            "AND w.status = 'ENQUEUED' AND w.application_version = :version "
-            "AND w.application_name = :app) "
+            f"AND w.status = 'ENQUEUED' AND w.{_IN_FLIGHT} "
+            "AND w.application_version = :version AND w.application_name = :app) "
             f"UNION ALL SELECT '' WHERE EXISTS (SELECT 1 FROM {self._table} WHERE {_DUE})",
             names=json.dumps(sorted(queues)),
             **own,
@@ -311,6 +311,8 @@ _RUNNING = (
 )
 
 
+_IN_FLIGHT = "status IN ('ENQUEUED', 'PENDING')"
+"""The condition of an index of the engine. SQLite uses that only with the same words."""
 _DUE = (
     "status = 'DELAYED' AND delay_until_epoch_ms <= :now "
     "AND application_version = :version AND application_name = :app"
