@@ -2,7 +2,8 @@
 
 A run has three turns of three READ calls and an answer: 7 records. Its model answers at once. The
 bare workflow has 7 steps. The two take turns, each in a new database. All runs are queued before
-the clock starts, and idle workers have rows of their own. Numbers are per run, medians of the
+the clock starts, and idle workers have rows of their own. `--answers N` measures something else: the
+time from an answer in this process to the call that it allows in a worker. Numbers are per run, medians of the
 rounds. Statements include commits. Rates are printed only if the load average is below the number
 of cores; all else is counted, or is CPU time, which depends less on other work on the machine.
 """
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import sqlite3
 import statistics
 import subprocess
@@ -21,15 +23,17 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
 
+from handrail import Allow
 from handrail.runs._engine.dbos_connections import make_engine
 from handrail.runs._store.database import Database
-from scale_worker import QUEUE, STATEMENTS, STEP, counting, make_runs
+from scale_worker import POLL, QUEUE, STATEMENTS, STEP, counting, make_runs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from services import Postgres
@@ -220,6 +224,43 @@ async def create_tables(address: str) -> None:
         await asyncio.to_thread(DBOS.migrate, Database(address).url)
 
 
+def measure_answers(place: str, count: int) -> list[float]:
+    """Return the seconds from each answer to its call in a worker."""
+    with new_database(place) as address:
+        asyncio.run(create_tables(address))
+        command = [sys.executable, str(WORKER), "answers", address, "0"]
+        pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        worker = subprocess.Popen(command, text=True, encoding="utf-8", **pipe)  # type: ignore[call-overload]
+        seconds = asyncio.run(answer_all(address, count, worker))
+        worker.communicate()
+    return sorted(seconds)
+
+
+async def answer_all(address: str, count: int, worker: subprocess.Popen[str]) -> list[float]:
+    seconds: list[float] = []
+    assert worker.stdout is not None
+    async with make_runs(address) as runs:
+        ids = [await runs.start("pay", "Go.", run_id=f"r{number}") for number in range(count)]
+        for run in ids:
+            await runs.wait(run)
+        for run in ids:
+            await asyncio.sleep(random.uniform(0, POLL))  # at any time between two looks
+            answered = time.monotonic()
+            await runs.answer(f"{run}/1/c?0", Allow())
+            name, ran = (await asyncio.to_thread(worker.stdout.readline)).split()
+            assert name == run
+            seconds.append(float(ran) - answered)
+    return seconds
+
+
+def show_answers(place: str, count: int) -> None:
+    load = os.getloadavg()[0]
+    seconds = measure_answers(place, count)
+    parts = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
+    shown = [f"{name} {seconds[ceil(part * count) - 1]:.3f} s" for name, part in parts.items()]
+    print(f"{count} answers, load average {load:.1f}: {', '.join(shown)}")
+
+
 def tell(workers: Sequence[subprocess.Popen[str]]) -> None:
     for one in workers:
         assert one.stdin is not None
@@ -282,6 +323,13 @@ def compare(place: str, given: argparse.Namespace) -> None:
     show(IDLE, rows, is_free=is_free)
 
 
+def run(place: str, given: argparse.Namespace) -> None:
+    if given.answers:
+        show_answers(place, given.answers)
+    else:
+        compare(place, given)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("place", help="sqlite, postgres (a scratch server), or postgresql://...")
@@ -289,13 +337,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--idle", type=float, default=10.0, help="seconds")
+    parser.add_argument("--answers", type=int, default=0)
     given = parser.parse_args()
     if given.place != "postgres":
-        compare(given.place, given)
+        run(given.place, given)
         return
     server = Postgres.start()
     try:
-        compare(server.url, given)
+        run(server.url, given)
     finally:
         server.stop()
 

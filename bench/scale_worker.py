@@ -1,6 +1,7 @@
 """A worker of `bench/scale.py`: durable runs, or bare DBOS workflows with as many steps.
 
-It says when it is ready, works after a line of input, and after the next one is idle.
+It says when it is ready, works after a line of input, and after the next one is idle. With
+`answers`, it works until its input ends, and says when each approved call ran.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from sqlalchemy import Engine, event
 
-from handrail import READ, Call, Text, tool
+from handrail import READ, Ask, Call, Context, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs._engine.dbos_connections import make_engine
@@ -47,8 +48,22 @@ async def model(request: Request) -> Reply:
     return Reply(tuple(Call("look", {"number": n}, f"c{turn}-{n}") for n in range(CALLS)))
 
 
+@tool
+async def pay(context: Context) -> str:
+    """Pay."""
+    print(context.run_id, time.monotonic(), flush=True)
+    return "paid"
+
+
+async def ask_once(request: Request) -> Reply:
+    if any(isinstance(message, Reply) for message in request.messages):
+        return Reply((Text("Done."),))
+    return Reply((Call("pay", {}, "c"),))
+
+
 def make_runs(address: str) -> DurableRuns:
-    return DurableRuns(address, {"bench": Agent(model, [look])}, poll=POLL)
+    paying = Agent(ask_once, [pay], policy=lambda _: Ask("Pay?"))
+    return DurableRuns(address, {"bench": Agent(model, [look]), "pay": paying}, poll=POLL)
 
 
 async def step() -> str:
@@ -75,6 +90,11 @@ class Mark(NamedTuple):
 
 async def work(program: str, address: str, idle: float) -> None:
     runs = make_runs(address)
+    if program == "answers":
+        async with runs.work(slots=SLOTS):
+            while await read_line():
+                pass
+        return
     async with runs:
         print("ready", flush=True)
         await read_line()
@@ -100,8 +120,8 @@ async def report(idle: float) -> None:
     print(json.dumps([marks[0].until(marks[1], 1), marks[1].until(marks[2], idle)]), flush=True)
 
 
-async def read_line() -> None:
-    await asyncio.to_thread(sys.stdin.readline)
+async def read_line() -> str:
+    return await asyncio.to_thread(sys.stdin.readline)
 
 
 def make_config(address: str) -> DBOSConfig:

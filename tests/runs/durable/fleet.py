@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 import sqlite3
 import time
@@ -93,6 +94,22 @@ class Tables:
             connection.close()
         return True
 
+    def drop_connections(self) -> None:
+        self.read(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+    @contextmanager
+    def lock_file(self) -> Generator[None]:
+        """Let no one else write to a SQLite file inside."""
+        connection = sqlite3.connect(self.url, timeout=60, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            connection.close()
+
     @contextmanager
     def lock_runs(self, worker: str) -> Generator[Callable[[], bool]]:
         """Lock the rows of a worker's runs inside. Gives whether someone waits for one."""
@@ -164,7 +181,9 @@ class Fleet:
         self._chance = random.Random(11)  # noqa: S311  only a test
         self.tables = Tables(url)
         self.pids: list[int] = []
-        self.kills = self.stops = self.restarts = 0
+        self.kills = self.stops = self.restarts = self.ends = self.drops = 0
+        self.answers = True
+        """Whether the questions of runs are answered here."""
         self.failovers: list[float] = []
         self.verdicts: dict[str, Verdict] = {}
         self._open: set[str] = set()
@@ -189,7 +208,7 @@ class Fleet:
         await self.tend(runs)
 
     async def tend(self, runs: DurableRuns) -> None:
-        for pending in await runs.inbox():
+        for pending in await runs.inbox() if self.answers else ():
             try:
                 await runs.answer(pending.id, Allow())
             except ValueError:  # a former answer of ours was in time after all
@@ -229,6 +248,30 @@ class Fleet:
         await self._until(lambda: not self.tables.held(worker))
         if had:
             self.failovers.append(time.monotonic() - began)
+
+    async def end_one(self, runs: DurableRuns) -> int:
+        """Let a worker end with SIGTERM, and return its exit code."""
+        pid, _ = await self._find_busy(runs)
+        os.kill(pid, signal.SIGTERM)
+        code = await to_thread.run_sync(self._forks.reap, pid)
+        self.pids.remove(pid)
+        self.ends += 1
+        self.add_worker()
+        return os.waitstatus_to_exitcode(code)
+
+    async def drop_all(self) -> None:
+        """End all connections to the database."""
+        await to_thread.run_sync(self.tables.drop_connections)
+        self.drops += 1
+
+    async def fill_disk(self, seconds: float) -> None:
+        """Let no worker write beyond the end of the SQLite file's log, as on a full disk."""
+        size = await to_thread.run_sync(os.path.getsize, f"{self._url}-wal")
+        for limit in (size, resource.RLIM_INFINITY):
+            for pid in self.pids:
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            await anyio.sleep(seconds)
+        self.drops += 1
 
     async def stop_one(self, runs: DurableRuns) -> None:
         """Stop a worker, let others take its runs over, and wake it: it does not know."""

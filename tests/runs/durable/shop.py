@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 
@@ -33,8 +36,13 @@ class Ledger:
         self.path = path
         self.pause = 0.001
         """Seconds before an effect, and after it."""
+        self.bank = 0
+        """The port of a bank that keeps the file. Without one, this process does."""
 
     def add(self, line: str) -> None:
+        if self.bank:
+            assert self._ask("POST", "/", line) == 204
+            return
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(file, f"{line}\n".encode())
         os.close(file)
@@ -43,6 +51,16 @@ class Ledger:
         if not self.path.exists():
             return Counter()
         return Counter(self.path.read_text(encoding="utf-8").splitlines())
+
+    def has(self, line: str) -> bool:
+        if self.bank:
+            return self._ask("GET", f"/{quote(line)}") == 204
+        return line in self.count()
+
+    def _ask(self, method: str, path: str, body: str | None = None) -> int:
+        with closing(HTTPConnection("127.0.0.1", self.bank, timeout=30)) as bank:
+            bank.request(method, path, body)
+            return bank.getresponse().status
 
 
 def policy(call: CheckedCall) -> Decision:
@@ -116,13 +134,13 @@ def make_agent(
         return f"paid {amount}"
 
     async def was_wired(amount: int, idempotency_key: str) -> bool:
-        return f"wire {idempotency_key}" in ledger.count()
+        return ledger.has(f"wire {idempotency_key}")
 
     @tool(effect=WRITE, touches=lambda **_: Access(WRITE, "account:bank"), verify=was_wired)
     async def wire(amount: int, context: Context) -> str:
         """Wire money. The bank knows which transfers it made, and makes each of them once."""
         await anyio.sleep(ledger.pause)
-        if f"wire {context.idempotency_key}" not in ledger.count():
+        if not ledger.has(f"wire {context.idempotency_key}"):
             ledger.add(f"wire {context.idempotency_key}")
         await anyio.sleep(ledger.pause)
         return f"wired {amount}"

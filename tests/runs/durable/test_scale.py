@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -258,6 +261,44 @@ async def test_runs_that_wait_cost_a_worker_nothing(crowded: str) -> None:
     )
     assert active == 0
     assert not SOAK or (p99 < 1 and grown < 6144)  # KiB; SQLite keeps pages in this process
+
+
+class Anything(dict[str, object]):
+    """Values for any statement: how it is planned does not depend on them."""
+
+    def __missing__(self, name: str) -> str:
+        return "[]" if name == "names" else "1"
+
+
+def explain(path: str, statement: str) -> list[str]:
+    """Return how SQLite reads tables for a statement."""
+    with closing(sqlite3.connect(path)) as file:
+        return [row[3] for row in file.execute(f"EXPLAIN QUERY PLAN {statement}", Anything())]
+
+
+async def test_a_look_for_work_reads_no_run_that_waits(sqlite: str) -> None:
+    async def model(_request: Request) -> Reply:
+        return Reply((Call("pay", {"amount": 1}, "1"),))
+
+    runs = DurableRuns(sqlite, {"a": Agent(model, [pay], policy=ask)}, poll=0.02)
+    async with runs.work(interval=0.02):
+        await runs.start("a", "Go.", run_id="run0")
+        await runs.wait("run0")
+        await to_thread.run_sync(copy_parked, sqlite)
+        with counting("SELECT") as asked, anyio.fail_after(60):
+            while len(asked) < 50:  # noqa: ASYNC110  statements of other tasks
+                await anyio.sleep(0.02)
+    often = [one for one, count in Counter(asked).items() if count > 5]
+    plans = {one: explain(sqlite, one) for one in often}
+    read = [step for plan in plans.values() for step in plan if step.startswith("SCAN")]
+
+    assert len(often) == 3
+    assert sorted(read) == [
+        "SCAN CONSTANT ROW",
+        "SCAN handrail_worker",
+        "SCAN q USING INDEX handrail_question_answered",
+        "SCAN q VIRTUAL TABLE INDEX 1:",
+    ]
 
 
 async def approve(runs: DurableRuns, run: str, resumed: dict[str, float]) -> float:

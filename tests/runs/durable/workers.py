@@ -44,6 +44,7 @@ class Forks:
             "agents": [],
             "deaths": 0,
             "queued": [],
+            "bank": 0,
             "drains": False,
             "crash": "",
             "control": "",

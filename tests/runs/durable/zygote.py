@@ -111,6 +111,7 @@ def child(order: dict[str, Any]) -> None:
     worker.GRACE_SECONDS = order["grace"]
     postgres.IDLE_SECONDS = order["idle"]
     LEDGER.path, LEDGER.pause = Path(order["ledger"]), order["pause"]
+    LEDGER.bank = order["bank"]
     anyio.run(work if order["run"] else serve, order)
     os._exit(0)
 

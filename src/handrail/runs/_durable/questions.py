@@ -87,9 +87,9 @@ class Questions:
         """Return the waiting runs that have an answer, and their segments."""
         one = "" if run is None else " AND r.id = :id"
         rows = await self._read(
-            "SELECT DISTINCT r.id, r.segment FROM handrail_question q "
-            "JOIN handrail_run r ON r.id = q.run AND r.segment = q.segment "
-            f"WHERE q.answer IS NOT NULL AND q.used = 0 AND r.status = 'waiting'{one}",
+            "SELECT DISTINCT r.id, r.segment FROM handrail_question q CROSS JOIN handrail_run r "
+            "WHERE r.id = q.run AND r.segment = q.segment "  # SQLite then begins with the answers
+            f"AND q.answer IS NOT NULL AND q.used = 0 AND r.status = 'waiting'{one}",
             **({} if run is None else {"id": run}),
         )
         return [(row[0], row[1]) for row in rows]

@@ -23,6 +23,7 @@ from handrail.runs._engine.dbos_internals import (
     begin,
     check_instance,
     check_names,
+    end_checks,
     end_retries,
     find_instance,
     find_system,
@@ -44,7 +45,7 @@ _DOUBT_SECONDS = 60.0
 _KEY_SECONDS = 10.0
 """Seconds until a segment is queued again whose texts this worker cannot open."""
 _STOP_SECONDS = 0.1
-"""How often DBOS looks whether it should stop. A stop waits for it."""
+"""How soon a thread of DBOS sees that it should end."""
 
 
 class DbosEngine:
@@ -139,6 +140,7 @@ class DbosEngine:
             except HandrailError:
                 await to_thread.run_sync(DBOS.destroy)
                 raise
+            end_checks(find_instance())
 
     def _register(self, name: str, body: Body, max_deaths: int) -> None:
         """Give a workflow its body."""

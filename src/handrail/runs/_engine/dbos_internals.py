@@ -46,6 +46,9 @@ ATTRIBUTES = (
     "_registry.workflow_info_map",
     "_serializer",
     "_sys_db._retry_connection_errors",
+    "_sys_db._run_background_processes",
+    "_workflow_timeout_stop_event",
+    "background_thread_stop_events",
 )
 """What an instance has that was launched."""
 _BUSY = {"55P03", "40001"}
@@ -195,6 +198,16 @@ def _make_queue(wanted: Taken) -> Any:
 def find_system(instance: Any) -> Any:
     """Return the connection of an instance to its tables. It does not say later."""
     return instance._sys_db  # noqa: SLF001
+
+
+def end_checks(instance: Any) -> None:
+    """End the threads that check the database all the time: no one needs what they look for.
+
+    These are schedules, timeouts, messages, and queues that DBOS listens to.
+    """
+    for event in (*instance.background_thread_stop_events, instance._workflow_timeout_stop_event):  # noqa: SLF001
+        event.set()
+    find_system(instance)._run_background_processes = False  # noqa: SLF001
 
 
 def end_retries(system: Any) -> None:

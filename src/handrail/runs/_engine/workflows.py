@@ -98,17 +98,27 @@ class Workflows:
         return _STATUS.get(rows[0][0], "failed") if rows else None
 
     async def queued(self, queues: Collection[str]) -> list[str]:
-        """Return those of these queues that have something for this version."""
+        """Return those of these queues that have something for this version.
+
+        What was put off until now is queued, and found the next time.
+        """
+        own = {"version": self._version, "app": self._own["app"], "now": _now()}
         rows = await self._database.read(
             f"SELECT q.value FROM {self._each} WHERE EXISTS "
             f"(SELECT 1 FROM {self._table} w WHERE w.queue_name = q.value "
-            "AND w.status = 'ENQUEUED' AND w.application_version = :version "
-            "AND w.application_name = :app)",
+            f"AND w.status = 'ENQUEUED' AND w.{_IN_FLIGHT} "
+            "AND w.application_version = :version AND w.application_name = :app) "
+            f"UNION ALL SELECT '' WHERE EXISTS (SELECT 1 FROM {self._table} WHERE {_DUE})",
             names=json.dumps(sorted(queues)),
-            version=self._version,
-            app=self._own["app"],
+            **own,
         )
-        return [row[0] for row in rows]
+        found = [row[0] for row in rows]
+        if "" in found:
+            found.remove("")
+            await self._database.write(
+                f"UPDATE {self._table} SET status = 'ENQUEUED' WHERE {_DUE}", **own
+            )
+        return found
 
     async def measure(self) -> list[tuple[str, int, float]]:
         """Return the queues of this version: how many wait there, and since when the first.
@@ -299,6 +309,13 @@ _RUNNING = (
 )
 
 
+_IN_FLIGHT = "status IN ('ENQUEUED', 'PENDING')"
+"""The condition of an index of the engine. SQLite uses that only with the same words."""
+_DUE = (
+    "status = 'DELAYED' AND delay_until_epoch_ms <= :now "
+    "AND application_version = :version AND application_name = :app"
+)
+"""What was put off until now. The engine would look for it in a separate thread."""
 _UNTAKEN = (
     "owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = :now, "
     "recovery_attempts = recovery_attempts - 1"

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -20,6 +21,7 @@ from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine
 from handrail.runs._serving.measuring import Meter
+from handrail.runs._serving.news import watch
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
@@ -90,6 +92,8 @@ class Worker:
         self._looks = 0
         self.id = engine.find_host() or make_worker_id()
         self._lock: Lock = make_lock(database, self.id)
+        self._news = anyio.Event()
+        """Is set when runs have changed since the last look for work."""
 
     @property
     def is_ready(self) -> bool:
@@ -115,8 +119,9 @@ class Worker:
         failed: list[Exception] = []
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._repeat, self.look, self._interval)
-                group.start_soon(self._repeat, self._taker.look, self._poll)
+                group.start_soon(self._repeat, self.look, partial(anyio.sleep, self._interval))
+                group.start_soon(self._repeat, self._taker.look, self._wait_for_news)
+                group.start_soon(watch, self._database, self._note_news)
                 try:
                     yield
                 except Exception as error:  # noqa: BLE001  raised below, outside of the group
@@ -171,14 +176,25 @@ class Worker:
                 await self._active.stop_cancelled()
             await anyio.sleep(self._interval)
 
-    async def _repeat(self, look: Callable[[], Awaitable[None]], seconds: float) -> None:
+    def _note_news(self) -> None:
+        self._news.set()
+
+    async def _wait_for_news(self) -> None:
+        """Wait until runs have changed, or for the pause between two looks for work."""
+        with anyio.move_on_after(self._poll):
+            await self._news.wait()
+        self._news = anyio.Event()
+
+    async def _repeat(
+        self, look: Callable[[], Awaitable[None]], wait: Callable[[], Awaitable[None]]
+    ) -> None:
         """Look again and again."""
         while True:
             try:
                 await look()
             except Exception:
                 log.exception("a worker of durable runs could not read the database")
-            await anyio.sleep(seconds)
+            await wait()
 
     async def look(self) -> None:
         """Take over the runs of dead workers, and wake runs whose answer woke no one."""

@@ -150,6 +150,8 @@ def _answer(run: _Chain, request_id: str, given: _Given) -> AnswerOutcome:
                 continue
             if missing:
                 return say_counted(request.pending, request.run, missing)
+        if request.app is not None:
+            run.database.tell_workers()
         reach("answer.given")
         record = read_record(request.pending.id, given.save(), given.claimant.by or None)
         return say_used(request.pending, request.run, record)

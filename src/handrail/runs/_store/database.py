@@ -187,6 +187,16 @@ class Database:
         """Return a number that changes with each commit of others; None if there is none."""
         return self._driver.read_version()
 
+    def tell_workers(self) -> None:
+        """Tell workers to look for work now. They look in any case, so it may fail."""
+        with suppress(DatabaseError):
+            self._driver.tell_workers()
+
+    def listen(self) -> Any:
+        """Return a connection to PostgreSQL that gets what is told; see ``hold``."""
+        server: Any = self._driver
+        return server.listen()
+
     def _run_now(self, function: Callable[..., _T], *arguments: Any) -> _T:
         tries = _Tries(RETRY_SECONDS)
         while True:

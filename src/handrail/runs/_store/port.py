@@ -54,6 +54,10 @@ class Driver(Protocol):
         """Return a number that changes with each commit of others; None if there is none."""
         ...
 
+    def tell_workers(self) -> None:
+        """Tell those that listen that something has changed, if they do not see it themselves."""
+        ...
+
     @property
     def begin_alone(self) -> tuple[str, ...]:
         """The statements that begin a transaction which no other process has at the same time."""

@@ -103,6 +103,21 @@ class PostgresServer:
     def read_version(self) -> None:
         """Return None: a server has no such number."""
 
+    def tell_workers(self) -> None:
+        """Tell the sessions that listen that something has changed.
+
+        It is a transaction of its own, and waits for no disk: the server runs those that notify
+        one after the other.
+        """
+        with self._lend() as connection:
+            connection.execute(b"NOTIFY handrail")
+
+    def listen(self) -> _Connection:
+        """Return a connection for one holder, who closes it, that gets what is told."""
+        connection = self.hold()
+        connection.execute(b"LISTEN handrail")
+        return connection
+
     def check_sessions(self) -> None:
         """Raise a HandrailError if a proxy lends connections for one transaction at a time.
 

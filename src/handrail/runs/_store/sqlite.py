@@ -87,6 +87,9 @@ class SqliteFile:
                 self._watch = self._connect()
             return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
 
+    def tell_workers(self) -> None:
+        """Do nothing: workers see that the file has changed."""
+
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self._clear_errors(), self._connections.lend() as connection:

@@ -1,0 +1,82 @@
+"""Notice that someone has changed the runs, such as with an answer, before the next look for work.
+
+A change that is missed costs time only: a worker looks for work in any case.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from handrail._support.loop import running_loop
+from handrail.runs._store.database import Database
+from handrail.runs._store.port import DatabaseError
+
+_TICK = 0.05
+"""Seconds between two looks at a file."""
+_REST = 0.1
+"""Seconds after something was told: much that happens at once is told once."""
+_PAUSE = 1.0
+"""Seconds before the next try to reach a server."""
+
+
+async def watch(database: Database, tell: Callable[[], None]) -> None:
+    """Tell each time the runs have changed."""
+    if database.is_postgres:
+        await _watch_server(database, tell)
+    else:
+        await _watch_file(database, tell)
+
+
+async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
+    """Tell when another connection has written to a SQLite file.
+
+    A thread looks at the file. A timer of the event loop would cost more CPU.
+    """
+    loop: Any = running_loop()
+    stop = threading.Event()
+    told = partial(loop.call_soon_threadsafe, tell)
+    thread = threading.Thread(target=_check, args=(database, stop, told), daemon=True)
+    thread.start()
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(thread.join)  # the file is closed next
+
+
+def _check(database: Database, stop: threading.Event, tell: Callable[[], None]) -> None:
+    seen: int | None = None
+    pause = _TICK
+    while not stop.is_set():
+        time.sleep(pause)  # cheaper than to wait for the event
+        pause = _TICK
+        with suppress(DatabaseError):  # looks for work say so
+            if (now := database.read_version()) != seen:
+                seen, pause = now, _REST
+                tell()
+
+
+async def _watch_server(database: Database, tell: Callable[[], None]) -> None:
+    """Tell when a process says that it has changed something; see ``Database.tell_workers``."""
+    while True:
+        with suppress(Exception):  # it is away, and looks for work say so
+            await _listen(await to_thread.run_sync(database.listen), tell)
+        await anyio.sleep(_PAUSE)
+
+
+async def _listen(connection: Any, tell: Callable[[], None]) -> None:
+    with closing(connection):
+        while True:
+            tell()  # at first too: something may have happened before
+            await anyio.sleep(_REST)
+            await anyio.wait_readable(connection.fileno())
+            list(connection.notifies(timeout=0))  # reads what was sent
