@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from handrail.runs.record import RunRecord, record_events
     from handrail.runs.replay import Replay, ReplayDifference, replay_run
-    from handrail.runs.statuses import RunReason, RunStatus, translate_stop
+    from handrail.runs.statuses import RunStatus, translate_stop
     from handrail.runs.store import RunStore, WaitingCall, open_runs
 else:
     _HOMES = {
@@ -44,7 +44,6 @@ else:
         "RunBusy": "journal",
         "RunHead": "journal",
         "RunQuery": "_reading.values",
-        "RunReason": "statuses",
         "RunRecord": "record",
         "RunStatus": "statuses",
         "RunStore": "store",
@@ -76,7 +75,6 @@ __all__ = [
     "RunBusy",
     "RunHead",
     "RunQuery",
-    "RunReason",
     "RunRecord",
     "RunStatus",
     "RunStore",
