@@ -294,7 +294,7 @@ async def test_a_look_for_work_reads_no_run_that_waits(sqlite: str) -> None:
     assert len(often) == 6
     assert sorted(step for step in steps if step.startswith("SCAN")) == [
         "SCAN CONSTANT ROW",
-        "SCAN handrail_worker",
+        "SCAN handrail_worker USING INDEX sqlite_autoindex_handrail_worker_1",
         "SCAN q USING INDEX handrail_question_answered",
         "SCAN q VIRTUAL TABLE INDEX 1:",
         "SCAN q VIRTUAL TABLE INDEX 1:",

@@ -100,7 +100,7 @@ class Workflows:
     async def queued(self, queues: Collection[str]) -> list[str]:
         """Return those of these queues that have something for this version.
 
-        What was put off until now is queued, and found the next time.
+        Segments and calls whose pause is over are queued, and found the next time.
         """
         own = {"version": self._version, "app": self._own["app"], "now": _now()}
         rows = await self._database.read(
