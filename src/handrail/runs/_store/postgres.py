@@ -113,7 +113,7 @@ class PostgresServer:
             connection.execute(b"NOTIFY handrail")
 
     def listen(self) -> _Connection:
-        """Return a connection for one holder, who closes it, that gets what ``tell_workers`` says."""
+        """Return a connection for one holder that gets what ``tell_workers`` says."""
         connection = self.hold()
         connection.execute(b"LISTEN handrail")
         return connection
