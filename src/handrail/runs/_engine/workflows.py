@@ -100,7 +100,7 @@ class Workflows:
     async def queued(self, queues: Collection[str]) -> list[str]:
         """Return those of these queues that have something for this version.
 
-        What was put off until now is queued, and found the next time.
+        Segments and calls whose pause is over are queued, and found the next time.
         """
         own = {"version": self._version, "app": self._own["app"], "now": _now()}
         rows = await self._database.read(
@@ -141,11 +141,12 @@ class Workflows:
         if not await self.exist():
             return []
         one: dict[str, str] = {} if run is None else {"run": run}
+        tables = ["handrail_run r", f"{self._table} w"]  # SQLite reads them in this order
         rows = await self._database.read(
             "SELECT r.id, r.segment, w.status, w.serialization, w.recovery_attempts "
-            f"FROM handrail_run r JOIN {self._table} w "
-            "ON w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
-            f"WHERE r.{_LIVE} AND w.status IN ('ERROR', :held)"
+            f"FROM {' CROSS JOIN '.join(tables if one else reversed(tables))} "
+            f"WHERE r.id = {_RUN_ID} AND w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT) "
+            f"AND r.{_LIVE} AND w.{_ENDED_BADLY} AND w.status IN ('ERROR', :held)"
             f"{' AND r.id = :run' if one else ''}",
             held=_HELD,
             **one,
@@ -310,7 +311,11 @@ _RUNNING = (
 
 
 _IN_FLIGHT = "status IN ('ENQUEUED', 'PENDING')"
-"""The condition of an index of the engine. SQLite uses that only with the same words."""
+_ENDED_BADLY = "status IN ('ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
+"""Conditions of indexes of the engine. SQLite uses these only with the same words."""
+_PLACE = "rtrim(w.workflow_uuid, '0123456789')"
+_RUN_ID = f"substr({_PLACE}, 1, length({_PLACE}) - 1)"
+"""The run of a segment."""
 _DUE = (
     "status = 'DELAYED' AND delay_until_epoch_ms <= :now "
     "AND application_version = :version AND application_name = :app"

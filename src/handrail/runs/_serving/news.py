@@ -20,9 +20,9 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
 _TICK = 0.05
-"""Seconds between two looks at a file."""
+"""Seconds between two checks of a file."""
 _REST = 0.1
-"""Seconds after something was told: much that happens at once is told once."""
+"""Seconds without news after some: much that happens at once is news once."""
 _PAUSE = 1.0
 """Seconds before the next try to reach a server."""
 
@@ -38,7 +38,7 @@ async def watch(database: Database, tell: Callable[[], None]) -> None:
 async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
     """Tell when another connection has written to a SQLite file.
 
-    A thread looks at the file. A timer of the event loop would cost more CPU.
+    A thread checks the file. A timer of the event loop would cost more CPU.
     """
     loop: Any = running_loop()
     stop = threading.Event()

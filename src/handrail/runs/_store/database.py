@@ -193,7 +193,7 @@ class Database:
             self._driver.tell_workers()
 
     def listen(self) -> Any:
-        """Return a connection to PostgreSQL that gets what is told; see ``hold``."""
+        """Return a connection to PostgreSQL that gets what ``tell_workers`` says; see ``hold``."""
         server: Any = self._driver
         return server.listen()
 

@@ -106,14 +106,14 @@ class PostgresServer:
     def tell_workers(self) -> None:
         """Tell the sessions that listen that something has changed.
 
-        It is a transaction of its own, and waits for no disk: the server runs those that notify
+        It is a separate transaction, and waits for no disk: the server runs those that notify
         one after the other.
         """
         with self._lend() as connection:
             connection.execute(b"NOTIFY handrail")
 
     def listen(self) -> _Connection:
-        """Return a connection for one holder, who closes it, that gets what is told."""
+        """Return a connection for one holder that gets what ``tell_workers`` says."""
         connection = self.hold()
         connection.execute(b"LISTEN handrail")
         return connection
