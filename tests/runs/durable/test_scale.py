@@ -79,12 +79,12 @@ def call_ten(turn: int, name: str, argument: str) -> Reply:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "per_turn"), [("look", "place", 7), ("pay", "amount", 27)]
+    ("name", "argument", "per_turn"), [("look", "place", 6), ("pay", "amount", 26)]
 )
-async def test_a_turn_costs_seven_statements_and_two_more_for_each_payment(
+async def test_a_turn_costs_six_statements_and_two_more_for_each_payment(
     sqlite: str, name: str, argument: str, per_turn: int
 ) -> None:
-    """One for its reply. In one transaction: one for its results, and five for its events."""
+    """One for its reply. In one transaction: one for its results, and four for its events."""
     seen: list[int] = []
 
     async def model(request: Request) -> Reply:
