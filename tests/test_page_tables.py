@@ -223,6 +223,14 @@ def test_the_extra_all_has_everything_but_frameworks_and_the_sign_in_of_a_consol
     assert extras.keys() - parts("all") == left_out
 
 
+def test_every_adapter_has_a_page_that_the_list_of_frameworks_links_to() -> None:
+    modules = {one.stem for one in (PACKAGE / "adapters").glob("[a-z]*.py")}
+    text = section("docs/frameworks/index.md", "# Frameworks")
+    linked = re.findall(r"\]\(([\w-]+)\.md\)", "".join(first_cells(text, "framework")))
+
+    assert sorted(name.replace("-", "_") for name in linked) == sorted(modules)
+
+
 def test_the_pages_list_every_target_of_make() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = sorted(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))

@@ -10,6 +10,7 @@ import pytest
 
 from handrail import DESTROY, READ, WRITE, Access, Call, Effect, Executor, Toolset, tool
 from handrail.policy import Rulebook, builtin_rules
+from handrail.tools import web_fetch
 
 PAGES = Path(__file__).parents[2] / "docs" / "guides"
 MODES = ("plan", "ask", "edits", "open")
@@ -62,6 +63,23 @@ def test_the_table_of_modes_says_what_is_decided_for_each_effect() -> None:
 
     assert table == {mode: [column[mode] for column in columns] for mode in MODES}
     assert verdicts(call, touching(WRITE, "net:example.org")) == columns[2]
+
+
+def test_a_rule_that_allows_pages_of_a_host_does_so_in_every_mode() -> None:
+    [shown] = [row[1] for row in rows("permissions.md", "to") if "pages of a host" in row[0]]
+    rules = Rulebook.from_toml("\n".join(["[[rule]]", *COMMAND.findall(shown)])).rules
+    tools = Toolset(web_fetch())
+    url = "https://example.org/a"
+
+    assert verdicts(Call("web_fetch", {"url": url}), tools, rules=rules) == dict.fromkeys(
+        MODES, "allow"
+    )
+    assert verdicts(Call("web_fetch", {"url": url}), tools) == {
+        "plan": "deny",
+        "ask": "ask",
+        "edits": "ask",
+        "open": "allow",
+    }
 
 
 ALLOW = '[[rule]]\ndecide = "allow"\ntools = "bash"\ncommand = "frob"\n'
