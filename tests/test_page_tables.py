@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import tomllib
@@ -117,6 +118,58 @@ def test_a_page_lists_every_option(page: str, heading: str, has: set[str]) -> No
     [head] = re.findall(r"^\| (option[^|]*) \|", text, re.MULTILINE)[:1]
 
     assert set(names(text, head)) == has
+
+
+LITERAL = re.compile(r"`?(\"\w+\"|True|False|None|[\d,.]*\d)`?(?: \([^)]*\))?")
+"""A default that a cell spells out, perhaps with words about it in brackets."""
+DEFAULTS: list[tuple[str, str, Callable[..., Any]]] = [
+    ("docs/guides/results.md", "## Truncate large results", LongResults),
+    ("docs/guides/approvals.md", "## Options", Approvals),
+    ("docs/guides/approvals.md", "## At a terminal", terminal),
+    ("docs/reference/rules.md", "## Options of load", load),
+    ("docs/coding/grep.md", "## Options", grep),
+    ("docs/coding/sandbox.md", "## Options", Sandbox),
+    ("docs/coding/web_fetch.md", "## Options", web_fetch),
+]
+
+
+def written_defaults(text: str) -> dict[str, object]:
+    """The defaults that a table of options spells out, by option."""
+    table = text[text.index("| option") :].partition("\n\n")[0].splitlines()
+    cells = [re.split(r"(?<!\\) \| ", row.strip("| ")) for row in table]
+    column = cells[0].index("default")
+    return {
+        row[0].strip("`"): ast.literal_eval(match[1].replace(",", ""))
+        for row in cells[2:]
+        if len(row) > column and (match := LITERAL.fullmatch(row[column]))
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "function"), DEFAULTS, ids=[f"{one[0]} {one[1]}" for one in DEFAULTS]
+)
+def test_the_defaults_in_a_table_are_those_of_the_code(
+    page: str, heading: str, function: Callable[..., Any]
+) -> None:
+    plain = function.__init__ if isinstance(function, type) else function
+    real = {
+        name: parameter.default
+        for one in (plain, *get_overloads(plain))
+        for name, parameter in inspect.signature(one).parameters.items()
+    }
+    written = written_defaults(section(page, heading))
+
+    assert written == {name: real[name] for name in written}
+    assert written
+
+
+def test_a_default_is_read_from_a_cell() -> None:
+    text = (
+        "| option | is | default |\n|---|---|---|\n| `a` | x \\| y | 86,400 (one day) |\n"
+        '| `b` | x | `"auto"` |\n| `c` | x | `False` |\n| `d` | x | 5 MiB |\n| `e` | x | 0.5 |\n\n'
+    )
+
+    assert written_defaults(text) == {"a": 86_400, "b": "auto", "c": False, "e": 0.5}
 
 
 def test_a_missing_and_an_unknown_option_are_noticed() -> None:
