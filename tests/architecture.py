@@ -37,7 +37,6 @@ EDGES: Mapping[str, set[str]] = {
         "console",
         "mcp",
         "models",
-        "net",
         "policy",
         "providers",
         "runs",

@@ -161,6 +161,17 @@ def test_every_folder_has_its_place() -> None:
     assert (top, inside) == (known, listed)
 
 
+def test_every_permitted_import_between_packages_is_used() -> None:
+    """AGENTS.md lists them."""
+    used: dict[str, set[str]] = {name: set() for name in EDGES}
+    for name, targets in GRAPH.items():
+        top = name.partition(".")[0]
+        if top in EDGES:
+            used[top] |= {target.partition(".")[0] for target in targets} & EDGES.keys() - {top}
+
+    assert used == EDGES
+
+
 def test_a_listing_is_read_at_a_glance() -> None:
     files = count_files(PACKAGE)
     del files["cli.commands"]  # one for each command

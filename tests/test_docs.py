@@ -42,6 +42,9 @@ FROM_ROOT = {
     "reference/versioning.md",
 }
 """Pages that the site makes of files of the root."""
+WHEN_NOT = DOCS / "why" / "when-not.md"
+NOT_BUILT = DOCS / "decisions" / "032-not-built-yet.md"
+"""The two pages that say what is missing."""
 
 FILE = re.compile(r'(?:text|python) title="[^"]+"')
 """How the fence of a file is opened. Commands on the page use the file; see `console_pages`."""
@@ -55,6 +58,11 @@ SCREEN = 50
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_ABSENCE = re.compile(
+    r"\bnot\s+(?:(?:available|implemented|supported|used)\s+)?yet\b"
+    r"|\bin\s+this\s+version\b|\bhandrail\s+has\s+no\b",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -216,6 +224,31 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     )
 
     assert dead_links(page) == ["#three", "lost.md"]
+
+
+def absences(text: str) -> list[str]:
+    """What a page says about features that are missing."""
+    return [" ".join(match.split()) for match in _ABSENCE.findall(text)]
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - {WHEN_NOT, NOT_BUILT}), ids=shown)
+def test_no_other_page_says_what_is_missing(page: Path) -> None:
+    """Such a sentence stays when the feature comes: see docs/why/when-not.md."""
+    assert absences(text_of(page)) == []
+
+
+def test_an_absence_is_found() -> None:
+    text = "handrail has\nno server. Not yet. It is not used yet, In this version. A rule not read yet."
+
+    assert absences(text) == ["handrail has no", "Not yet", "not used yet", "In this version"]
+
+
+def test_the_list_of_missing_features_is_the_one_of_its_decision() -> None:
+    listed = re.findall(r"^\| \*\*(.+?)\*\*", text_of(WHEN_NOT), re.MULTILINE)
+    decided = re.findall(r"^- \*\*(.+?)\.?\*\*", text_of(NOT_BUILT), re.MULTILINE)
+
+    assert [name.lower() for name in decided] == [name.lower() for name in listed]
+    assert listed
 
 
 def test_the_readme_has_at_most_250_lines_and_its_first_program_at_most_30() -> None:

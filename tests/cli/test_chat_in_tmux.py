@@ -526,9 +526,9 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                 80: [
                     "handrail 0.1.0  model.py:model  mode edits  9 tools  /help",
                     "",
-                    "  with a sandbox, commands that cannot be checked, lose work, use credentials",
-                    "  or reach other machines, protected files and secrets need approval;",
-                    "  everything else runs",
+                    "  with a sandbox, commands that cannot be checked, lose work, change settings,",
+                    "  use credentials or reach other machines, protected files and secrets need",
+                    "  approval; everything else runs",
                     "",
                     "✓ Edit notes.txt  1 line  #1",
                     "  │ 1   one",
@@ -555,8 +555,8 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
                 120: [
                     "handrail 0.1.0  model.py:model  mode edits  9 tools  /help",
                     "",
-                    "  with a sandbox, commands that cannot be checked, lose work, use credentials or reach other machines, protected files",
-                    "  and secrets need approval; everything else runs",
+                    "  with a sandbox, commands that cannot be checked, lose work, change settings, use credentials or reach other machines,",
+                    "  protected files and secrets need approval; everything else runs",
                     "",
                     "✓ Edit notes.txt  1 line  #1",
                     "  │ 1   one",

@@ -35,6 +35,8 @@ CALLS: Mapping[str, Sequence[Call]] = {
     "commands that cannot be checked": shell("$(printf rm) -rf src", "base64 -d a | sh"),
     "lose work": [Call("wipe", {}), *shell("git reset --hard", "rm a.txt", "git clean -fd")],
     "catastrophic commands": shell("rm -rf ~", "rm -rf .", "find . -delete"),
+    "change settings": shell("git config core.hooksPath a", "npm config set a b"),
+    "changes of settings": shell("crontab a", "git config alias.a b"),
     "use credentials": shell("npm login", "docker login"),
     "commands that print them": shell("gh auth token", "gcloud auth print-access-token"),
     "reach other machines": [
@@ -54,6 +56,8 @@ CALLS: Mapping[str, Sequence[Call]] = {
 """Calls of each kind that a sentence can name."""
 INCLUDES = {
     "lose work": ("catastrophic commands",),
+    "change settings": ("changes of settings",),
+    "changes of settings": ("change settings",),
     "use credentials": ("commands that print them",),
     "reach other machines": ("changes of other machines", "other package indexes"),
 }

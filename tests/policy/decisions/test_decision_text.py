@@ -199,12 +199,12 @@ def test_a_mode_and_the_safeguards_say_why() -> None:
         ),
         (
             "make $X",
-            "Allow this command? `make $X` (it is not a simple command, so no rule can allow it)",
+            "Allow this command? `make $X` (it is not a simple command, so only a rule about the whole line can allow it)",
         ),
         ("make\nmake", "Allow this command? 'make\\nmake' (no rule allows `make`)"),
         (
             "echo `x`",
-            "Allow this command? 'echo `x`' (it is not a simple command, so no rule can allow it)",
+            "Allow this command? 'echo `x`' (it is not a simple command, so only a rule about the whole line can allow it)",
         ),
         ("rm -rf ~", "Allow this command? `rm -rf ~` (rm would delete all of ~)"),
         ("npm publish", "Allow this command? `npm publish` (others see it)"),

@@ -459,7 +459,7 @@ def test_a_second_opinion_that_differs_makes_a_question_of_what_a_rule_allows() 
 
     assert isinstance(line(policy, "cat - a"), Allow)
     assert line(policy, "cat - 2>&1") == Ask(
-        "Allow this command? `cat - 2>&1` (it is not a simple command, so no rule can allow it)",
+        "Allow this command? `cat - 2>&1` (it is not a simple command, so only a rule about the whole line can allow it)",
         Origin("mode ask", kind="mode"),
     )
 

@@ -150,7 +150,8 @@ MAX_TOKENS = _setting(
     "--max-tokens",
     type=COUNT,
     metavar="N",
-    help="Maximum tokens in one reply (default: 4096 for anthropic, else the provider's limit).",
+    help="Maximum tokens in one reply (default: 32000 for Claude, less for old and other models of "
+    "anthropic, else the provider's limit).",
 )
 MAX_TURNS = _setting(
     "--max-turns", type=COUNT, metavar="N", help="Stop a run after N turns (default 50)."

@@ -18,15 +18,15 @@ from handrail.policy import InvalidRule, Mode, Rulebook, parse
 
 _PLAN = "reading runs; secrets need approval; everything else is denied"
 _OPEN = (
-    "catastrophic commands, commands that cannot be checked, changes of other machines, other "
-    "package indexes, protected files, secrets and commands that print them need approval; "
-    "everything else runs"
+    "catastrophic commands, commands that cannot be checked, changes of settings, changes of other "
+    "machines, other package indexes, protected files, secrets and commands that print them need "
+    "approval; everything else runs"
 )
 WITH_SANDBOX = {
     "plan": _PLAN,
     "ask": "reading and common development commands run; secrets and everything else need approval",
-    "edits": "commands that cannot be checked, lose work, use credentials or reach other machines, "
-    "protected files and secrets need approval; everything else runs",
+    "edits": "commands that cannot be checked, lose work, change settings, use credentials or "
+    "reach other machines, protected files and secrets need approval; everything else runs",
     "open": _OPEN,
 }
 """What runs without approval in each mode, under the built-in rules. A test decides such calls."""

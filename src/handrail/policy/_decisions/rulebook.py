@@ -62,7 +62,7 @@ from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
 
 _MAX_REMEMBERED = 4096
-_NOT_SIMPLE = "it is not a simple command, so no rule can allow it"
+_NOT_SIMPLE = "it is not a simple command, so only a rule about the whole line can allow it"
 
 
 class Rulebook:

@@ -18,7 +18,7 @@ class RulePaths:
     user: Path | None = None
     """The user's rules, for all workspaces."""
     project: Path | None = None
-    """The workspace's rules. Ignored until the user trusts the file."""
+    """The workspace's rules. Until the user trusts the file, only its denies and asks apply."""
     remembered: Path | None = None
     """The user's remembered approvals for this workspace."""
     trust: Path | None = None
