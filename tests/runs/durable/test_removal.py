@@ -111,6 +111,8 @@ async def test_a_removed_run_leaves_no_row(database: str, ledger: Ledger) -> Non
     assert whole.keys() > {"handrail_run", "handrail_journal", "handrail_approval"} or {
         name.rpartition(".")[2] for name in whole
     } > {"handrail_run", "handrail_journal", "handrail_approval", "workflow_output"}
+    [journal] = [name for name in whole if name.endswith("_journal")]  # as often as it was written
+    assert 0 < three.pop(journal) < whole.pop(journal)
     assert three == {name: count // 4 * 3 for name, count in whole.items()}
     assert (pruned, count_rows(database)) == (3, {})
 
@@ -170,6 +172,26 @@ async def test_a_run_under_way_is_stopped_and_writes_nothing_afterwards(database
     left = count_rows(database)  # the worker has ended, with all that it wrote
 
     assert left == {}
+
+
+async def test_a_removal_waits_for_a_write_under_way_and_removes_what_it_wrote(
+    copy_postgres: Callable[[], str],
+) -> None:
+    url = copy_postgres()
+    async with DurableRuns(url, {"shop": Slow().agent()}) as runs:
+        await runs.start("shop", "Pay.", run_id="r")
+        with closing(psycopg.connect(url)) as writer, closing(connect(url)) as watcher:
+            watcher.autocommit = True
+            writer.execute("INSERT INTO handrail_journal VALUES ('r', 9, 9, 9, 9, '', '[]')")
+            writer.execute("UPDATE handrail_summary SET entries = 9 WHERE run = 'r'")
+            async with anyio.create_task_group() as group:
+                group.start_soon(runs.remove, "r")
+                waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                while not watcher.execute(waiting).fetchall():  # noqa: ASYNC110  of a server
+                    await anyio.sleep(0.01)
+                writer.commit()
+
+        assert count_rows(url) == {}
 
 
 async def test_a_persons_runs_are_erased_and_only_digests_stay(

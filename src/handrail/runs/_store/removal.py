@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
-from handrail.runs._store.tables import OF_A_RUN
 
-_OURS = ("call", "question", "state", "step", "journal", *OF_A_RUN)
+_OURS = ("call", "question", "state", "step", "journal", "label", "turn", "called")
+"""The other tables with rows of a run, without ``handrail_``."""
 
 
 def list_ids(database: Database) -> str:
@@ -37,6 +37,8 @@ def list_deletions(database: Database, runs: str) -> list[Step]:
     statements = [
         # first: a worker that comes late waits for it, and then finds no run
         f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {ids})",
+        # next: it waits for a worker that is about to write entries, and then finds these
+        f"DELETE FROM handrail_summary WHERE {of_runs}",
         f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
         *[
             f"DELETE FROM handrail_approval WHERE name IN ({used.format(kind=kind)})"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-OF_A_RUN = ("summary", "label", "turn", "called")
-"""The tables with rows of a run, without ``handrail_``."""
 SUMMARY_COLUMNS = (
     "run, status, reason, agent, principal, prompt, labels, began, ended, changed, last_event, "
     "why, entries, turns, calls, waiting, counts, tokens, cost"
