@@ -175,11 +175,13 @@ async def test_a_run_under_way_is_stopped_and_writes_nothing_afterwards(database
 
 
 async def test_a_removal_waits_for_a_write_under_way_and_removes_what_it_wrote(
-    copy_postgres: Callable[[], str],
+    copy_postgres: Callable[[], str], ledger: Ledger
 ) -> None:
     url = copy_postgres()
-    async with DurableRuns(url, {"shop": Slow().agent()}) as runs:
-        await runs.start("shop", "Pay.", run_id="r")
+    async with working(url, make_agent(ledger)) as runs:
+        await runs.start("shop", "Do it.", run_id="r")
+        await end(runs, "r")
+    async with DurableRuns(url, {}) as runs:
         with closing(psycopg.connect(url)) as writer, closing(connect(url)) as watcher:
             watcher.autocommit = True
             writer.execute("INSERT INTO handrail_journal VALUES ('r', 9, 9, 9, 9, '', '[]')")
