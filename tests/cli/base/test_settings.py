@@ -292,6 +292,7 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         "hooks": {},
         "unsandboxed_hooks": False,
         "database": "",
+        "codec": "",
         "theme": "light",
         "max_tokens": 10,
         "max_turns": 50,

@@ -33,6 +33,7 @@ system             ""
 hooks              {}
 unsandboxed_hooks  false
 database           ""
+codec              ""
 theme              "auto"
 max_tokens         not set
 max_turns          50
@@ -71,6 +72,7 @@ system             ""          default
 hooks              {}          default
 unsandboxed_hooks  false       default
 database           ""          default
+codec              ""          default
 theme              "auto"      default
 max_tokens         1           user         ~/config/handrail/config.toml:5
 max_turns          5           flag         --max-turns
