@@ -132,6 +132,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tiny_server.Tiny]
         yield server
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a failed test for .ci/run, which may try it again."""
+    if report.failed and (noted := os.environ.get("FAILED_TESTS")):
+        with Path(noted).open("a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid}\n")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make soak` runs."""
     if PROFILE == "soak":

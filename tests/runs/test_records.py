@@ -485,7 +485,7 @@ def test_a_page_takes_six_statements_at_most_however_many_requests_wait(
         "runs": 3,
         "run": 6,
         "call": 3,
-        "audit": 1,
+        "audit": 2,
         "rules": 1,
         "tokens": 1,
         "fleet": 1,

@@ -45,7 +45,7 @@ def _open_fence(text: str) -> str | None:
     language, newline, rest = whole.removeprefix(_FENCE).partition("\n")
     is_fenced = whole.startswith(_FENCE) and newline and language.strip().lower() in {"", "json"}
     inside = rest.removesuffix(_FENCE)
-    return inside if is_fenced and inside != rest and _FENCE not in inside else None
+    return inside.strip() if is_fenced and inside != rest and _FENCE not in inside else None
 
 
 def _drop_comma(text: str) -> str | None:

@@ -9,6 +9,19 @@ from handrail.permissions import Pending
 from handrail.runs._reading.values import RequestRecord
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan
 
+__all__ = [
+    "ANSWERS",
+    "describe_approvers",
+    "describe_call_status",
+    "describe_event",
+    "describe_moment",
+    "describe_phases",
+    "describe_status",
+    "describe_votes",
+    "describe_wait",
+    "format_seconds",
+]
+
 _DECISIONS = {"allow": "allowed", "deny": "denied"}
 ANSWERS = {
     "allow": "approved",

@@ -20,6 +20,8 @@ POLL_SECONDS = 0.5
 """Seconds between two looks."""
 MAX_BLOCKS = 2_000
 """Rows of a journal that a page searches at most."""
+_EVENTS = 500
+"""Events that a search reads at once."""
 _PAGE = 100
 _BLOCKS = "SELECT j.place, j.run, j.first, j.at, j.digest, j.lines FROM handrail_journal j WHERE"
 _TESTS = ("run", "kind", "who", "tool", "rule")
@@ -39,25 +41,40 @@ def find_events(
     if query.since:
         where.append("j.at >= :since")
         values["since"] = query.since
+    if before:
+        where.append("j.place < :before")
+        values["before"] = before
+    is_plain = query == EventQuery(run=query.run, since=query.since)
+    most = limit + 1 if is_plain else max(MAX_BLOCKS, limit)
+    blocks = select(
+        f"SELECT j.place, j.last - j.first + 1 FROM handrail_journal j WHERE {' AND '.join(where)} "
+        "ORDER BY j.place DESC LIMIT :most",
+        most=most,
+        **values,
+    )
     found: list[EventRecord] = []
-    edge, left, size = before, max(MAX_BLOCKS, limit), limit
-    while left > 0 and len(found) <= limit:
-        size = min(size, left)
-        older = [*where, "j.place < :edge"] if edge else where
+    for places in _group(blocks, limit + 1 if is_plain else max(_EVENTS, limit + 1)):
         rows = select(
-            f"{_BLOCKS} {' AND '.join(older)} ORDER BY j.place DESC LIMIT :size",
-            size=size,
-            **values,
-            **({"edge": edge} if edge else {}),
+            f"{_BLOCKS} {seen} AND j.place IN ({', '.join(places)}) ORDER BY j.place DESC"
         )
         events = [one for one in read_events(select, rows) if _matches(one.row, query, before)]
         found += sorted(events, key=lambda one: -one.row.place)
-        edge = rows[-1][0] if len(rows) == size else 0
-        left = left - size if edge else 0
-        size *= 2
-    if len(found) > limit:
-        return EventsPage(rows=tuple(found[:limit]), next=found[limit - 1].row.place)
-    return EventsPage(rows=tuple(found), next=edge)
+        if len(found) > limit:
+            return EventsPage(rows=tuple(found[:limit]), next=found[limit - 1].row.place)
+    return EventsPage(rows=tuple(found), next=blocks[-1][0] if len(blocks) == most else 0)
+
+
+def _group(blocks: Iterable[tuple[Any, ...]], most: int) -> Iterator[list[str]]:
+    """Yield places of rows that have ``most`` events or a few more, so that few are in memory."""
+    group, events = list[str](), 0
+    for place, count in blocks:
+        group.append(str(int(place)))
+        events += count if isinstance(count, int) else 1
+        if events >= most:
+            yield group
+            group, events = [], 0
+    if group:
+        yield group
 
 
 def _matches(row: EventRow, query: EventQuery, before: int) -> bool:
