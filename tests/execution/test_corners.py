@@ -243,7 +243,7 @@ class Outer:
         self.threads: list[threading.Thread] = []
         self.executor = Executor(Toolset.from_object(self))
 
-    @tool(touches=lambda **_: writes_file("a"), timeout=0.05)
+    @tool(touches=lambda **_: writes_file("a"), timeout=1)
     def outer(self, *, waits: bool) -> str:
         """Make a call in this thread, or in another one."""
         inner = Call("inner", "{}", "inner")

@@ -143,7 +143,7 @@ async def test_a_thousand_calls_may_be_with_a_hook_at_once(side: str, *, togethe
 def test_a_thread_that_was_given_up_does_not_stop_the_next_script_call() -> None:
     go = threading.Event()
 
-    @tool(timeout=0.05)
+    @tool(timeout=1)
     def stuck() -> str:
         """Hang for a while."""
         go.wait(10)

@@ -457,7 +457,7 @@ async def test_05_a_thread_that_an_inner_call_left_behind_is_waited_for() -> Non
     begun, go = threading.Event(), threading.Event()
     log: list[str] = []
 
-    @tool(touches=lambda **_: writes_file("a"), timeout=0.05)
+    @tool(touches=lambda **_: writes_file("a"), timeout=1)
     def stuck(who: str) -> str:
         """Hang in a thread."""
         log.append(f"{who} in")
