@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -102,6 +104,18 @@ async def test_who_follows_continues_after_any_event(store: RunStore) -> None:
     for number in range(1, 4):
         rest = await follow(store, everything[number - 1].place, 4 - number)
         assert rest == everything[number:]
+
+
+def test_a_damaged_row_is_shown_and_hides_no_other(store: RunStore) -> None:
+    store.append("a", [note(1)])
+    store.append("a", [note(2), note(3)])
+    store.close()
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("UPDATE handrail_journal SET first = 'x' WHERE first = 2")
+        connection.commit()
+    rows = store.records().events().rows
+
+    assert [one.row.at for one in rows] == [3.0, 2.0, 1.0]
 
 
 def test_a_place_never_comes_a_second_time(store: RunStore) -> None:

@@ -98,13 +98,13 @@ def read_events(select: Select, blocks: Sequence[tuple[Any, ...]]) -> list[Event
         "JOIN handrail_called c ON c.run = j.run AND c.first < j.first AND c.last >= j.first "
         f"WHERE j.place IN ({places})"
     )
-    return [_name_tool(one, calls) for one in found]
+    return [one if one.row.tool else _name_tool(one, calls) for one in found]
 
 
 def _read_block(block: tuple[Any, ...]) -> Iterator[EventRecord]:
     place, run, first, at, *rest = block
     tools: dict[str, str] = {}
-    for entry in unpack(run, [(first, *rest)]):
+    for number, entry in enumerate(unpack(run, [(first, *rest)])):
         if entry.kind == STATE:
             continue
         line = entry.content
@@ -113,7 +113,7 @@ def _read_block(block: tuple[Any, ...]) -> Iterator[EventRecord]:
         call = storable(line.get("call_id"))
         tools[call] = storable(line.get("tool")) or tools.get(call, "")
         row = EventRow(
-            place=place + entry.number - first,
+            place=place + number,
             run=run,
             number=entry.number,
             at=read_number(line.get("at"), at),
@@ -129,7 +129,7 @@ def _read_block(block: tuple[Any, ...]) -> Iterator[EventRecord]:
 def _name_tool(event: EventRecord, calls: Iterable[tuple[Any, ...]]) -> EventRecord:
     row = event.row
     for run, call, first, last, tool in calls:
-        if not row.tool and (run, call) == (row.run, row.call) and first <= row.number <= last:
+        if (run, call) == (row.run, row.call) and first <= row.number <= last:
             return replace(event, row=replace(row, tool=tool))
     return event
 

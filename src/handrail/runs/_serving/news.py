@@ -42,8 +42,8 @@ async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
     """
     loop: Any = running_loop()
     stop = threading.Event()
-    told = partial(loop.call_soon_threadsafe, tell)
-    thread = threading.Thread(target=_check, args=(database, stop, told), daemon=True)
+    tell_loop = partial(loop.call_soon_threadsafe, tell)
+    thread = threading.Thread(target=_check, args=(database, stop, tell_loop), daemon=True)
     thread.start()
     try:
         await anyio.sleep_forever()
