@@ -34,6 +34,8 @@ _ENDED = re.compile(rf" {{2,}}(\S(?:(?! {{2}}).)*?)(?: · {_SECONDS})?  (#\d+)$"
 """The end of a call's row: how it ended, how long it took, and its number."""
 _WORKS = re.compile(rf"(thinking|writing|working) {_SECONDS}")
 _MODES = re.compile(r"\x1b\[\?(25|1049|2004|2026)([hl])")
+_SKIPPED = r"\x1b\[C"
+"""A character that is on the screen already: the program moves over it instead of painting it again."""
 _RUNS = re.compile(rf"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] (.*?)  +(?:{_SECONDS}  )?#")
 
 
@@ -210,11 +212,12 @@ class Pty:
 
     def sees(self, words: str) -> str:
         """Wait until these words have come; what came before them, and is now behind us."""
+        rest = "".join(f"(?:{re.escape(one)}|{_SKIPPED})" for one in words[1:])
+        painted = re.compile(re.escape(words[:1]) + rest)
         with self._more:
-            came = self._more.wait_for(lambda: words in self.seen[self._behind :], PATIENCE)
+            came = self._more.wait_for(lambda: painted.search(self.seen, self._behind), PATIENCE)
             assert came, f"{words!r} never came:\n{self.seen}"
-            at = self.seen.index(words, self._behind)
-            before, self._behind = self.seen[self._behind : at], at + len(words)
+            before, self._behind = self.seen[self._behind : came.start()], came.end()
         return before
 
     def answers(self, word: str, *, after: str) -> str:
