@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from handrail import (
     READ,
+    WRITE,
     Approvals,
     Ask,
     Call,
@@ -13,7 +16,9 @@ from handrail import (
     Executor,
     FailureKind,
     Hook,
+    Image,
     Result,
+    Text,
     ToolFailed,
     Toolset,
     tool,
@@ -191,6 +196,79 @@ async def test_a_call_that_waits_for_approval_has_not_failed() -> None:
         assert await ended(executor, LOST, LOST, LOST) == ["pending"] * 3
 
 
-def test_a_guard_that_lets_nothing_through_is_a_mistake() -> None:
+NOTE = "\n[Note: this call of {!r} ran 2 times in a row. Do not repeat it.]"
+REFUSED = (
+    "Not run: this call of {!r} ran 2 times in a row. Use the result that you have, change the "
+    "arguments, or use another tool."
+)
+
+
+@tool(effect=READ)
+async def tick() -> str:
+    """Tell the time."""
+    return str(next(TIMES))
+
+
+@tool(effect=WRITE)
+async def order(sku: str) -> list[Text | Image]:
+    """Order an article."""
+    return [Text(f"order {next(TIMES)} of {sku}"), Image(b"\x89PNG", "image/png")]
+
+
+TIMES = itertools.count()
+
+
+async def texts(executor: Executor, *calls: Call) -> list[str]:
+    return [(await executor.run(one)).text for one in calls]
+
+
+async def test_a_call_that_brings_nothing_new_is_noted_and_then_refused() -> None:
+    tea, other = Call("find", {"word": "tea"}, "c"), Call("find", {"word": "cake"}, "c")
+    async with Executor(TOOLS, hooks=[loop_guard(repeats=2)]) as executor:
+        said = await texts(executor, tea, tea, tea, tea, other, tea, tea)
+
+    note, refused = NOTE.format("find"), REFUSED.format("find")
+    assert said == ["tea", "tea" + note, refused, refused, "cake", "tea", "tea" + note]
+
+
+async def test_a_read_with_a_new_result_is_no_repetition() -> None:
+    async with Executor(Toolset(tick), hooks=[loop_guard(repeats=2)]) as executor:
+        said = await texts(executor, *[Call("tick", {}, "c")] * 5)
+
+    assert all(one.isdigit() for one in said)
+
+
+async def test_a_write_is_one_whatever_its_result() -> None:
+    call = Call("order", {"sku": "T1"}, "c")
+    async with Executor(Toolset(order), hooks=[loop_guard(repeats=2)]) as executor:
+        first, second, third = [await executor.run(call) for _ in range(3)]
+    async with Executor(Toolset(order), hooks=[loop_guard(repeats=None)]) as executor:
+        unguarded = await texts(executor, *[call] * 5)
+
+    assert NOTE.format("order") not in first.text
+    assert second.text.endswith(NOTE.format("order"))
+    assert second.parts[-1] == Text(NOTE.format("order").lstrip())
+    assert third.text == REFUSED.format("order")
+    assert not any("Note" in one or "Not run" in one for one in unguarded)
+
+
+async def test_a_failure_in_between_begins_the_count_of_successes_anew() -> None:
+    answers = iter(["ok", "failed", "ok", "ok"])
+
+    @tool(effect=READ)
+    async def poll() -> str:
+        """Poll."""
+        if (answer := next(answers)) == "failed":
+            raise ToolFailed(answer)
+        return answer
+
+    async with Executor(Toolset(poll), hooks=[loop_guard(repeats=2)]) as executor:
+        said = await texts(executor, *[Call("poll", {}, "c")] * 4)
+
+    assert said[2:] == ["ok", "ok" + NOTE.format("poll")]
+
+
+@pytest.mark.parametrize("options", [{"most": 0}, {"repeats": 0}])
+def test_a_guard_that_lets_nothing_through_is_a_mistake(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
-        loop_guard(most=0)
+        loop_guard(**options)

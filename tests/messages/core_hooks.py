@@ -196,6 +196,13 @@ async def _ready_made() -> list[Row]:
             "`loop_guard` refuses the call",
             await repeated(loop_guard(most=2), Call("load", "{}"), 3),
         ),
+        describe(
+            "`loop_guard` warns of a call that succeeded again and again",
+            await repeated(loop_guard(repeats=2), CALL, 2),
+        ),
+        describe(
+            "`loop_guard` refuses the next one", await repeated(loop_guard(repeats=2), CALL, 3)
+        ),
         describe("`budget` refuses the call", await repeated(budget(calls=1), CALL)),
         describe(
             "`budget` refuses a call of one tool",
