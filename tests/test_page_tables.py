@@ -17,6 +17,7 @@ import pytest
 
 from architecture import CORE, EDGES, INSIDE
 from handrail import (
+    READ,
     Approvals,
     Executor,
     Exposure,
@@ -239,7 +240,7 @@ def test_the_page_about_lint_lists_every_rule() -> None:
     long = "It does one thing. " * 500
     nothing: dict[str, Any] = {"type": "object"}
     bad = [
-        Spec(name="run", description="", input_schema=deep),
+        Spec(name="run", description="", input_schema=deep, effect=READ),
         Spec(name="shop/pick_and_pay", description=long, input_schema=nothing),
         *(
             Spec(

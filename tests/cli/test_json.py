@@ -246,7 +246,7 @@ LINES: dict[str, Line] = {
     "worker": lambda _: ("worker", "stops_at_once:runs"),
 }
 """A line for each command, in a workspace that is prepared."""
-EXITS = {"doctor": (0, 1), "runs resume": (4,)}
+EXITS = {"doctor": (0, 1), "runs resume": (4,), "tools lint": (1,)}
 """How these may end; all others are done."""
 MAY_BE_EMPTY = {"tools lint", "rules check"}
 """What lists nothing where nothing is wrong."""

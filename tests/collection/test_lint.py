@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from handrail import Finding, Spec, Tool, Toolset, lint, tool
+from pydantic import Field
+
+from handrail import READ, Finding, Spec, Tool, Toolset, lint, tool
 
 
 async def _nowhere(_args: object, _context: object) -> None: ...
@@ -48,6 +50,22 @@ def test_vague_names_are_found() -> None:
         assert rules(far(name, {})) == ["vague-name"], name
     for name in ("run_tests", "get_user", "process_refund"):
         assert rules(far(name, {})) == [], name
+
+
+def test_reads_that_do_not_say_what_they_read_are_found() -> None:
+    @tool(effect=READ)
+    def find_article(sku: Annotated[str, Field(description="Its number.")]) -> str:
+        """Find an article."""
+        return sku
+
+    @tool(effect=READ, touches=lambda **_: ())
+    def add_numbers(one: Annotated[int, Field(description="A number.")]) -> int:
+        """Add one."""
+        return one + 1
+
+    assert lint([find_article, add_numbers]) == (
+        Finding("find_article", "no-touches", "it only reads, but does not say what, so it waits for every call that writes: declare `touches`, or `touches=lambda **_: ()` if nothing can change what it returns"),
+    )  # fmt: skip
 
 
 def test_two_tools_in_one_are_found() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from handrail._definition.tool import AnyTool
 from handrail._schema.json_schema import subschemas
-from handrail._values.effect import Exposure
+from handrail._values.effect import READ, Exposure
 from handrail._values.names import api_name
 from handrail._values.spec import Spec
 
@@ -35,15 +35,33 @@ class Finding:
 
 def lint(tools: Iterable[AnyTool]) -> tuple[Finding, ...]:
     """Return the problems in the definitions of tools, as a model receives them."""
+    tools = list(tools)
     specs = [tool.spec for tool in tools]
     found = [
-        Finding(spec.name, rule, message)
-        for spec in specs
-        for rule, check in _RULES.items()
-        for message in check(spec)
+        Finding(tool.spec.name, rule, message)
+        for tool in tools
+        for rule, message in (*_check_spec(tool.spec), *_no_touches(tool))
     ]
     deferred = [spec for spec in specs if spec.exposure is Exposure.DEFERRED]
     return (*found, *(_find_unfindable(deferred) if deferred else ()))
+
+
+def _check_spec(spec: Spec) -> Iterator[tuple[str, str]]:
+    for rule, check in _RULES.items():
+        for message in check(spec):
+            yield rule, message
+
+
+def _no_touches(tool: AnyTool) -> Iterator[tuple[str, str]]:
+    spec = tool.spec
+    if spec.effect == READ and tool.touches is None and spec.exposure is not Exposure.SEARCH:
+        yield "no-touches", _UNDECLARED
+
+
+_UNDECLARED = (
+    "it only reads, but does not say what, so it waits for every call that writes: declare "
+    "`touches`, or `touches=lambda **_: ()` if nothing can change what it returns"
+)
 
 
 def _find_unfindable(specs: list[Spec]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from cli_harness import Handrail, Ran, Schemas
 OFFICE = '''
 from handrail import READ, WRITE, Exposure, tool
 
-@tool(effect=READ, exposure=Exposure.DEFERRED)
+@tool(effect=READ, exposure=Exposure.DEFERRED, touches=lambda **_: ())
 def list_issues(repo: str) -> str:
     """List the issues of a repository.
 
@@ -21,7 +21,7 @@ def list_issues(repo: str) -> str:
     """
     raise NotImplementedError
 
-@tool(effect=READ, exposure=Exposure.DEFERRED)
+@tool(effect=READ, exposure=Exposure.DEFERRED, touches=lambda **_: ())
 def list_issues_too(repo: str) -> str:
     """List the issues of a repository.
 
@@ -39,7 +39,7 @@ def send_message(channel: str) -> str:
     """
     raise NotImplementedError
 
-@tool(effect=READ)
+@tool(effect=READ, touches=lambda **_: ())
 def search_tools() -> str:
     """Search the shed."""
     raise NotImplementedError
