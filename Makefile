@@ -55,7 +55,7 @@ services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; th
 PART ?= core arguments edges bank-sqlite bank-postgres
 SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
-SOAK_edges = tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools --ignore $(BANK)
+SOAK_edges = tests/test_docs.py tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools --ignore $(BANK)
 BANK = tests/runs/durable/test_bank.py
 SOAK_bank-sqlite = $(BANK) -k sqlite
 SOAK_bank-postgres = $(BANK) -k postgres

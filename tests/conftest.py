@@ -21,8 +21,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 PROFILE = os.environ.get("HANDRAIL_PROFILE", "quick")
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-settings.register_profile("brief", max_examples=15, derandomize=True, **_CALM)
-settings.register_profile("quick", max_examples=25, derandomize=True, **_CALM)
+settings.register_profile("brief", max_examples=8, derandomize=True, **_CALM)
+settings.register_profile("quick", max_examples=15, derandomize=True, **_CALM)
 settings.register_profile("soak", max_examples=5_000, **_CALM)
 settings.load_profile(PROFILE)
 

@@ -149,7 +149,14 @@ def test_every_block_runs_and_prints_what_the_page_says(
 
 
 @pytest.mark.timeout(PATIENCE)
-@pytest.mark.parametrize("page", [*filter(with_model, PAGES)], ids=shown)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.soak] * (page.name == "first-tool.md"))
+        for page in filter(with_model, PAGES)
+    ],
+    ids=shown,
+)
 def test_every_block_runs_with_a_real_model(
     page: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

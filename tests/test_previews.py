@@ -229,7 +229,7 @@ async def test_a_preview_that_takes_too_long_is_left_out(caplog: pytest.LogCaptu
     release = threading.Event()
     slow = saver(preview=lambda **_: str(release.wait()), headline=headline)
     try:
-        [pending], [result] = await asked(slow, limits=CallLimits(hook_timeout=0.01))
+        [pending], [result] = await asked(slow, limits=CallLimits(hook_timeout=0.5))
     finally:
         release.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,8 @@ CAUGHT = {
     "mcp-server": 21,
 }
 """At least so many vectors of each category are lost by its control."""
+EVERY, SHARE = (1, 1) if os.environ.get("HANDRAIL_PROFILE") == "soak" else (4, 8)
+"""A short run tries one vector in four on the controls, which lose at least half of their share."""
 
 
 @pytest.mark.parametrize(("category", "vector"), CASES)
@@ -66,12 +69,12 @@ def test_a_vector_is_held(category: str, vector: dict[str, Any]) -> None:
 def test_a_control_is_caught(category: str) -> None:
     logging.disable()  # pytest keeps what is logged, and with a traceback all that its frames hold
     try:
-        caught = module(category).control_caught(vectors(category))
+        caught = module(category).control_caught(vectors(category)[::EVERY])
     finally:
         logging.disable(logging.NOTSET)
     gc.collect()  # a weak tool may leave sockets behind: here, and not in the next test
 
-    assert caught >= CAUGHT[category]
+    assert caught >= max(1, CAUGHT[category] // SHARE)
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

@@ -46,7 +46,11 @@ def test_every_command_prints_what_the_page_says(page: Path, handrail: Handrail)
 
 
 @pytest.mark.timeout(600)  # a model takes its time on a busy machine
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [TUTORIALS[0], *(pytest.param(page, marks=pytest.mark.soak) for page in TUTORIALS[1:])],
+    ids=lambda page: page.name,
+)
 def test_every_step_of_a_tutorial_prints_what_the_page_says(page: Path, tiny: Tiny) -> None:
     text = page.read_text(encoding="utf-8")
 

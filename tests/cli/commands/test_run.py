@@ -275,7 +275,8 @@ def test_stdout_or_stderr_may_be_closed(handrail: Handrail) -> None:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     assert ran("2>&-") == (0, "Done.\n", "")
-    assert (ran(">&-").exit, ran(">&-").out) == (0, "")
+    closed = ran(">&-")
+    assert (closed.exit, closed.out) == (0, "")
     full = ran(">/dev/full")
     assert (full.exit, full.err.splitlines()[-1]) == (1, "handrail: No space left on device")
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 from crash_points import DURABLE_POINTS
 from runs.durable.workers import Forks, Verdict, judge
 
-KILLS = 40
+KILLS = 24
 """On each database, in the default profile."""
 SOAK_KILLS = 600
 """With those of the fleet, 1,000 on each database."""
