@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import InsufficientPrivilege, QueryCanceled, ReadOnlySqlTransaction
+from psycopg.errors import (
+    DivisionByZero,
+    InsufficientPrivilege,
+    QueryCanceled,
+    ReadOnlySqlTransaction,
+)
 
 from handrail import HandrailError
 from handrail.runs._store.connections import Connections
@@ -41,6 +46,10 @@ _ALONE = 4_722_013_118
 """The key of the lock that is held while tables are created or changed."""
 _CHECKS = 5
 """How often each of two sessions has a transaction, to see that they are two."""
+_NAME = re.compile(r"(?<!:):(\w+)")
+"""A value in a statement."""
+_TABLE = re.compile(r"\b(?:handrail_|dbos\.)\w+")
+_WRITES = re.compile(rf"(?:INSERT INTO|UPDATE|DELETE FROM) ({_TABLE.pattern})")
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
@@ -87,7 +96,13 @@ class PostgresServer:
             return connection.execute(_translate(sql), values).rowcount
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements in one transaction, with one round trip for the guards and one for all."""
+        """Run statements in one transaction: as one statement, where none sees what another does.
+
+        Else there is one round trip for the guards, and one for the rest.
+        """
+        joined = _join(tuple(sql for sql, _ in steps), guards)
+        if joined is not None and all(len(several) == 1 for _, several in steps):
+            return self._write_joined(joined, steps)
         with self._lend() as connection, connection.pipeline() as pipeline:
             connection.execute(b"BEGIN")
             done = [_execute(connection, step) for step in steps[:guards]]
@@ -99,6 +114,20 @@ class PostgresServer:
             connection.execute(b"COMMIT")
             pipeline.sync()
             return [_count(cursors) for cursors in done]
+
+    def _write_joined(self, joined: bytes, steps: Sequence[Step]) -> list[int]:
+        """Run statements that ``_join`` has joined."""
+        values = {
+            f"s{number}_{name}": value
+            for number, (_, [row]) in enumerate(steps)
+            for name, value in row.items()
+        }
+        with self._lend() as connection:
+            try:
+                [counts] = connection.execute(joined, values).fetchall()
+            except DivisionByZero:  # a guard has changed no row
+                return []
+        return list(counts)
 
     def read_version(self) -> None:
         """Return None: a server has no such number."""
@@ -195,7 +224,28 @@ def _is_away(error: psycopg.Error) -> bool:
 @cache
 def _translate(sql: str) -> bytes:
     """Return a statement with its parameters as psycopg writes them. SQLite's ``:name`` is ours."""
-    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", sql.replace("%", "%%")).encode()
+    return _NAME.sub(r"%(\1)s", sql.replace("%", "%%")).encode()
+
+
+@cache
+def _join(statements: tuple[str, ...], guards: int) -> bytes | None:
+    """Return one statement that does what several do; None if one would see another's changes.
+
+    The parts of one statement see the tables as they were before it. It returns how many rows each
+    part has changed, and fails if a guard has changed none.
+    """
+    named = [set(_TABLE.findall(sql)) for sql in statements]
+    written = [match[1] if (match := _WRITES.match(sql)) else "" for sql in statements]
+    for table, sql in zip(written, statements, strict=True):
+        if not table or "RETURNING" in sql or sum(table in tables for tables in named) > 1:
+            return None
+    parts, counts = list[str](), list[str]()
+    for number, sql in enumerate(statements):
+        own = _NAME.sub(rf":s{number}_\1", sql)
+        parts.append(f"s{number} AS ({own} RETURNING 1)")
+        count = f"(SELECT count(*) FROM s{number})"
+        counts.append(f"{count} / least({count}, 1)" if number < guards else count)
+    return _translate(f"WITH {', '.join(parts)} SELECT {', '.join(counts)}")
 
 
 def _read_process(connection: _Connection) -> Any:
