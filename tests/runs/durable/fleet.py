@@ -147,7 +147,7 @@ class Summary(NamedTuple):
     stops: int
     restarts: int
     runs: int
-    doubled: int
+    doubled: tuple[str, ...]
     wrong: tuple[str, ...]
     unknown: int
     failovers: tuple[float, ...]
@@ -157,9 +157,9 @@ class Summary(NamedTuple):
         p50, p99 = times[len(times) // 2], times[min(len(times) - 1, int(len(times) * 0.99))]
         return (
             f"{self.kills} kills, {self.stops} stopped and woken, {self.restarts} restarts of the "
-            f"database, {self.runs} runs: {self.doubled} doubled, {len(self.wrong)} lost or wrong, "
+            f"database, {self.runs} runs: {len(self.doubled)} doubled, {len(self.wrong)} lost or wrong, "
             f"{self.unknown} unknown; failover of {len(self.failovers)}: p50 {p50:.2f} s, "
-            f"p99 {p99:.2f} s, max {times[-1]:.2f} s; {self.wrong[:3]}"
+            f"p99 {p99:.2f} s, max {times[-1]:.2f} s; {(self.doubled + self.wrong)[:3]}"
         )
 
 
@@ -322,7 +322,7 @@ class Fleet:
             self.stops,
             self.restarts,
             len(self.verdicts),
-            sum(len(verdict.doubled) for verdict in seen),
+            tuple(line for verdict in seen for line in verdict.doubled),
             (
                 *(text for verdict in seen for text in verdict.wrong),
                 *(f"{run} never ended" for run in sorted(self._open)),

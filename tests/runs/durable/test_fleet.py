@@ -23,7 +23,7 @@ FAILOVER_SECONDS = 3.0
 def check(summary: Summary) -> None:
     print(f"\n{summary}")  # noqa: T201  the summary of a long run
     slow = sorted(summary.failovers)[: int(len(summary.failovers) * 0.99)]
-    assert (summary.doubled, summary.wrong) == (0, ())
+    assert (summary.doubled, summary.wrong) == ((), ())
     assert not SOAK or max(slow, default=0.0) <= FAILOVER_SECONDS
 
 
