@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # listing runs needs none of it
 _BEFORE_ALL = -(2**31)
 _BLOCKS = (
     "SELECT first, digest, lines FROM handrail_journal WHERE run = :run AND first > :seen "
-    "ORDER BY first LIMIT 8"
+    "ORDER BY first LIMIT 3"
 )
 _BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
 
