@@ -18,6 +18,7 @@ from typing import Any
 from big import big_rows
 from catalogues import DATA, DEPTH, HERE, Question, catalogues, question_sets
 from cost import cost_rows
+from github import github_rows
 from hostile import KINDS, hostile_tool
 from measures import Score, interval, mean, score
 
@@ -202,6 +203,8 @@ def main(wanted: list[str]) -> None:
     for library in libraries:
         library.close()
     for row in cost_rows(sets["model"], _counter()):
+        print(row)
+    for row in github_rows():
         print(row)
     if "small" not in wanted:
         for row in big_rows(sets["judged"], sets["model"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail import Spec
-from handrail._search import ranking
+from handrail._search import ranking, titles
 from handrail._search.index import Hits, ToolIndex
 
 
@@ -249,6 +250,80 @@ def test_frequent_words_are_scored_from_their_best_and_looked_up_for_the_leaders
     assert names(index.among(view), "rare common", limit=2) == ("zz_rare_item", "item_2296")
     assert names(index, "common item", limit=1_500)[:2] == ("item_0000", "item_0007")
     assert names(index, "common", limit=0) == ()
+
+
+PULLS = (
+    tool("pulls_list", "List pull requests. Closed ones too, if you ask for them with a state."),
+    tool("pulls_get", "Get a pull request. Every field of it, and its reviews and commits."),
+    tool("pull_request_list_requests", "List the pull requests that request a list of reviewers."),
+    tool("list_pulls", "Show what was pulled from a list."),
+    tool("request_pull", "Request a pull. List who pulls."),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("list pull requests", "pulls_list"),
+        ("List the Pull Requests.", "pulls_list"),
+        ("get pull requests", "pulls_get"),
+        ("pulls_list", "pulls_list"),
+        ("list pulls", "list_pulls"),
+        ("listPulls", "list_pulls"),
+        ("pull request list requests", "pull_request_list_requests"),
+    ],
+)
+def test_an_exact_name_or_summary_comes_first(query: str, first: str) -> None:
+    index = ToolIndex.of([*PULLS, *MAIL])
+    view = {spec.name for spec in PULLS}
+
+    assert names(index, query)[0] == names(index.among(view), query)[0] == first
+
+
+def test_a_short_name_does_not_lose_to_a_long_one_that_repeats_its_words() -> None:
+    long = [tool(f"user_list_users_{n}", "List a user, the users of it, and users.") for n in "xyz"]
+    short = tool("users_list", "All people with an account, page by page, in the order they came.")
+
+    assert names(ToolIndex.of([*long, short, *MAIL]), "lists of all users", limit=1) == (
+        "users_list",
+    )
+
+
+def test_titles_that_were_dropped_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(titles, "MAX_TITLES", 1)
+
+    assert names(ToolIndex.of(PULLS), "list pull requests", limit=1) == ("pulls_list",)
+
+
+def count_calls(index: ToolIndex, query: str) -> int:
+    """Return how many Python functions a search calls, a measure that no other program changes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _value: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    index.search(query)
+    sys.setprofile(before)
+    return calls
+
+
+def test_a_word_that_every_tool_has_is_scored_for_a_few_tools_only() -> None:
+    many = [tool(f"item_{n:05}", f"A kite of Acme, number {n % 3}.") for n in range(10_000)]
+    index = ToolIndex.of([*many, tool("acme_kite", "An account."), tool("zz", "A rare kite.")])
+    view = index.among({spec.name for spec in many[1:]} | {"acme_kite"})
+
+    assert names(index, "acme", limit=2) == ("acme_kite", "item_00000")
+    assert names(index, "kite rare", limit=2) == ("zz", "acme_kite")
+    assert names(view, "acme", limit=1) == ("acme_kite",)
+    assert names(index.among({spec.name for spec in many}), "kite", limit=1) == ("item_00000",)
+    fresh = ToolIndex.of(index.specs.values())
+    fresh.search("warm up")
+    assert count_calls(fresh, "acme kite") < len(fresh)
+    fresh = ToolIndex.of(tool(f"up_{n}") for n in range(10_000))
+    assert (count_calls(fresh, "up") < len(fresh), len(names(fresh, "up"))) == (True, 5)
 
 
 async def test_an_index_that_grew_many_times_finds_and_explains_all_tools() -> None:

@@ -111,7 +111,7 @@ class ToolIndex:
     def search(self, query: str, *, limit: int = 5) -> Hits:
         """Return the best tools for a query, best first, and equal ones by name."""
         read = read_query(query, self._vocabulary)
-        best = self._ranking.best(read.counts, limit)
+        best = self._ranking.best(read, limit)
         names, scores = zip(*best, strict=True) if best else ((), ())
         return Hits(names, scores, read.corrected)
 

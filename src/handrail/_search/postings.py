@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from handrail._search.fields import FIELDS, FieldReader
@@ -15,6 +15,8 @@ FIELD_BITS = 3
 COUNT_BITS = 8
 DOC_SHIFT = FIELD_BITS + COUNT_BITS
 MAX_COUNT = (1 << COUNT_BITS) - 1
+FIELD_MASK = (1 << DOC_SHIFT) - (1 << COUNT_BITS)
+"""The bits of an entry that are 0 if it is of a name."""
 MAX_LENGTH = (1 << 16) - 1
 
 
@@ -99,8 +101,10 @@ def _add_counts(entries: dict[str, int], stems: Sequence[str], first: int) -> No
             entries[stem] = first + min(count, MAX_COUNT) - 1
 
 
-def unpack(entries: Iterable[int]) -> Iterator[tuple[int, int, int]]:
-    """Return tool, field and count of each entry."""
+def unpack(entries: Iterable[int], start: int = 0) -> list[tuple[int, int, int]]:
+    """Return (tool, field, count) for each entry. Tools are numbered from ``start``."""
     mask = (1 << FIELD_BITS) - 1
-    for entry in entries:
-        yield entry >> DOC_SHIFT, entry >> COUNT_BITS & mask, entry & MAX_COUNT
+    return [
+        (start + (entry >> DOC_SHIFT), entry >> COUNT_BITS & mask, entry & MAX_COUNT)
+        for entry in entries
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from handrail._search.vocabulary import Vocabulary
-from handrail._search.words import JOINED, STOP_WORDS, cached_stem, split
+from handrail._search.words import JOINED, STOP_WORDS, cached_stem, drop_stop_words, split
 
 MIN_SWAPPED, MIN_MISSING, MIN_EXTRA, MIN_WRONG = 4, 5, 7, 8
 """Letters of a word that may have this slip."""
@@ -21,14 +21,15 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 class Query(NamedTuple):
     """Stems with how often each is wanted, and the words that unknown ones are read as."""
 
-    counts: Mapping[str, int]
+    words: list[str]
+    """The words as they are written, without stop words."""
+    counts: Counter[str]
     corrected: Mapping[str, str]
 
 
 def read_query(text: str, vocabulary: Vocabulary) -> Query:
     """Return the stems of a query. A word that no tool has may be a slip for another."""
-    words = split(text[:MAX_QUERY_CHARS])[:MAX_WORDS]
-    words = [word for word in words if word not in STOP_WORDS] or words
+    words = drop_stop_words(split(text[:MAX_QUERY_CHARS])[:MAX_WORDS])
     counts: Counter[str] = Counter()
     corrected: dict[str, str] = {}
     for word in words:
@@ -40,16 +41,16 @@ def read_query(text: str, vocabulary: Vocabulary) -> Query:
         elif near := _only_neighbour(word, vocabulary):
             corrected[word], stem = near
             counts[stem] += 1
-    return Query(counts, corrected)
+    return Query(words, counts, corrected)
 
 
 def _only_neighbour(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None:
     """Return the one word that may be meant, with its stem, if the catalogue has no other one."""
+    if not (word.isascii() and word.isalpha()):
+        return None
     near: dict[str, str] = {}
-    for other in _slips(word) if word.isascii() and word.isalpha() else ():
-        if other not in STOP_WORDS and vocabulary.writes(other):
-            stem = cached_stem(other)
-            near[stem] = min(near.get(stem, other), other)
+    for other in sorted(vocabulary.written(list(_slips(word))) - STOP_WORDS):
+        near.setdefault(cached_stem(other), other)
     [*found] = near.items()
     return (found[0][1], found[0][0]) if len(found) == 1 else None
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from heapq import nlargest
+from functools import partial
+from heapq import nlargest, nsmallest
 from math import inf, log, sqrt
 from typing import NamedTuple
 
 from handrail._search.fields import FIELDS
+from handrail._search.query import Query
+from handrail._search.titles import Titles
 from handrail._search.vocabulary import Vocabulary
 from handrail._search.words import JOINED
 
@@ -25,6 +29,8 @@ BEST = 1_000
 """The best tools of a frequent word."""
 LEADERS = 128
 """Tools for which frequent words are looked up."""
+COMPARED = 50
+"""Tools whose titles are compared with the query."""
 MAX_CACHED = 4_096
 """Stems whose scores are kept."""
 _NO_DOCS: array[int] = array("I")
@@ -40,6 +46,8 @@ class Term(NamedTuple):
     docs: array[int]
     """All tools of a frequent stem, in the order of their numbers."""
     all_scores: array[float]
+    known: dict[int, float] | None = None
+    """Scores that were looked up, if most tools have the stem."""
 
 
 class Ranking:
@@ -51,6 +59,7 @@ class Ranking:
         self._size = vocabulary.size
         self._terms: dict[str, Term] = {}
         self._weights = self._weigh_lengths()
+        self._titles = Titles(vocabulary)
 
     def _weigh_lengths(self) -> list[list[float]]:
         """Return, for each field, the worth of one word at each length of the field."""
@@ -75,12 +84,29 @@ class Ranking:
 
     def _make_term(self, stem: str) -> Term:
         stems = (stem, JOINED + stem, *self._vocabulary.compounds(stem))
+        if self._vocabulary.most(stems) > max(FREQUENT, self._size / 2):
+            tools = self._vocabulary.tools(*stems)
+            if len(tools) > max(FREQUENT, self._size / 2):
+                return self._make_common_term(stems, tools)
         scores, rarity = self._scores(stems)
         if len(scores) <= FREQUENT:
             return Term(stems, rarity, scores, _NO_DOCS, _NO_SCORES)
         docs = array("I", sorted(scores))
         all_scores = array("d", (scores[doc] for doc in docs))
         return Term(stems, rarity, self._lead(scores, BEST), docs, all_scores)
+
+    def _make_common_term(self, stems: tuple[str, ...], docs: set[int]) -> Term:
+        """Return a stem that most tools have: it tells little, so only a few tools are scored.
+
+        They are the first ones by name, of those with the stem in their name and of all.
+        """
+        first = partial(nsmallest, LEADERS, key=self._vocabulary.names.__getitem__)
+        some = {*first(self._vocabulary.named(stems[0])), *first(docs)}
+        term = Term(stems, self._rarity(len(docs)), {}, _NO_DOCS, _NO_SCORES, {})
+        return term._replace(scores={doc: self._score(term, doc) for doc in some})
+
+    def _rarity(self, count: int) -> float:
+        return math.pow(log(1 + (self._size - count + 0.5) / (count + 0.5)), RARITY)
 
     def _scores(self, stems: tuple[str, ...]) -> tuple[dict[int, float], float]:
         """Return what each tool scores for a stem and its compounds, and how rare they are."""
@@ -90,7 +116,7 @@ class Ranking:
             for doc, field, count in self._vocabulary.entries(stem):
                 worth = count * weights[field][lengths[field][doc]]
                 sums[doc] = sums.get(doc, 0.0) + worth
-        rarity = log(1 + (self._size - len(sums) + 0.5) / (len(sums) + 0.5)) ** RARITY
+        rarity = self._rarity(len(sums))
         return {doc: rarity * worth / (SATURATION + worth) for doc, worth in sums.items()}, rarity
 
     def _lead(self, scores: Mapping[int, float], most: int) -> dict[int, float]:
@@ -110,6 +136,10 @@ class Ranking:
                 worth[field] += count * self._weights[field][self._vocabulary.lengths[field][doc]]
         return worth
 
+    def _score(self, term: Term, doc: int) -> float:
+        worth = sum(self._by_field(term, doc))
+        return term.rarity * worth / (SATURATION + worth)
+
     def explain(self, stem: str, doc: int) -> list[float]:
         """Return what a tool scores for a stem, by field."""
         term = self.term(stem)
@@ -117,15 +147,21 @@ class Ranking:
         factor = term.rarity / (SATURATION + sum(worth))
         return [factor * share for share in worth]
 
-    def best(self, counts: Mapping[str, int], limit: int) -> list[tuple[str, float]]:
-        """Return the best tools for some stems, and their scores. Equal ones are in name order."""
-        terms = [(self.term(stem), sqrt(count)) for stem, count in counts.items()]
-        sums = self._sum(terms)
-        if any(term.docs for term, _ in terms):
-            leaders = self._lead(sums, max(LEADERS, limit))
-            sums = {doc: self._whole(terms, doc) for doc in leaders}
+    def best(self, query: Query, limit: int) -> list[tuple[str, float]]:
+        """Return the best tools for a query, and their scores.
+
+        Tools with the query as their title come first. Equal ones are in name order.
+        """
+        terms = [(self.term(stem), sqrt(count)) for stem, count in query.counts.items()]
+        leaders = self._sum(terms)
+        if any(term.docs or term.known is not None for term, _ in terms):
+            leaders = self._lead(leaders, max(LEADERS, limit))
+            leaders = {doc: self._whole(terms, doc) for doc in leaders}
+        leaders = self._lead(leaders, max(COMPARED, limit))
         names = self._vocabulary.names
-        return [(names[doc], score) for doc, score in self._lead(sums, limit).items()]
+        ranked = list(leaders.items())
+        ranked[:COMPARED] = self._titles.sort(query, ranked[:COMPARED])
+        return [(names[doc], score) for doc, score in ranked[:limit]]
 
     def _sum(self, terms: list[tuple[Term, float]]) -> dict[int, float]:
         held = [(term.scores, factor) for term, factor in terms]
@@ -144,6 +180,8 @@ class Ranking:
         return sum(factor * self._look_up(term, doc) for term, factor in terms)
 
     def _look_up(self, term: Term, doc: int) -> float:
+        if term.known is not None:
+            return term.known.get(doc) or term.known.setdefault(doc, self._score(term, doc))
         if not term.docs:
             return term.scores.get(doc, 0.0)
         place = bisect_left(term.docs, doc)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress
 
 from handrail._search.fields import FIELDS, written_words
-from handrail._search.postings import DOC_SHIFT, Part, unpack
+from handrail._search.postings import DOC_SHIFT, FIELD_MASK, Part, unpack
 from handrail._search.words import cached_stem
 from handrail._values.spec import Spec
 
@@ -71,39 +71,52 @@ class Vocabulary:
         """Return the greatest length of a field."""
         return max((part.longest[field] for part in self.parts), default=0)
 
-    def entries(self, stem: str) -> Iterator[tuple[int, int, int]]:
-        """Return tool, field and count of each place of a stem, in the order of the tools."""
+    def entries(self, stem: str) -> list[tuple[int, int, int]]:
+        """Return (tool, field, count) for each occurrence of a stem, in tool order."""
+        found: list[tuple[int, int, int]] = []
         start, here = 0, self.here
         for part in self.parts:
-            held = part.entries.get(stem)
-            if held is not None:
-                for doc, field, count in unpack(held):
-                    if here[start + doc]:
-                        yield start + doc, field, count
+            held = unpack(part.entries.get(stem, ()), start)
+            found += held if self._is_whole else [entry for entry in held if here[entry[0]]]
             start += len(part.names)
+        return found
 
-    def of_tool(self, stem: str, doc: int) -> Iterator[tuple[int, int]]:
+    def of_tool(self, stem: str, doc: int) -> list[tuple[int, int]]:
         """Return field and count of each place that a stem has in one tool."""
         place = bisect_right(self._starts, doc) - 1
         held = self.parts[place].of_tool(stem, doc - self._starts[place])
-        for _, field, count in unpack(held):
-            yield field, count
+        return [(field, count) for _, field, count in unpack(held)]
 
-    def tools(self, stem: str) -> Iterator[int]:
-        """Return the tools that have a stem. A tool comes once for each field that has it."""
+    def tools(self, *stems: str) -> set[int]:
+        """Return the tools that have one of some stems."""
+        found: set[int] = set()
         start, here = 0, self.here
         for part in self.parts:
-            for entry in part.entries.get(stem, ()):
-                doc = start + (entry >> DOC_SHIFT)
-                if here[doc]:
-                    yield doc
+            for stem in stems:
+                held = part.entries.get(stem, ())
+                found.update([start + (entry >> DOC_SHIFT) for entry in held])
             start += len(part.names)
+        return found if self._is_whole else {doc for doc in found if here[doc]}
+
+    def named(self, stem: str) -> list[int]:
+        """Return the tools that have a stem in their name."""
+        found: list[int] = []
+        start, here = 0, self.here
+        for part in self.parts:
+            held = [entry for entry in part.entries.get(stem, ()) if not entry & FIELD_MASK]
+            found += [start + (entry >> DOC_SHIFT) for entry in held]
+            start += len(part.names)
+        return [doc for doc in found if here[doc]]
+
+    def most(self, stems: Iterable[str]) -> int:
+        """Return a number of tools that have one of some stems: the real one is not higher."""
+        return sum(len(part.entries.get(stem, ())) for part in self.parts for stem in stems)
 
     def count(self, stem: str) -> int:
         """Return how many tools have a stem."""
         known = self._counts.get(stem)
         if known is None:
-            known = self._counts[stem] = len(set(self.tools(stem)))
+            known = self._counts[stem] = len(self.tools(stem))
         return known
 
     def __contains__(self, stem: str) -> bool:
@@ -113,15 +126,15 @@ class Vocabulary:
             return True
         known = self._known.get(stem)
         if known is None:
-            known = self._known[stem] = any(True for _ in self.tools(stem))
+            known = self._known[stem] = bool(self.tools(stem))
         return known
 
-    def writes(self, word: str) -> bool:
-        """Return whether a tool writes this very word."""
-        if not any(word in part.words for part in self.parts):
-            return False
-        if self._is_whole:
-            return True
+    def written(self, words: Sequence[str]) -> set[str]:
+        """Return those of some words that a tool writes in this form."""
+        found = set[str]().union(*(part.words.intersection(words) for part in self.parts))
+        return found if self._is_whole else set(filter(self._is_written, found))
+
+    def _is_written(self, word: str) -> bool:
         names = sorted({self.names[doc] for doc in self.tools(cached_stem(word))})
         return any(word in written_words(self.specs[name]) for name in names[:MAX_READ])
 

@@ -56,6 +56,11 @@ def split(text: str) -> list[str]:
     return words
 
 
+def drop_stop_words(words: list[str]) -> list[str]:
+    """Return words without stop words, or all of them if nothing else is left."""
+    return [word for word in words if word not in STOP_WORDS] or words
+
+
 def _pairs(run: str) -> list[str]:
     return [run[place : place + 2] for place in range(max(1, len(run) - 1))]
 
