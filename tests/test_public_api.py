@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import resource
 import subprocess
@@ -128,6 +129,39 @@ def test_what_defines_tools_costs_at_most_a_tenth_more_than_pydantic_and_anyio(
             break
 
     assert ours <= 1.1 * theirs
+
+
+def test_what_runs_tools_loads_neither_pydantic_nor_more_modules_than_it_needs() -> None:
+    loaded = run(
+        "import sys; old = set(sys.modules); from handrail import Executor, Toolset, tool; "
+        "print(*set(sys.modules) - old)"
+    ).split()
+
+    assert {"pydantic", "pydantic_core", "griffe", "uuid"} & set(loaded) == set()
+    assert len(loaded) <= 220
+
+
+def evaluated_switches(source: str) -> list[str]:
+    """Return the values of TYPE_CHECKING that an editor evaluates, so that it skips the names."""
+    return [
+        ast.unparse(node)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "TYPE_CHECKING"
+        and isinstance(node.value, ast.Constant)
+    ]
+
+
+def test_editors_see_the_names_of_every_lazy_door() -> None:
+    root = Path(handrail.__file__).parent
+    doors = [root / "__init__.py", *root.glob("[a-z]*/__init__.py")]
+
+    assert [
+        door.parent.name for door in doors if evaluated_switches(door.read_text(encoding="utf-8"))
+    ] == []
+    assert evaluated_switches("TYPE_CHECKING = False\nif TYPE_CHECKING: ...") == [
+        "TYPE_CHECKING = False"
+    ]
 
 
 def test_importing_prints_nothing_and_reads_no_setting() -> None:

@@ -2,7 +2,7 @@
 
 from handrail._support.lazy import make_lazy
 
-TYPE_CHECKING = False  # importing typing would take longer than everything else
+TYPE_CHECKING = bool(0)  # not False, which editors evaluate; typing would cost more than the rest
 if TYPE_CHECKING:
     from handrail._collection.lint import Finding, lint
     from handrail._collection.registry import Registry

@@ -1503,3 +1503,15 @@ async def test_an_edit_in_a_turn_is_asked_about_again_under_another_name() -> No
 
     assert (pending.id, again.id, pending.key) == ("r/t/0?0", "r/t/0?1", again.key)
     assert (result.text, files.order) == ("save b", ["edited"])
+
+
+def test_an_option_that_a_turn_does_not_have_is_refused_with_those_it_has() -> None:
+    begin: Any = Executor(Toolset()).turn
+
+    with pytest.raises(TypeError) as raised:
+        begin(principle="mia")
+
+    assert str(raised.value) == (
+        "A turn has no option 'principle'. Its options are approver, claimant, deps, id, known, "
+        "loaded, metadata, principal, run, tools."
+    )

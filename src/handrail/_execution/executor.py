@@ -46,7 +46,7 @@ from handrail._permissions.checked_call import Policy
 from handrail._permissions.explanation import Explanation
 from handrail._support.loop import in_context, in_event_loop
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.record import EMPTY, Given
+from handrail._turn.record import EMPTY, Given, check_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Approver, Ledger
 from handrail._values.call import Call
@@ -230,6 +230,7 @@ class Executor:
                 ``handrail.messages.find_loaded_tools`` reads them off it.
             **given: The other options above.
         """
+        check_options(given)
         turn: Turn[Any] = Turn(self._tasks, id, run, Given(**given, loaded=frozenset(loaded)))
         for name, result in turn.known.items():
             if result.call_id != name:

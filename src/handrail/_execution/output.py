@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from handrail._definition.tool import AnyTool
-from handrail._schema.validator import json_of
 from handrail._values.content import EMPTY, Content, File, Image, Text, is_list
 from handrail._values.errors import describe_error
 from handrail._values.result import FailureKind, Result, timed
@@ -22,6 +21,12 @@ _NO_OUTPUT = "(no output)"
 
 
 _JOIN_AT = 1_000
+
+
+def _to_json(value: object) -> str:
+    from handrail._schema.validator import json_of  # loads pydantic: many programs only import this
+
+    return json_of(value)
 
 
 class Collected:
@@ -40,7 +45,7 @@ class Collected:
 
     def write(self, piece: object) -> str:
         """Add the next piece, and return it as text."""
-        whole = text = piece if isinstance(piece, str) else json_of(piece)
+        whole = text = piece if isinstance(piece, str) else _to_json(piece)
         self.total += len(text)
         if self._held < self._kept:
             part = text[: self._kept - self._held]
@@ -117,7 +122,7 @@ def _render_undeclared(call_id: str, value: Any) -> Result:
         return _render_parts(call_id, [value])
     if is_list(value) and value and all(isinstance(part, (*_PARTS, str)) for part in value):
         return _render_parts(call_id, value)
-    data = json_of(value)
+    data = _to_json(value)
     return Result(call_id, data, data=data)
 
 

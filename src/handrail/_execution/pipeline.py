@@ -7,7 +7,7 @@ stages are the same. Each has a module: check, hooks, decide, questions, orderin
 from __future__ import annotations
 
 import logging
-import uuid
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -54,7 +54,7 @@ class Pipeline:
         clock: Callable[[], float],
     ) -> None:
         self.closed = False
-        self.run_id = uuid.uuid4().hex
+        self.run_id = os.urandom(16).hex()
         """The id of runs without a name."""
         self.home = Home()
         self.turns = 0

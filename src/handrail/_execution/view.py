@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -245,7 +245,7 @@ class StoredTexts:
     def __init__(self, settings: LongResults, *, is_narrowed: bool) -> None:
         given = settings.store
         self._store = MemoryStore(settings.max_stored_chars) if given is None else given
-        self._owner = uuid.uuid4().hex if is_narrowed and given is not None else None
+        self._owner = os.urandom(16).hex() if is_narrowed and given is not None else None
         """Separates a restricted view if all views share one store."""
 
     def put(self, principal: str | None, call_id: str, text: str) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from json import JSONDecoder
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handrail._schema.validator import ValidationError
+if TYPE_CHECKING:
+    from handrail._schema.validator import ValidationError
 
 MAX_PROBLEMS = 200
 """Problems up to which all are read: creating them takes longer than validating."""

@@ -101,6 +101,16 @@ class Given(NamedTuple):
     loaded: frozenset[str] = frozenset()
 
 
+_OPTIONS = frozenset({*Given._fields, "id", "run", "tools"})
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Refuse options of a turn that do not exist."""
+    for name in given.keys() - _OPTIONS:
+        options = ", ".join(sorted(_OPTIONS))
+        raise TypeError(f"A turn has no option {name!r}. Its options are {options}.")
+
+
 def escape(name: str) -> str:
     """Return a name as one part of a key. Escapes characters that separate parts."""
     special = "/" in name or "%" in name or "#" in name or "?" in name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import AsyncIterable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
@@ -155,7 +155,7 @@ class Turn(Generic[D]):
     @property
     def claimant(self) -> str:
         """The user of an approval: the given id, or a new one for each use."""
-        return self._given.claimant or uuid.uuid4().hex
+        return self._given.claimant or os.urandom(16).hex()
 
     @property
     def approved(self) -> tuple[str, ...]:

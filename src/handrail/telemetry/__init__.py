@@ -6,7 +6,7 @@ in your application, it does nothing. ``log_calls`` needs only the standard libr
 
 from handrail._support.lazy import make_lazy
 
-TYPE_CHECKING = False
+TYPE_CHECKING = bool(0)  # not False, which editors evaluate
 if TYPE_CHECKING:
     from handrail.telemetry._logs import log_calls
     from handrail.telemetry._telemetry import Telemetry
