@@ -199,6 +199,45 @@ def test_a_lazy_door_loads_nothing_but_itself(edge: str) -> None:
     assert set(loaded.split()) == {f"handrail.{edge}"}
 
 
+@pytest.mark.parametrize(
+    ("door", "missing", "said"),
+    [
+        ("from handrail.mcp import Login", "httpx2", "handrail.mcp.Login needs httpx2, {mcp}"),
+        ("import handrail.mcp.server", "mcp", "handrail.mcp.server needs mcp, {mcp}"),
+        (
+            "from handrail.net import serve_app",
+            "uvicorn",
+            "handrail.net.serve_app needs uvicorn, {mcp}",
+        ),
+        (
+            "from handrail.openapi import guarded_client",
+            "httpx2",
+            "handrail.openapi.guarded_client needs httpx2, {openapi}",
+        ),
+        (
+            "from handrail.console import Console",
+            "starlette",
+            "handrail.console.Console needs starlette, {console}",
+        ),
+        ("from handrail import tool", "inspect", "import of inspect halted; None in sys.modules"),
+    ],
+)
+def test_a_door_without_its_extra_names_the_command_that_installs_it(
+    door: str, missing: str, said: str
+) -> None:
+    commands = {
+        extra: f"which is not installed. Run: pip install 'handrail[{extra}]'"
+        for extra in ("console", "mcp", "openapi")
+    }
+    shown = run(
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"try: {door}\n"
+        "except ModuleNotFoundError as error: print(error.name, error, sep='|')"
+    )
+
+    assert shown == f"{missing}|{said.format_map(commands)}\n"
+
+
 def test_what_a_list_of_tools_needs_loads_neither_pydantic_nor_the_executor(
     tmp_path: Path,
 ) -> None:

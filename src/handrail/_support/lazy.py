@@ -10,8 +10,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def name_extra(error: ModuleNotFoundError, what: str, extra: str) -> ModuleNotFoundError:
+    """Return the error of a missing package with the command that installs it."""
+    package, _, _ = str(error.name).partition(".")
+    command = f"pip install 'handrail[{extra}]'"
+    text = f"{what} needs {package}, which is not installed. Run: {command}"
+    return ModuleNotFoundError(text, name=package)
+
+
 def make_lazy(
-    package: str, homes: Mapping[str, str], names: dict[str, Any]
+    package: str, homes: Mapping[str, str], names: dict[str, Any], *, extra: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package: most programs need few of its names.
 
@@ -19,12 +27,18 @@ def make_lazy(
         package: The package's name.
         homes: The module of each public name.
         names: The package's globals, where a name stays once it is loaded.
+        extra: The extra that has what the package's modules import.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        names[name] = getattr(import_module(f"{package}.{homes[name]}"), name)
+        try:
+            names[name] = getattr(import_module(f"{package}.{homes[name]}"), name)
+        except ModuleNotFoundError as error:
+            if not extra:
+                raise
+            raise name_extra(error, f"{package}.{name}", extra) from error
         return names[name]
 
     def list_all() -> list[str]:

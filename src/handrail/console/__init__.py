@@ -35,7 +35,7 @@ else:
         "serve": "serving",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="console")
 
 
 __all__ = [

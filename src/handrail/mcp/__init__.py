@@ -53,7 +53,7 @@ else:
         "store_entry": "_config.files",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="mcp")
 
 
 __all__ = [

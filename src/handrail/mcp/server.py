@@ -9,12 +9,17 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp.server import Server
-from mcp.server.auth.provider import TokenVerifier
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from handrail._support.lazy import name_extra
+
+try:
+    from mcp.server import Server
+    from mcp.server.auth.provider import TokenVerifier
+    from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+    from mcp.server.stdio import stdio_server
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.types import ASGIApp
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "mcp") from error
 
 from handrail import Executor
 from handrail.mcp._server.calls import Calls

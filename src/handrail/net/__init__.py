@@ -33,7 +33,7 @@ else:
         "serve_app": "_serving",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="mcp")
 
 
 __all__ = [

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {"guarded_client": "_http", "tools": "_tools"}
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="openapi")
 
 
 __all__ = ["guarded_client", "tools"]
