@@ -75,7 +75,7 @@ _TAILS_2, _TAILS_3, _TAILS_4 = (
 
 def stem(word: str) -> str:
     """Return the stem of a word in lower case."""
-    if len(word) <= 2:
+    if len(word) <= 2 or word.isdecimal():
         return word
     if word in _WHOLE:
         return _WHOLE[word]

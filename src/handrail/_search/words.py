@@ -66,8 +66,15 @@ def _pairs(run: str) -> list[str]:
 
 
 def join(words: list[str]) -> list[str]:
-    """Return each two adjoining words as one: `code block` also is `codeblock`."""
-    return [first + second for first, second in pairwise(words)]
+    """Return each two adjoining words as one: `code block` also is `codeblock`.
+
+    A query never has letters and digits in one word, so these are not joined.
+    """
+    return [
+        first + second
+        for first, second in pairwise(words)
+        if first.isdecimal() == second.isdecimal()
+    ]
 
 
 class Stems(dict[str, str]):
