@@ -6,7 +6,6 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from functools import partial
 from heapq import nlargest, nsmallest
 from math import inf, log, sqrt
 from typing import NamedTuple
@@ -100,8 +99,9 @@ class Ranking:
 
         They are the first ones by name, of those with the stem in their name and of all.
         """
-        first = partial(nsmallest, LEADERS, key=self._vocabulary.names.__getitem__)
-        some = {*first(self._vocabulary.named(stems[0])), *first(docs)}
+        name = self._vocabulary.names.__getitem__
+        named = nsmallest(LEADERS, self._vocabulary.named(stems[0]), key=name)
+        some = {*named, *nsmallest(LEADERS, docs, key=name)}
         term = Term(stems, self._rarity(len(docs)), {}, _NO_DOCS, _NO_SCORES, {})
         return term._replace(scores={doc: self._score(term, doc) for doc in some})
 
