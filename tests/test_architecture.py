@@ -29,7 +29,11 @@ GRAPH = module_graph(MODULES)
 
 DOORS = {
     "agent_framework": {"adapters.agent_framework"},
-    "agents": {"adapters._sources.openai_agents", "adapters.openai_agents"},
+    "agents": {
+        "adapters._calls.openai_agents",
+        "adapters._sources.openai_agents",
+        "adapters.openai_agents",
+    },
     "agno": {"adapters.agno"},
     "anthropic": {"adapters.anthropic", "models._anthropic"},
     "asyncio": {"_support.loop", "adapters.autogen"},

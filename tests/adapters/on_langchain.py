@@ -77,8 +77,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, made)
 
 
@@ -152,7 +152,7 @@ def test_a_call_that_was_cut_off_does_not_run() -> None:
 async def run_with(state: Any) -> Any:
     """Call a tool as a ToolNode does whose graph has this state."""
     [made] = tools(Saved().executor())
-    runtime: Any = SimpleNamespace(state=state)
+    runtime: Any = SimpleNamespace(state=state, context=None)
     args = {"path": "a", "handrail_runtime": runtime}
     return await made.ainvoke({"type": "tool_call", "name": "save", "args": args, "id": "c0"})
 

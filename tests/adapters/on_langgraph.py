@@ -105,8 +105,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, tools)
 
 
-def railed(setup: Setup) -> Run:
-    tools = node(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    tools = node(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, tools)
 
 

@@ -127,12 +127,12 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made, **options)
 
 
-def railed(setup: Setup) -> Run:
-    return make_railed(setup, setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    return make_railed(setup, setup.executor(), **given)
 
 
-def make_railed(setup: Setup, executor: Executor) -> Run:
-    made = tools(executor)
+def make_railed(setup: Setup, executor: Executor, **given: Any) -> Run:
+    made = tools(executor, **given)
     options: Any = {"config": run_config(), "ask_for": partial(question, executor)}
     return lambda conversation: converse(setup, conversation, made, **options)
 

@@ -12,58 +12,58 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Image, Result, Text, Turn
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._replies import STOP, find_stop, read_calls
 from handrail.adapters._turns import open_turn, read_word
 from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
-Principal = Callable[[RunnableConfig], str | None]
-"""Returns the user on whose behalf the calls of a thread are made."""
-Names = tuple[str, str, str | None]
-"""The ids of the thread and of the message, and the principal."""
 Saved = dict[str, Any]
 Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, list[ToolMessage]]]]
 
 
 def node(
-    executor: Executor, *, principal: Principal = lambda _: None, messages: str = "messages"
+    executor: Executor, *, messages: str = "messages", **given: Unpack[Given[RunnableConfig]]
 ) -> Node:
     """Return a node that runs the calls of the last message. The tools get the graph's context.
 
     If the executor has no approver, the node interrupts the graph with its requests. Resume it
     with a dict from call id to True, False, a reason for the denial, or other arguments.
     """
-
-    @task
-    async def begin(calls: list[Call], names: Names, stop: str | None) -> Saved:
-        turn = _open(executor, names)
-        if stop is not None:
-            turn.close(stop)
-        return await _finish(executor, turn, calls)
-
-    @task
-    async def answer(waiting: list[str], words: dict[str, Any], names: Names) -> Saved:
-        turn = _open(executor, names)
-        for pending in map(Pending.from_json, waiting):
-            turn.answer(
-                pending, read_word(words.get(pending.call.id)) if pending.question else None
-            )
-        return await _finish(executor, turn, ())
+    place = "`langgraph.node`, or `context=` to the graph"
+    facts = TurnFacts[RunnableConfig](executor, place, given)
 
     async def run_tools(state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
         history = state[messages] if isinstance(state, Mapping) else getattr(state, messages)
         reply = history[-1]
-        thread = config.get("configurable", {}).get("thread_id", "")
-        names, calls = (str(thread), str(reply.id), principal(config)), read_calls(reply, executor)
+        thread = str(config.get("configurable", {}).get("thread_id", ""))
+        read, calls = facts.read(config, deps=get_runtime().context), read_calls(reply, executor)
+
+        @task
+        async def begin(calls: list[Call], stop: str | None) -> Saved:
+            turn = open_turn(executor, thread, str(reply.id), read)
+            if stop is not None:
+                turn.close(stop)
+            return await _finish(executor, turn, calls)
+
+        @task
+        async def answer(waiting: list[str], words: dict[str, Any]) -> Saved:
+            turn = open_turn(executor, thread, str(reply.id), read)
+            for pending in map(Pending.from_json, waiting):
+                word = words.get(pending.call.id)
+                turn.answer(pending, read_word(word) if pending.question else None)
+            return await _finish(executor, turn, ())
+
         # a graph that is resumed runs the node again: tasks keep what has happened
         whole = [call for call in calls if isinstance(call, Call)]
-        saved = await begin(whole, names, find_stop(history[:-1]))
+        saved = await begin(whole, find_stop(history[:-1]))
         done = saved["done"]
         while saved["waiting"]:
             words = interrupt(to_requests(saved["waiting"]))
-            saved = await answer(saved["waiting"], words, names)
+            saved = await answer(saved["waiting"], words)
             done += saved["done"]
         results = {one.call_id: one for one in map(Result.from_json, done)}
         shown = [
@@ -73,11 +73,6 @@ def node(
         return {messages: [to_message(*one, stop=saved["stop"]) for one in shown]}
 
     return run_tools
-
-
-def _open(executor: Executor, names: Names) -> Turn[Any]:
-    given = {"principal": names[2], "deps": get_runtime().context}
-    return open_turn(executor, names[0], names[1], given)
 
 
 async def _finish(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> Saved:
