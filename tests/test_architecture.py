@@ -78,6 +78,7 @@ DOORS = {
         "mcp._login.flow",
         "mcp._login.tokens",
         "mcp._server.asking",
+        "mcp._server.callers",
         "mcp._server.calls",
         "mcp._server.changes",
         "mcp._server.gate",

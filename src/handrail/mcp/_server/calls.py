@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,10 +13,9 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.request_state import authenticated_principal
 
-from handrail import Call, Executor, Result, Turn
+from handrail import Call, Executor, Json, Result, Turn
 from handrail.events import Progressed
 from handrail.mcp._server.asking import (
     Request,
@@ -25,6 +25,7 @@ from handrail.mcp._server.asking import (
     find_answer,
     is_modern,
 )
+from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
 from handrail.mcp._server.changes import Changes
 from handrail.mcp._server.content import find_promise, list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
@@ -72,8 +73,10 @@ class Calls:
         places: Places,
         answer_seconds: float,
         rules_of: RulesOf | None,
+        facts: CallerFacts,
     ) -> None:
         self._executor = executor
+        self._facts = facts
         self._tools = PrincipalTools(executor, rules_of)
         self._tools_change = executor.registry is not None or rules_of is not None
         self._places = places
@@ -82,14 +85,15 @@ class Calls:
         """Questions that a client of the older era has not answered yet."""
         self.changes = None if executor.registry is None else Changes(executor.registry)
         """Tells clients of changes, if the tools can change."""
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        """By name and metadata: two tokens of one principal can differ in what they permit."""
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
         """Return the tools that a client can call. From here on, calls mean these."""
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(_name_session(request), request)
-        shown = await self._tools.select(tools, _find_principal())
+        shown = await self._tools.select(tools, find_caller().principal)
         return types.ListToolsResult(tools=list_definitions(shown))
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -202,11 +206,13 @@ class Calls:
                 session.tell_answered()
 
     def _find_session(self, request: Request) -> Session:
-        name = _name_session(request)
-        session = self._sessions.get(name)
+        caller, name = find_caller(), _name_session(request)
+        metadata = self._facts.read_metadata(caller)
+        key = (name, json.dumps(dict(metadata), sort_keys=True))
+        session = self._sessions.get(key)
         if session is None or (session.is_over and not _has_session(request)):
-            session = self._sessions[name] = Session(self._open_turn(name))
-        self._sessions.move_to_end(name)
+            session = self._sessions[key] = Session(self._open_turn(name, caller, metadata))
+        self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:
             idle = [key for key, other in self._sessions.items() if not other.running]
@@ -220,13 +226,14 @@ class Calls:
         turn.tools = await self._tools.select(now.tools, turn.principal)
         turn.generation = now.generation if turn.tools is now.tools else -1
 
-    def _open_turn(self, name: str) -> Turn[Any]:
-        principal = _find_principal()
-        own = partial(self._approve, principal)
+    def _open_turn(self, name: str, caller: Caller, metadata: Mapping[str, Json]) -> Turn[Any]:
+        own = partial(self._approve, caller.principal)
         return self._executor.turn(
             _TURN,
             run=f"mcp:{name}",
-            principal=principal,
+            principal=caller.principal,
+            deps=self._facts.read_deps(caller),
+            metadata=metadata,
             approver=own if self._executor.approver is None else None,
         )
 
@@ -243,11 +250,6 @@ class Calls:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
         return self._asking + sum(1 for one in waiting if one.question)
-
-
-def _find_principal() -> str | None:
-    token = get_access_token()
-    return None if token is None else token.subject or token.client_id
 
 
 def _name_session(request: Request) -> str:
