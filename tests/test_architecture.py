@@ -45,11 +45,13 @@ DOORS = {
     "google": {"adapters._sources.google_adk", "adapters.google_adk", "models._google"},
     "griffe": {"_definition.docstring"},
     "langchain_core": {
+        "adapters._calls.langchain",
+        "adapters._calls.langgraph",
         "adapters._sources.langchain",
         "adapters.langchain",
         "adapters.langgraph",
     },
-    "langgraph": {"adapters.langchain", "adapters.langgraph"},
+    "langgraph": {"adapters._calls.langgraph", "adapters.langchain", "adapters.langgraph"},
     "httpx2": {
         "mcp._client.http",
         "mcp._login.flow",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,11 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 from typing_extensions import Unpack
 
-from handrail import Call, Executor, Image, Result, Text, Turn
+from handrail import Call, Executor, Result, Turn
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._replies import STOP, find_stop, read_calls
+from handrail.adapters._calls.langchain import to_message
+from handrail.adapters._calls.langgraph import answer_calls, run_calls
+from handrail.adapters._replies import find_stop, read_calls
 from handrail.adapters._turns import open_turn, read_word
 from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
@@ -43,41 +44,37 @@ def node(
         read, calls = facts.read(config, deps=get_runtime().context), read_calls(reply, executor)
 
         @task
-        async def begin(calls: list[Call], stop: str | None) -> Saved:
+        async def begin(calls: list[Call | TruncatedCall], stop: str | None) -> Saved:
             turn = open_turn(executor, thread, str(reply.id), read)
             if stop is not None:
                 turn.close(stop)
-            return await _finish(executor, turn, calls)
+            return await _save(turn, await run_calls(turn, calls, config))
 
         @task
         async def answer(waiting: list[str], words: dict[str, Any]) -> Saved:
             turn = open_turn(executor, thread, str(reply.id), read)
-            for pending in map(Pending.from_json, waiting):
-                word = words.get(pending.call.id)
-                turn.answer(pending, read_word(word) if pending.question else None)
-            return await _finish(executor, turn, ())
+            given = [
+                (one, read_word(words.get(one.call.id)) if one.question else None)
+                for one in map(Pending.from_json, waiting)
+            ]
+            return await _save(turn, await answer_calls(turn, given, config))
 
         # a graph that is resumed runs the node again: tasks keep what has happened
-        whole = [call for call in calls if isinstance(call, Call)]
-        saved = await begin(whole, find_stop(history[:-1]))
+        saved = await begin(calls, find_stop(history[:-1]))
         done = saved["done"]
         while saved["waiting"]:
             words = interrupt(to_requests(saved["waiting"]))
             saved = await answer(saved["waiting"], words)
             done += saved["done"]
         results = {one.call_id: one for one in map(Result.from_json, done)}
-        shown = [
-            (one.refuse() if isinstance(one, TruncatedCall) else results[one.id], one.name)
-            for one in calls
-        ]
-        return {messages: [to_message(*one, stop=saved["stop"]) for one in shown]}
+        shown = [to_message(results[one.id], one.name, saved["stop"]) for one in calls]
+        return {messages: shown}
 
     return run_tools
 
 
-async def _finish(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> Saved:
+async def _save(turn: Turn[Any], results: list[Result]) -> Saved:
     """Return the results and requests of a turn, as the checkpointer stores them."""
-    results = await executor.run_all(calls, turn=turn)
     if turn.is_closed:  # nothing is asked any more
         waiting = {one.call.id: await turn.dismiss(one) for one in turn.pending}
         results = [waiting.get(one.call_id, one) for one in results]
@@ -94,20 +91,3 @@ def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
         for one in map(Pending.from_json, waiting)
         if one.question
     ]
-
-
-def to_message(result: Result, name: str, stop: str | None = None) -> ToolMessage:
-    """Return a result as a message. Its artifact says why a hook has ended the run, if one has."""
-    content: Any = [_to_block(part) for part in result.parts] or result.text
-    status: Any = "success" if result.failure is None else "error"
-    call_id = result.call_id.rstrip("+")
-    artifact = None if stop is None else {STOP: stop}
-    return ToolMessage(content, tool_call_id=call_id, name=name, status=status, artifact=artifact)
-
-
-def _to_block(part: Any) -> dict[str, str]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    kind = "image" if isinstance(part, Image) else "file"
-    data = b64encode(part.data).decode()
-    return {"type": kind, "base64": data, "mime_type": part.media_type}
