@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from agents import FunctionTool, RunConfig, RunContextWrapper, Tool, ToolApprovalItem
+from agents import FunctionTool, RunContextWrapper, Tool, ToolApprovalItem
 from agents.tool_context import ToolContext
 from typing_extensions import Unpack
 
-from handrail import Allow, Call, Executor, Spec
+from handrail import Allow, Call, Executor, Failure, Spec
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._calls.openai_agents import show
+from handrail.adapters._calls.openai_agents import NOT_PLAIN, check_json, show
+from handrail.adapters._calls.openai_agents import run_config as run_config  # noqa: PLC0414  public here
 from handrail.adapters._sources.openai_agents import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
 from handrail.messages import api_name
@@ -37,11 +38,6 @@ def tools(
     """
     adapter = _Adapter(executor, TurnFacts(executor, _PLACE, given), run)
     return [adapter.make_tool(name, spec) for name, spec in offer_tools(executor)]
-
-
-def run_config(**options: Any) -> RunConfig:
-    """Return a run configuration in which a wrong tool name does not end the run."""
-    return RunConfig(**{"tool_not_found_behavior": "return_error_to_model", **options})
 
 
 def question(executor: Executor, request: ToolApprovalItem, **given: Any) -> str:
@@ -70,6 +66,10 @@ class _Adapter:
         async def invoke(ctx: ToolContext[Any], text: str) -> Any:
             return await self._invoke(ctx, Call(spec.name, text or "{}", ctx.tool_call_id))
 
+        async def refuse(ctx: ToolContext[Any]) -> str:
+            text = ctx.tool_arguments.strip() or "{}"
+            return await self._refuse(ctx, Call(spec.name, text, ctx.tool_call_id))
+
         return FunctionTool(
             name=name,
             description=spec.description,
@@ -77,6 +77,7 @@ class _Adapter:
             on_invoke_tool=invoke,
             needs_approval=needs_approval,
             strict_json_schema=False,
+            tool_input_guardrails=[check_json(refuse)],
         )
 
     def _open(self, ctx: RunContextWrapper[Any]) -> OpenTurn:
@@ -95,6 +96,13 @@ class _Adapter:
                 opened.turn.adopt(found)
                 self._turns.keep(opened)
         return found
+
+    async def _refuse(self, ctx: ToolContext[Any], call: Call) -> str:
+        """Return what a model reads about arguments that the SDK cannot parse."""
+        tool = self._executor.tools.find(call.name)
+        if tool is not None and isinstance(tool.parse(call.args), Failure):
+            return (await self._open(ctx).run(call)).text  # it fails: hooks see it
+        return NOT_PLAIN
 
     async def _invoke(self, ctx: ToolContext[Any], call: Call) -> Any:
         opened = self._open(ctx)
