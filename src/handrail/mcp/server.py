@@ -17,6 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
 from handrail import Executor, Json
+from handrail._version import __version__
 from handrail.mcp._server.callers import NOTHING, Caller, CallerFacts, Deps, Metadata
 from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
@@ -44,6 +45,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     executor: Executor,
     *,
     name: str = "handrail",
+    version: str = __version__,
     deps: Deps = None,
     metadata: Metadata = NOTHING,
     keys: Sequence[bytes] = (),
@@ -54,6 +56,8 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     metrics: CallMetrics | None = None,
 ) -> Server[Any]:
     """Return a server of the official SDK whose tools are those of an executor.
+
+    Clients get ``name`` and ``version``: by default, those of handrail.
 
     If the executor has no approver, the person at the client is asked: by elicitation, and in the
     newer era by ``input_required``. A client that cannot be asked gets a denial. A call that
@@ -96,6 +100,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     listen = None if calls.changes is None else calls.changes.listen
     server = ToolServer(
         name,
+        version=version,
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
         get_tool_input_schema=calls.find_schema,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -27,7 +27,7 @@ from handrail.mcp._server.asking import (
 )
 from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
 from handrail.mcp._server.changes import Changes
-from handrail.mcp._server.content import find_promise, list_definitions, refuse, write_result
+from handrail.mcp._server.content import list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
 from handrail.permissions import Answer, Pending
@@ -111,7 +111,7 @@ class Calls:
         session.running += 1
         try:
             if params.request_state is not None and is_modern(request):
-                return await self._call_again(session, params)
+                return await self._call_again(session, request, params)
             return await self._call_in_turn(session, request, params)
         finally:
             session.running -= 1
@@ -127,12 +127,15 @@ class Calls:
             name = session.turn.tools.api_names.get(params.name, params.name)
             call_id = f"{request.request_id}-{token_hex(8)}"
             call = Call(name, params.arguments or {}, call_id)
-            return await self._finish(session, name, await self._run(session, request, call))
+            result = await _with_progress(
+                session, request, call_id, partial(session.turn.run, call)
+            )
+            return await self._finish(session, request, name, result)
         finally:
             self._places.leave(principal)
 
     async def _call_again(
-        self, session: Session, params: types.CallToolRequestParams
+        self, session: Session, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Take the answer to an earlier question, and run its call."""
         async with self._places.answer(session.turn.principal) as refused:
@@ -141,8 +144,8 @@ class Calls:
             await self._prepare(session)
             pending = Pending.from_json(params.request_state or "")
             answer = find_answer(params.input_responses)
-            result = await self._answer(session, pending, answer)
-            return await self._finish(session, pending.call.name, result)
+            result = await self._answer(session, request, pending, answer)
+            return await self._finish(session, request, pending.call.name, result)
 
     async def _prepare(self, session: Session) -> None:
         await self._drop_old_questions(session)
@@ -150,50 +153,44 @@ class Calls:
             await self._renew_tools(session.turn)
 
     async def _finish(
-        self, session: Session, name: str, result: Result
+        self, session: Session, request: Request, name: str, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
         if result.pending is not None and not result.pending.question:
-            result = await self._wait_behind(session, result.pending)
+            result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
             return ask(result.pending)
         session.turn.forget(result.call_id)
         tool = session.turn.tools.find(name)
-        is_promised = tool is not None and find_promise(tool.spec) is not None
-        return write_result(result, is_promised=is_promised)
+        return write_result(result, None if tool is None else tool.spec)
 
-    async def _run(self, session: Session, request: Request, call: Call) -> Result:
-        wants_progress = request.meta is not None and "progress_token" in request.meta
-        if not wants_progress:
-            return await session.turn.run(call)
-        feed = session.turn.events(call.id)
-        results = list[Result]()
-        async with anyio.create_task_group() as group:
-            group.start_soon(_forward, feed, request)
-            results.append(await session.turn.run(call))
-        return results[0]
-
-    async def _answer(self, session: Session, pending: Pending, answer: Answer | None) -> Result:
+    async def _answer(
+        self, session: Session, request: Request, pending: Pending, answer: Answer | None
+    ) -> Result:
         turn, call_id = session.turn, pending.call.id
         session.asked.pop(pending.key, None)
         if all(other.key != pending.key for other in turn.waiting) and call_id not in turn:
             turn.adopt(pending)  # another process asked
-        turn.answer(pending, answer)
-        try:
+
+        async def run() -> Result:
+            turn.answer(pending, answer)
             return await turn.result(call_id)
+
+        try:
+            return await _with_progress(session, request, call_id, run)
         except BaseException:
             turn.cancel(call_id)
             raise
         finally:
             session.tell_answered()
 
-    async def _wait_behind(self, session: Session, pending: Pending) -> Result:
+    async def _wait_behind(self, session: Session, request: Request, pending: Pending) -> Result:
         """Run a call after the question that it waits for has been answered, if it is in time."""
         with anyio.move_on_after(self._answer_seconds):
             async with self._places.ask(session.turn.principal, is_scheduled=False):
                 while {other.key for other in session.turn.waiting} & set(pending.after):
                     await session.answered.wait()
-            return await self._answer(session, pending, None)
+            return await self._answer(session, request, pending, None)
         return await session.turn.dismiss(pending, _BEHIND)
 
     async def _drop_old_questions(self, session: Session) -> None:
@@ -267,6 +264,26 @@ def _has_session(request: Request) -> bool:
     """
     http = request.request
     return http is None or (not is_modern(request) and "mcp-session-id" in http.headers)
+
+
+async def _with_progress(
+    session: Session, request: Request, call_id: str, run: Callable[[], Awaitable[Result]]
+) -> Result:
+    """Run a call, and send its progress to a client that wants it."""
+    if not _may_want_progress(request):
+        return await run()
+    feed = session.turn.events(call_id)
+    results = list[Result]()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_forward, feed, request)
+        results.append(await run())
+    return results[0]
+
+
+def _may_want_progress(request: Request) -> bool:
+    """Return whether to report progress. A client in this process has no token to ask with."""
+    has_token = request.meta is not None and "progress_token" in request.meta
+    return has_token or (request.request is None and is_modern(request))
 
 
 async def _forward(feed: Any, request: Request) -> None:
