@@ -56,8 +56,11 @@ class CallerFacts:
 
 
 def _read(value: Any, caller: Caller) -> Any:
-    is_function = inspect.isroutine(value) or isinstance(value, partial)
-    return value(caller) if is_function else value
+    return value(caller) if _is_function(value) else value
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, partial)
 
 
 def find_caller() -> Caller:
