@@ -61,7 +61,7 @@ EDGES: Mapping[str, set[str]] = {
 }
 """The packages above the front door, and the other edges that each may import."""
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
-    "adapters": ({"_sources"},),
+    "adapters": ({"_calls", "_sources"},),
     "agent": ({"_skills", "_history"}, {"_loop"}),
     "cli": (
         {"_base"},

@@ -29,7 +29,11 @@ GRAPH = module_graph(MODULES)
 
 DOORS = {
     "agent_framework": {"adapters.agent_framework"},
-    "agents": {"adapters._sources.openai_agents", "adapters.openai_agents"},
+    "agents": {
+        "adapters._calls.openai_agents",
+        "adapters._sources.openai_agents",
+        "adapters.openai_agents",
+    },
     "agno": {"adapters.agno"},
     "anthropic": {"adapters.anthropic", "models._anthropic"},
     "asyncio": {"_support.loop", "adapters.autogen"},
@@ -41,11 +45,13 @@ DOORS = {
     "google": {"adapters._sources.google_adk", "adapters.google_adk", "models._google"},
     "griffe": {"_definition.docstring"},
     "langchain_core": {
+        "adapters._calls.langchain",
+        "adapters._calls.langgraph",
         "adapters._sources.langchain",
         "adapters.langchain",
         "adapters.langgraph",
     },
-    "langgraph": {"adapters.langchain", "adapters.langgraph"},
+    "langgraph": {"adapters._calls.langgraph", "adapters.langchain", "adapters.langgraph"},
     "httpx2": {
         "mcp._client.http",
         "mcp._login.flow",
@@ -74,6 +80,7 @@ DOORS = {
         "mcp._login.flow",
         "mcp._login.tokens",
         "mcp._server.asking",
+        "mcp._server.callers",
         "mcp._server.calls",
         "mcp._server.changes",
         "mcp._server.gate",

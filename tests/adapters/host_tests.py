@@ -18,12 +18,29 @@ import pytest
 from processes import take_part
 from spans import Spans
 
-from handrail import Call, Executor, Hook, StopRun
+from handrail import (
+    READ,
+    Allow,
+    Call,
+    CheckedCall,
+    Context,
+    Decision,
+    Deny,
+    Executor,
+    Hook,
+    StopRun,
+    Toolset,
+    tool,
+)
 from handrail.adapters import _turns
 from handrail.testing.conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
 
 HOST = os.environ["HANDRAIL_HOST"]
 MODULE = import_module(f"on_{HOST}")
+VALUES_ONLY = ("anthropic", "autogen", "crewai", "smolagents")
+"""The hosts that pass nothing to a function."""
+HAS_DEPS = ("agent_framework", "fastmcp", "google_adk", "llama_index", "strands")
+"""The hosts that always have an object for the tools."""
 BEHIND = (
     "Not run: it waits for an earlier call of the same reply that needs the user's approval. "
     "Call again when that call has its result."
@@ -107,6 +124,99 @@ def test_the_span_of_each_call_is_in_the_trace_of_its_caller() -> None:
         ("execute_tool count_items", "ada"),
         ("execute_tool show_caller", "bob"),
     ]
+
+
+class Shop:
+    """What the tools of an application use."""
+
+    name = "tea shop"
+
+
+class GivenSetup(Setup):
+    """With an executor whose policy decides by metadata, and whose tool needs deps."""
+
+    decided: list[Any]
+
+    def executor(self, *, asks_person: bool = False) -> Executor:
+        @tool(effect=READ)
+        async def show_facts(context: Context[Shop]) -> str:
+            """Show what the call runs with."""
+            return f"{context.principal} {context.deps.name} {dict(context.metadata)}"
+
+        def by_role(call: CheckedCall) -> Decision:
+            self.decided.append(dict(call.turn.metadata))
+            return Allow() if call.turn.metadata.get("role") == "staff" else Deny("Only staff.")
+
+        return Executor(Toolset(show_facts), policy=by_role)
+
+
+def run_with(**given: Any) -> tuple[list[str], list[Any]]:
+    """Return what a model reads of a call that shows what it runs with, and what policies see."""
+    setup = GivenSetup(world=World(), words={}, is_late=False, needs=frozenset())
+    seen = setup.decided = []
+    texts: list[str] = []
+
+    def reply(read: Any) -> Any:
+        texts.extend(one.text for one in read)
+        return () if texts else [Call("show_facts", {}, "c1")]
+
+    async def converse() -> None:
+        await MODULE.railed(setup, **given)(Conversation(reply, lambda: None))
+
+    anyio.run(converse)
+    return texts, [one for at, one in enumerate(seen) if one not in seen[:at]]
+
+
+STAFF = (["ada tea shop {'role': 'staff'}"], [{"role": "staff"}])
+
+
+def test_principal_deps_and_metadata_reach_policies_and_tools() -> None:
+    assert run_with(principal="ada", deps=Shop(), metadata={"role": "staff"}) == STAFF
+    [text], decided = run_with(deps=Shop())
+    assert ("Only staff." in text, decided) == (True, [{}])
+
+
+@pytest.mark.skipif(HOST in VALUES_ONLY, reason="the host passes nothing to a function")
+def test_functions_get_what_the_host_passes() -> None:
+    passed: list[Any] = []
+
+    def note(value: Any, one: Any) -> Any:
+        passed.append(one)
+        return value
+
+    values: Any = {"principal": "ada", "deps": Shop(), "metadata": {"role": "staff"}}
+    functions: Any = {name: partial(note, value) for name, value in values.items()}
+
+    assert run_with(**functions) == STAFF
+    assert len(passed) >= 3
+    assert None not in passed
+
+    async def find_deps(_: Any) -> Shop:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match=r"deps= must not be an `async def` function\.$"):
+        run_with(deps=find_deps)
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"has no option 'tenant'\.$"):
+        run_with(tenant="ada")
+
+
+@pytest.mark.skipif(HOST in HAS_DEPS, reason="the host always has deps")
+def test_a_tool_that_needs_deps_is_refused_where_there_are_none() -> None:
+    """The host raises the error, or shows it to the model."""
+    texts: list[str] = []
+    try:
+        texts += run_with(metadata={"role": "staff"})[0]
+    except BaseException as error:  # noqa: BLE001  some hosts wrap it
+        while error is not None:
+            texts.append(str(error))
+            error = error.__cause__ or error.__context__
+    said = r"'show_facts' takes Context\[Shop\], but there are no deps\. Pass `deps=` to `"
+
+    assert any(re.search(said, text) for text in texts)
+    assert not any("NoneType" in text for text in texts)
 
 
 class StoppingSetup(Setup):

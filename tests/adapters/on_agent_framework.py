@@ -69,8 +69,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(conversation, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor(asks_person=True))
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(asks_person=True), **given)
     return lambda conversation: converse(conversation, made)
 
 
@@ -114,7 +114,7 @@ def test_the_tools_get_the_arguments_of_the_run_the_principal_and_the_call_id() 
 
 
 def test_a_tool_runs_without_an_agent() -> None:
-    [made] = tools(Executor(Toolset(whoami)))
+    [made] = tools(Executor(Toolset(whoami)), principal=lambda _: "alice", deps={"user": "bob"})
     [content] = anyio.run(made.invoke)
 
-    assert content.text.startswith("None")
+    assert content.text.startswith("None {'user': 'bob'} ")

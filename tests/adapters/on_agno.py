@@ -70,8 +70,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(conversation, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor(asks_person=True))
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(asks_person=True), **given)
     return lambda conversation: converse(conversation, made)
 
 

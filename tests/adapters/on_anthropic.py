@@ -74,8 +74,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: run_tools(conversation.reply, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor(asks_person=True))
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(asks_person=True), **given)
     return lambda conversation: run_tools(conversation.reply, made)
 
 

@@ -96,8 +96,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(conversation, tools=made)
 
 
-def railed(setup: Setup) -> Run:
-    made = workbench(setup.executor(asks_person=True))
+def railed(setup: Setup, **given: Any) -> Run:
+    made = workbench(setup.executor(asks_person=True), **given)
     return lambda conversation: converse(conversation, workbench=made)
 
 

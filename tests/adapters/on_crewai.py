@@ -92,13 +92,13 @@ def bare(setup: Setup) -> Run:
     return run
 
 
-def railed(setup: Setup) -> Run:
+def railed(setup: Setup, **given: Any) -> Run:
     setup.require("approvals", "changes", "streams")
     executor = setup.executor(asks_person=True)
 
     async def run(conversation: Conversation) -> None:
         async with executor:
-            await run_in_thread(run_crew, conversation.reply, tools(executor))
+            await run_in_thread(run_crew, conversation.reply, tools(executor, **given))
 
     return run
 

@@ -93,13 +93,13 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, server)
 
 
-def railed(setup: Setup) -> Run:
+def railed(setup: Setup, **given: Any) -> Run:
     require_words(setup)
-    return make_railed(setup, setup.executor())
+    return make_railed(setup, setup.executor(), **given)
 
 
-def make_railed(setup: Setup, executor: Executor) -> Run:
-    server = fastmcp.FastMCP("railed", providers=[provider(executor)])
+def make_railed(setup: Setup, executor: Executor, **given: Any) -> Run:
+    server = fastmcp.FastMCP("railed", providers=[provider(executor, **given)])
     return lambda conversation: converse(setup, conversation, server)
 
 

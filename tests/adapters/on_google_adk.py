@@ -112,9 +112,9 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made)
 
 
-def railed(setup: Setup) -> Run:
+def railed(setup: Setup, **given: Any) -> Run:
     setup.require("approvals", "changes", "streams")
-    made = [toolset(setup.executor())]
+    made = [toolset(setup.executor(), **given)]
     return lambda conversation: converse(setup, conversation, made)
 
 

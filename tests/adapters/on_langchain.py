@@ -27,11 +27,13 @@ from handrail.adapters.langchain import source, tools
 from handrail.testing.conformance import Conversation, Setup
 from on_langgraph import (
     CUT_OFF,
+    STARTED,
     THREAD,
     Plain,
     Saved,
     check_cut_off,
     check_whole,
+    hear,
     read_messages,
     to_reply,
     wrap,
@@ -77,8 +79,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, made)
 
 
@@ -144,6 +146,26 @@ def run_tools(executor: Executor, reply: AIMessage) -> list[ToolMessage]:
     return anyio.run(run)
 
 
+def make_agent(model: Any, executor: Executor, saver: Any) -> Any:
+    return create_agent(Scripted(script=model), tools(executor), checkpointer=saver)
+
+
+def answer_all(asked: Any) -> Any:
+    return {one.id: {it["call_id"]: True for it in one.value} for one in asked}
+
+
+def test_callbacks_and_event_streams_see_the_calls() -> None:
+    first, then, events, above = anyio.run(hear, make_agent, answer_all)
+    errors = [one[:3] for one in first if one[0] == "error"]
+
+    assert [one for one in first if one[0] == "start"] == STARTED
+    assert ("end", "c1", "saved a") in first
+    assert sorted(errors) == [("error", "c2", "ToolException"), ("error", "c3", "GraphInterrupt")]
+    assert then == [STARTED[2], ("end", "c3", "saved b")]
+    assert events == ["on_tool_start", "on_tool_end"]
+    assert "save_twice" in above
+
+
 def test_a_call_that_was_cut_off_does_not_run() -> None:
     check_cut_off(run_tools)
     check_whole(run_tools)
@@ -152,7 +174,7 @@ def test_a_call_that_was_cut_off_does_not_run() -> None:
 async def run_with(state: Any) -> Any:
     """Call a tool as a ToolNode does whose graph has this state."""
     [made] = tools(Saved().executor())
-    runtime: Any = SimpleNamespace(state=state)
+    runtime: Any = SimpleNamespace(state=state, context=None)
     args = {"path": "a", "handrail_runtime": runtime}
     return await made.ainvoke({"type": "tool_call", "name": "save", "args": args, "id": "c0"})
 

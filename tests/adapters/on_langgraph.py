@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 
 import anyio
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -17,6 +18,7 @@ from langchain_core.messages import (
     ToolMessage,
     message_chunk_to_message,
 )
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -25,7 +27,22 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, interrupt
 
-from handrail import READ, Call, Context, Executor, File, Text, Toolset, tool
+from handrail import (
+    READ,
+    WRITE,
+    Allow,
+    Ask,
+    Call,
+    CheckedCall,
+    Context,
+    Decision,
+    Executor,
+    File,
+    Text,
+    Toolset,
+    tool,
+    writes_file,
+)
 from handrail.adapters.langgraph import node
 from handrail.testing.conformance import Conversation, Read, Setup
 from processes import Asked, Outcome, make_executor
@@ -105,8 +122,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, tools)
 
 
-def railed(setup: Setup) -> Run:
-    tools = node(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    tools = node(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, tools)
 
 
@@ -144,6 +161,73 @@ async def resume(executor: Executor, store: Path, words: dict[str, bool]) -> Out
         again = [one["call_id"] for asked in state.get("__interrupt__", ()) for one in asked.value]
         read = read_messages(state["messages"][:-1])
         return again, [(one.call_id, one.text) for one in read]
+
+
+class Heard(AsyncCallbackHandler):
+    """Notes what LangChain's callbacks hear of tools."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+
+    async def on_tool_start(self, serialized: Any, input_str: str, **given: Any) -> None:
+        self.notes.append(("start", given["tool_call_id"], serialized["name"], given["inputs"]))
+
+    async def on_tool_end(self, output: Any, **given: Any) -> None:
+        self.notes.append(("end", output.tool_call_id, output.content))
+
+    async def on_tool_error(self, error: Any, **given: Any) -> None:
+        said = str(error).partition(". ")[0]
+        self.notes.append(("error", given["tool_call_id"], type(error).__name__, said))
+
+
+@tool(effect=WRITE, touches=lambda path, **_: writes_file(path))
+async def save_twice(path: str) -> str:
+    """Save a file, with the help of a runnable whose trace is part of this one's."""
+    return str(await RunnableLambda(lambda _: f"saved {path}", name="inner").ainvoke(path))
+
+
+def careful_or_not(call: CheckedCall) -> Decision:
+    return Ask("Save b?") if call.args["path"] == "b" else Allow()
+
+
+SAVES = [
+    Call("save_twice", {"path": "a"}, "c1"),
+    Call("save_twice", {}, "c2"),
+    Call("save_twice", {"path": "b"}, "c3"),
+]
+STARTED: list[Any] = [("start", call.id, "save_twice", call.args) for call in SAVES]
+
+
+async def hear(make: Callable[[Any, Executor, Any], Any], resume: Callable[[Any], Any]) -> Any:
+    """Return what callbacks hear until an approval and after it, and the events of a stream."""
+    replies = iter([to_reply(SAVES), AIMessage("done")])
+    executor = Executor(Toolset(save_twice), policy=careful_or_not)
+    app, heard = make(lambda _: next(replies), executor, InMemorySaver()), Heard()
+    config: Any = {"configurable": {"thread_id": "t1"}, "callbacks": [heard]}
+    state = await app.ainvoke({"messages": [("user", "go")]}, config)
+    first, heard.notes = heard.notes, []
+    given = Command(resume=resume(state["__interrupt__"]))
+    events = [one async for one in app.astream_events(given, config, version="v2")]
+    named = {one["run_id"]: one["name"] for one in events}
+    [inner] = [one for one in events if (one["name"], one["event"]) == ("inner", "on_chain_start")]
+    above = [named.get(one) for one in inner["parent_ids"]]
+    return first, heard.notes, [one["event"] for one in events if "_tool_" in one["event"]], above
+
+
+def test_callbacks_and_event_streams_see_the_calls() -> None:
+    first, then, events, above = anyio.run(hear, make_saving_graph, lambda _: {"c3": True})
+    errors = [one[:3] for one in first if one[0] == "error"]
+
+    assert [one for one in first if one[0] == "start"] == STARTED
+    assert ("end", "c1", "saved a") in first
+    assert sorted(errors) == [("error", "c2", "ToolException"), ("error", "c3", "GraphInterrupt")]
+    assert then == [STARTED[2], ("end", "c3", "saved b")]
+    assert events == ["on_tool_start", "on_tool_end"]
+    assert "save_twice" in above
+
+
+def make_saving_graph(model: Model, executor: Executor, saver: Any) -> Any:
+    return make_graph(model, node(executor), saver)
 
 
 @tool(effect=READ)

@@ -32,6 +32,7 @@ from agents.usage import Usage
 from handrail import (
     DESTROY,
     READ,
+    Allow,
     Ask,
     Call,
     CheckedCall,
@@ -39,6 +40,7 @@ from handrail import (
     Decision,
     Executor,
     File,
+    Hook,
     Image,
     NeedsLogin,
     Text,
@@ -127,12 +129,12 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made, **options)
 
 
-def railed(setup: Setup) -> Run:
-    return make_railed(setup, setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    return make_railed(setup, setup.executor(), **given)
 
 
-def make_railed(setup: Setup, executor: Executor) -> Run:
-    made = tools(executor)
+def make_railed(setup: Setup, executor: Executor, **given: Any) -> Run:
+    made = tools(executor, **given)
     options: Any = {"config": run_config(), "ask_for": partial(question, executor)}
     return lambda conversation: converse(setup, conversation, made, **options)
 
@@ -233,6 +235,61 @@ def test_an_approver_of_the_executor_answers_in_place_of_the_host() -> None:
 
     assert doubled.startswith("Not run")
     assert run_once(executor, Call("pay", {"amount": 5}, "c1")) == ["paid 5"]
+
+
+MALFORMED = {
+    '{"count": 1': "the JSON ends too early",
+    '{"count": NaN}': "NaN is not valid JSON",
+    "[1]": "expected an object",
+    "": "- count: ",
+    '```json\n{"count": 1}\n```': "are not a plain JSON object. Call again with the object alone",
+}
+
+
+@pytest.mark.parametrize("sent", MALFORMED)
+@pytest.mark.parametrize("decision", [Allow(), Ask("May it?")], ids=["allow", "ask"])
+def test_the_model_reads_that_its_arguments_are_not_json_and_no_person_does(
+    sent: str, decision: Decision
+) -> None:
+    counted: list[int] = []
+    results: list[str] = []
+
+    @tool(effect=READ)
+    async def typed(count: int) -> str:
+        """Count."""
+        counted.append(count)
+        return "counted"
+
+    executor = Executor(
+        Toolset(typed), policy=lambda _: decision, hooks=[Hook(after=note(results))]
+    )
+    made = tools(executor)
+
+    async def run(config: RunConfig) -> tuple[int, list[str]]:
+        seen: list[Read] = []
+
+        def script(items: Sequence[Any]) -> Sequence[Call]:
+            seen.extend(read_items(items))
+            return () if seen else [Call("typed", sent, "c1")]
+
+        agent: Agent[Any] = Agent(name="a", tools=made, model=Scripted(script))
+        result = await Runner.run(agent, "go", run_config=config)
+        return len(result.interruptions), [one.text for one in seen]
+
+    asked, [text] = anyio.run(run, run_config())
+    heard = list(results)
+
+    assert (asked, counted, MALFORMED[sent] in text) == (0, [], True)
+    assert heard == ([] if "plain" in text else [text])  # hooks hear of what fails
+    assert anyio.run(run, RunConfig()) == (1, [])  # without it, the SDK asks a person
+
+
+def note(results: list[str]) -> Any:
+    def after(_: object, result: Any) -> Any:
+        results.append(result.text)
+        return result
+
+    return after
 
 
 LOGIN = (

@@ -107,8 +107,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, tools, show)
 
 
-def railed(setup: Setup) -> Run:
-    tools = toolset(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    tools = toolset(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, tools)
 
 

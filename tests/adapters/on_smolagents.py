@@ -82,13 +82,13 @@ def bare(setup: Setup) -> Run:
     return run
 
 
-def railed(setup: Setup) -> Run:
+def railed(setup: Setup, **given: Any) -> Run:
     setup.require("approvals", "changes", "streams")
     executor = setup.executor(asks_person=True)
 
     async def run(conversation: Conversation) -> None:
         async with executor:  # in one thread: smolagents does not keep the order of calls
-            await run_in_thread(run_agent, conversation.reply, tools(executor), 1)
+            await run_in_thread(run_agent, conversation.reply, tools(executor, **given), 1)
 
     return run
 

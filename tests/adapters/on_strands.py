@@ -102,8 +102,8 @@ def bare(setup: Setup) -> Run:
     return lambda conversation: converse(setup, conversation, made)
 
 
-def railed(setup: Setup) -> Run:
-    made = tools(setup.executor())
+def railed(setup: Setup, **given: Any) -> Run:
+    made = tools(setup.executor(), **given)
     return lambda conversation: converse(setup, conversation, made)
 
 

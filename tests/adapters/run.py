@@ -101,7 +101,7 @@ def start(host: str, *arguments: str, capture: bool = False) -> subprocess.Compl
 def test(host: str, *, short: bool) -> bool:
     """Run the tests of one adapter, and check its coverage and types."""
     adapters = ROOT / "src" / "handrail" / "adapters"
-    modules = [adapters / f"{host}.py", adapters / "_sources" / f"{host}.py"]
+    modules = [adapters / folder / f"{host}.py" for folder in (".", "_calls", "_sources")]
     measured = [str(one.relative_to(ROOT)) for one in modules if one.exists()]
     plain = ["--noconftest", "-c", os.devnull, "--rootdir", str(HERE), "-p", "no:cacheprovider"]
     chosen = ["-k", "not control and not first_denied"] if short else []

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version as handrail_version
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,40 @@ async def test_progress_and_cancellation() -> None:
             await check_progress(notes, client)
 
 
+@ERAS
+async def test_progress_of_a_call_that_the_user_has_approved(mode: str) -> None:
+    notes, told = Notes(), list[Any]()
+    notes.go.set()
+
+    async def progress(*fact: Any) -> None:
+        told.append(fact)
+
+    def ask(_: CheckedCall) -> Decision:
+        return Ask("Wait?")
+
+    options: Any = {"mode": mode, "elicitation_callback": answering("accept")}
+    async with over_http(executor(notes, policy=ask)) as url, connect(url, **options) as client:
+        result = await client.call_tool("wait_here", {}, progress_callback=progress)
+
+    assert text_of(result) == "waited for alice"
+    assert told == [(0.5, 1.0, "waiting"), (0.0, None, "still")]
+
+
+@ERAS
+async def test_progress_reaches_a_client_in_this_process(mode: str) -> None:
+    notes, told = Notes(), list[Any]()
+    notes.go.set()
+
+    async def progress(*fact: Any) -> None:
+        told.append(fact)
+
+    async with executor(notes) as made, Client(make_server(made), mode=mode) as client:
+        await client.call_tool("wait_here", {}, progress_callback=progress)
+        await client.call_tool("wait_here", {})
+
+    assert told == [(0.5, 1.0, "waiting"), (0.0, None, "still")]
+
+
 async def check_progress(notes: Notes, client: Client) -> None:
     told: list[Any] = []
 
@@ -531,6 +566,71 @@ async def test_a_server_that_is_gone_does_not_watch_a_registry_any_more() -> Non
 
     assert kept.name == "handrail"
     assert registry.generation == 2
+
+
+async def test_clients_get_the_name_and_the_version_of_a_server() -> None:
+    made, got = Executor(Toolset()), list[Any]()
+    for options in ({}, {"name": "shop", "version": "7.1"}):
+        async with Client(make_server(made, **options), mode="legacy") as client:
+            got.append((client.server_info.name, client.server_info.version))
+
+    assert got == [("handrail", handrail_version("handrail")), ("shop", "7.1")]
+
+
+class Tree(TypedDict):
+    """A type that contains itself."""
+
+    parts: list[Tree]
+
+
+@ERAS
+async def test_lists_and_numbers_are_structured_content_too(mode: str) -> None:
+    @tool(effect=READ)
+    def count() -> int:
+        """Count."""
+        return 3
+
+    @tool(effect=READ)
+    def find(name: str) -> Page | None:
+        """Find a page."""
+        return Page(text=name) if name else None
+
+    @tool(effect=READ)
+    def list_pages(size: int) -> list[Page]:
+        """List pages."""
+        return [Page(text="x" * size)]
+
+    @tool(effect=READ)
+    def list_trees() -> list[Tree]:
+        """List trees."""
+        return [Tree(parts=[Tree(parts=[])])]
+
+    tools = Toolset(count, find, list_pages, list_trees)
+    made = Executor(tools, long_results=LongResults(max_result_chars=1_000))
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("count", {}),
+        ("find", {"name": "a"}),
+        ("find", {"name": ""}),
+        ("list_pages", {"size": 2}),
+        ("list_pages", {"size": 100_000}),
+        ("list_pages", {"size": "many"}),
+        ("list_trees", {}),
+    ]
+    async with made, Client(make_server(made), mode=mode) as client:
+        listed = {one.name: one.output_schema for one in (await client.list_tools()).tools}
+        results = [await client.call_tool(*call) for call in calls]  # the client checks the schemas
+
+    assert listed["count"] == {"type": "object", "properties": {"result": {"type": "integer"}}}
+    assert [(one.is_error, one.structured_content) for one in results] == [
+        (False, {"result": 3}),
+        (False, {"result": {"text": "a"}}),
+        (False, {"result": None}),
+        (False, {"result": [{"text": "xx"}]}),
+        (False, {}),
+        (True, None),
+        (False, {"result": [{"parts": [{"parts": []}]}]}),
+    ]
+    assert "xxxx" in text_of(results[4])
 
 
 @ERAS

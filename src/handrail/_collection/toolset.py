@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from handrail._definition.decorator import tool
-from handrail._definition.tool import AnyTool, check_bound, is_tool
+from handrail._definition.tool import AnyTool, check_bound, check_deps, is_tool, needs_deps
 from handrail._values.effect import Exposure
 from handrail._values.errors import DuplicateName, HandrailDeprecationWarning, UnknownName
 from handrail._values.names import api_name, closest
@@ -143,6 +143,15 @@ class Toolset:
         """Whether one of the tools finds deferred ones."""
         return any(member.spec.exposure is Exposure.SEARCH for member in self)
 
+    def check_deps(self, deps: object, place: str) -> None:
+        """Raise DefinitionError if deps are None and a tool takes ``Context[Shop]`` or similar.
+
+        ``place`` is what the message says where to pass deps. Call it before a model gets the
+        tools: a call would only find out that None has no such attribute.
+        """
+        for member in self._needs_deps if deps is None else ():
+            check_deps(member, place)
+
     def free_name(self, name: str) -> str:
         """Return a name that no tool has: this one, if possible."""
         while self.find(name) is not None:
@@ -239,6 +248,10 @@ class Toolset:
 
     def __repr__(self) -> str:
         return f"Toolset({', '.join(self._sorted)})"
+
+    @cached_property
+    def _needs_deps(self) -> tuple[AnyTool, ...]:
+        return tuple([member for member in self if needs_deps(member)])
 
     @cached_property
     def _sorted(self) -> Names:

@@ -14,6 +14,7 @@ from typing import (
     NamedTuple,
     NoReturn,
     TypeAlias,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -59,6 +60,8 @@ class Signature(NamedTuple):
     """Whether the function takes all arguments as one mapping, and a context."""
     copied: tuple[Parameter, ...] = ()
     """The parameters whose defaults are copied."""
+    deps: str = ""
+    """The type of the deps that the function needs, if any: ``Shop`` of ``Context[Shop]``."""
 
     @property
     def plain(self) -> bool:
@@ -80,6 +83,7 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
     taken: list[Parameter] = []
     positional: list[Parameter] = []
     context: str | None = None
+    deps = ""
     for parameter in declared:
         name, kind = parameter.name, parameter.kind
         if kind in _VARIADIC:
@@ -93,7 +97,7 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
         if _is_context(typed.annotation):
             if context is not None:
                 refuse(fn, f"both {context!r} and {name!r} are a Context. One is enough")
-            context = name
+            context, deps = name, _read_deps(typed.annotation)
         else:
             taken.append(typed)
     return Signature(
@@ -103,6 +107,7 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
         context,
         method,
         copied=tuple([parameter for parameter in taken if parameter.is_copied]),
+        deps=deps,
     )
 
 
@@ -215,3 +220,21 @@ def _is_context(annotation: Any) -> bool:
         kinds = {get_origin(kind) or kind for kind in get_args(annotation)}
         return kinds == {Context, NoneType}
     return (get_origin(annotation) or annotation) is Context
+
+
+def _read_deps(annotation: Any) -> str:
+    """Return the type of the deps in a Context, as text. Empty if they can be None."""
+    kinds = [annotation, *get_args(annotation)]  # also of `Context[Shop] | None`
+    types = [kind for one in kinds if get_origin(one) is Context for kind in get_args(one)]
+    return "" if not types or _can_be_none(types[0]) else _show_type(types[0])
+
+
+def _can_be_none(kind: Any) -> bool:
+    meant = getattr(kind, "__value__", kind)  # of a type alias
+    if get_origin(meant) in (Union, UnionType):
+        return any(map(_can_be_none, get_args(meant)))
+    return meant in (Any, object, None, NoneType) or isinstance(meant, TypeVar)
+
+
+def _show_type(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)

@@ -213,3 +213,18 @@ def check_bound(made: AnyTool) -> AnyTool:
             "or collect an object's tools with `Toolset.from_object(obj)`."
         )
     return made
+
+
+def needs_deps(made: AnyTool) -> bool:
+    """Return whether a tool takes a Context whose deps cannot be None."""
+    return bool(made._signature.deps)  # noqa: SLF001  the file's own class
+
+
+def check_deps(made: AnyTool, place: str) -> None:
+    """Refuse a tool that needs deps, where there are none. ``place`` is where to pass them."""
+    if needs_deps(made):
+        needed = made._signature.deps  # noqa: SLF001  the file's own class
+        raise DefinitionError(
+            f"{made.origin}: {made.spec.name!r} takes Context[{needed}], but there are no deps. "
+            f"Pass `deps=` to {place}, or declare Context[{needed} | None]."
+        )

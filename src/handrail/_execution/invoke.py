@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import anyio
 import anyio.lowlevel
 
-from handrail._definition.tool import AnyTool
+from handrail._definition.tool import AnyTool, check_deps
 from handrail._execution.output import Collected, render_result
 from handrail._execution.running import RunningCall, fail, not_begun
 from handrail._execution.settings import CallLimits, LongResults
@@ -83,6 +83,8 @@ async def invoke(world: World, running: RunningCall) -> Result:
 def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
     """Return a coroutine that runs the tool's function, of any kind."""
     way = tool._way
+    if tool.takes_context and running.turn.deps is None:
+        check_deps(tool, "`executor.turn`")
     context = _context(running, world) if tool.takes_context else None
     args = running.checked.parsed if running.attempts == 1 else _args_again(running, tool)
     if way == "async":

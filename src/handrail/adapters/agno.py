@@ -9,32 +9,28 @@ from agno.media import File as AgnoFile
 from agno.media import Image as AgnoImage
 from agno.run import RunContext
 from agno.tools.function import Function, FunctionCall, ToolResult
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, File, Image, Result
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._turns import Turns, offer_tools
 
-Principal = Callable[[RunContext], str | None]
-"""Returns the user on whose behalf calls are made."""
 
-
-def _find_user(context: RunContext) -> str | None:
-    return context.user_id
-
-
-def tools(executor: Executor, *, principal: Principal = _find_user) -> list[Function]:
+def tools(executor: Executor, **given: Unpack[Given[RunContext]]) -> list[Function]:
     """Return the tools of an executor. They get the dependencies of the run as deps.
 
     They need ``arun`` or another async method of the agent. Agno confirms tools, not calls: give
     the executor an approver. Without one, it denies what needs approval. Agno lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    turns = Turns(executor)
+    place = "`agno.tools`, or `dependencies=` to `agent.arun`"
+    turns, facts = Turns(executor), TurnFacts[RunContext](executor, place, given)
 
     def make(name: str, own_name: str) -> Callable[..., Any]:
         async def run(fc: FunctionCall, _agno_run_context: RunContext, **_: Any) -> ToolResult:
             context = _agno_run_context
-            given = {"principal": principal(context), "deps": context.dependencies}
-            opened = turns.gather(context, {"run": context.run_id, **given})
+            read = facts.read(context, principal=context.user_id, deps=context.dependencies)
+            opened = turns.gather(context, {"run": context.run_id, **read})
             call = Call(own_name, fc.arguments or {}, fc.call_id or name)
             return _show(await opened.run(call))
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, ToolError
+from typing_extensions import Unpack
 
 from handrail import Call, Executor
+from handrail.adapters._calls._given import Values, check_values
 from handrail.providers import anthropic as provider
 
 
-def tools(executor: Executor, *, principal: str | None = None) -> list[ExecutorTool]:
-    """Return the tools of an executor, for the async tool runner.
+def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
+    """Return the tools of an executor, for the async tool runner. All calls run with what is given.
 
     The runner calls one tool after the other, without the id of the call, and has no approvals: an
     executor without an approver denies what needs one. The runner lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    offered = executor.refresh_tools()
+    offered, checked = executor.refresh_tools(), check_values(executor, "`anthropic.tools`", given)
     return [
-        ExecutorTool(executor, offered.api_names[listed["name"]], listed, principal)
+        ExecutorTool(executor, offered.api_names[listed["name"]], listed, checked)
         for listed in provider.encode_tools(offered)
     ]
 
@@ -28,17 +30,16 @@ class ExecutorTool(BetaAsyncBuiltinFunctionTool):
     """One tool of an executor."""
 
     def __init__(
-        self, executor: Executor, name: str, listed: dict[str, Any], principal: str | None
+        self, executor: Executor, name: str, listed: dict[str, Any], given: dict[str, Any]
     ) -> None:
-        self.executor, self._name, self._listed = executor, name, listed
-        self._principal = principal
+        self.executor, self._name, self._listed, self._given = executor, name, listed, given
 
     def to_dict(self) -> Any:
         return self._listed
 
     async def call(self, input: Any) -> Any:  # noqa: A002  the SDK's name
         executor, call = self.executor, Call(self._name, input)
-        turn = executor.turn(principal=self._principal) if self._principal else None
+        turn = executor.turn(**self._given) if self._given else None
         result = await executor.run(call, turn=turn)  # without a turn, in this task
         is_plain = not result.parts and result.text.isascii()
         content = result.text if is_plain else provider.encode_result(result)["content"]

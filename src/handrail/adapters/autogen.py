@@ -18,20 +18,20 @@ from autogen_core.tools import (
     Workbench,
 )
 from pydantic import BaseModel
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Image, Result, Text
+from handrail.adapters._calls._given import Values, check_values
 from handrail.adapters._turns import Turns, offer_tools, own_name
 
 
-def workbench(
-    executor: Executor, *, principal: str | None = None, deps: object = None
-) -> ExecutorWorkbench:
-    """Return a workbench for an agent. All its calls have this principal and these deps.
+def workbench(executor: Executor, **given: Unpack[Values]) -> ExecutorWorkbench:
+    """Return a workbench for an agent. All its calls run with what is given here.
 
     AutoGen has no approvals: give the executor an approver. Without one, it denies what needs
     approval. AutoGen writes images into the text of a result.
     """
-    return ExecutorWorkbench(executor, {"principal": principal, "deps": deps})
+    return ExecutorWorkbench(executor, check_values(executor, "`autogen.workbench`", given))
 
 
 class ExecutorWorkbench(Workbench):

@@ -8,22 +8,22 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 from pydantic import ConfigDict, Field, PrivateAttr, create_model
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Result, Spec
+from handrail.adapters._calls._given import Values, check_values
 from handrail.adapters._turns import offer_tools
 
 
-def tools(
-    executor: Executor, *, principal: str | None = None, deps: object = None
-) -> list[ExecutorTool]:
+def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
     """Return the tools of an executor.
 
-    CrewAI passes no call id and no context, so all calls have this principal and these deps. It has
-    no approvals of calls: give the executor an approver. It lists tools once: use
+    CrewAI passes no call id and no context, so all calls run with what is given here. It has no
+    approvals of calls: give the executor an approver. It lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    given = {"principal": principal, "deps": deps}
-    return [_make_tool(executor, name, spec, given) for name, spec in offer_tools(executor)]
+    checked = check_values(executor, "`crewai.tools`", given)
+    return [_make_tool(executor, name, spec, checked) for name, spec in offer_tools(executor)]
 
 
 def _make_tool(executor: Executor, name: str, spec: Spec, given: dict[str, Any]) -> ExecutorTool:

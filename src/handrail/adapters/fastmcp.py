@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,33 +14,33 @@ from fastmcp.server.providers import Provider
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
+from typing_extensions import Unpack
 
 from handrail import READ, WRITE, Allow, Call, Deny, Executor, Image, Spec, Text
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._turns import offer_tools, own_name, parse_object
 from handrail.approvals import defer
 from handrail.permissions import Answer, Approver, Pending
 
-Principal = Callable[[Context], str | None]
-"""Returns the user on whose behalf calls are made."""
 FORM: dict[str, Any] = {"type": "object", "properties": {"approve": {"type": "boolean"}}}
 """What a client shows below the question."""
 
 
-def provider(executor: Executor, *, principal: Principal = lambda _: None) -> ExecutorProvider:
+def provider(executor: Executor, **given: Unpack[Given[Context]]) -> ExecutorProvider:
     """Return a provider for a server. The tools get the result of the server's lifespan as deps.
 
     If the executor has no approver, a call that needs approval asks the client's user, in both
     versions of the protocol. If the client cannot ask, the call is denied.
     """
-    return ExecutorProvider(executor, principal)
+    return ExecutorProvider(executor, TurnFacts(executor, "`fastmcp.provider`", given))
 
 
 class ExecutorProvider(Provider):
     """The tools of an executor, for FastMCP."""
 
-    def __init__(self, executor: Executor, principal: Principal) -> None:
+    def __init__(self, executor: Executor, facts: TurnFacts[Context]) -> None:
         super().__init__()
-        self.executor, self._principal = executor, principal
+        self.executor, self._facts = executor, facts
 
     async def _list_tools(self) -> Sequence[Tool]:
         return [self._make_tool(name, spec) for name, spec in offer_tools(self.executor)]
@@ -59,7 +59,7 @@ class ExecutorProvider(Provider):
     async def _run(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run one call: the protocol does not say which calls are of one reply."""
         ctx, executor = get_context(), self.executor
-        given: Any = {"principal": self._principal(ctx), "deps": ctx.lifespan_context}
+        given: Any = self._facts.read(ctx, deps=ctx.lifespan_context)
         asked = Pending.from_json(ctx.request_state) if ctx.request_state else None
         if asked and (asked.call.name, parse_object(asked.call.args)) == (name, arguments):
             turn = executor.turn(asked.turn_id, run=asked.run_id, approver=defer, **given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -10,43 +9,42 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from typing_extensions import Unpack
 
 from handrail import Allow, Call, Deny, Executor, Spec
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._sources.google_adk import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import Turns, describe, offer_tools, read_word
 from handrail.permissions import Edit, Pending
 
-Principal = Callable[[ToolContext], str | None]
-"""Returns the user on whose behalf calls are made."""
 
-
-def toolset(executor: Executor, *, principal: Principal = lambda _: None) -> ExecutorToolset:
+def toolset(executor: Executor, **given: Unpack[Given[ToolContext]]) -> ExecutorToolset:
     """Return a toolset for an agent. The tools get the state of the session as deps.
 
     If the executor has no approver, a call that needs approval requests a confirmation. A payload
     in the answer has other arguments for the call. Images and files are not sent to the model.
     """
-    return ExecutorToolset(executor, principal)
+    return ExecutorToolset(executor, TurnFacts(executor, "`google_adk.toolset`", given))
 
 
 class ExecutorToolset(BaseToolset):
     """The tools of an executor, for ADK."""
 
-    def __init__(self, executor: Executor, principal: Principal) -> None:
+    def __init__(self, executor: Executor, facts: TurnFacts[ToolContext]) -> None:
         super().__init__()
-        self.executor, self._principal, self._turns = executor, principal, Turns(executor)
+        self.executor, self._facts, self._turns = executor, facts, Turns(executor)
 
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
         offered = offer_tools(self.executor)
-        return [ExecutorTool(name, spec, self._turns, self._principal) for name, spec in offered]
+        return [ExecutorTool(name, spec, self._turns, self._facts) for name, spec in offered]
 
 
 class ExecutorTool(BaseTool):
     """One tool of an executor."""
 
-    def __init__(self, name: str, spec: Spec, turns: Turns, principal: Principal) -> None:
+    def __init__(self, name: str, spec: Spec, turns: Turns, facts: TurnFacts[ToolContext]) -> None:
         super().__init__(name=name, description=spec.description)
-        self._spec, self._turns, self._principal = spec, turns, principal
+        self._spec, self._turns, self._facts = spec, turns, facts
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         schema = dict(self._spec.input_schema)
@@ -59,7 +57,7 @@ class ExecutorTool(BaseTool):
         call = Call(self._spec.name, args, tool_context.function_call_id or self.name)
         said, place = tool_context.tool_confirmation, f"handrail:{call.id}"
         saved = (tool_context.state.get(place) if said else None) or {}
-        given = {"principal": self._principal(tool_context), "deps": tool_context.state}
+        given = self._facts.read(tool_context, deps=tool_context.state)
         turn = saved.get("turn", tool_context.invocation_id)
         opened = self._turns.open(tool_context.session.id, turn, given)
         if not opened.turn.pending:  # the session has what was asked before

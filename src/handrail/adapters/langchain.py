@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -12,35 +11,39 @@ from langchain_core.tools import BaseTool
 from langgraph.func import task
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import interrupt
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Result
+from handrail.adapters._calls._given import Given, TurnFacts
+from handrail.adapters._calls.langchain import start_run, to_message
 from handrail.adapters._replies import find_reply, find_stop, read_call, read_messages
 from handrail.adapters._sources.langchain import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
-from handrail.adapters.langgraph import Principal, to_message, to_requests
+from handrail.adapters.langgraph import to_requests
 from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
 _RUNTIME = "handrail_runtime"
+_PLACE = "`langchain.tools`, or `context=` to the agent"
 
 
-def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[BaseTool]:
-    """Return the tools of an executor. They need ``ainvoke`` or another async method of the agent.
+def tools(executor: Executor, **given: Unpack[Given[RunnableConfig]]) -> list[BaseTool]:
+    """Return the tools of an executor. They get the context of the agent as deps.
 
-    If the executor has no approver, a call that needs approval interrupts the graph. Resume with a
-    dict from call id to True, False, a reason for the denial, or other arguments. LangChain lists
-    tools once: use ``LongResults(reader="always")``, so that a model can read long results.
+    They need ``ainvoke`` or another async method of the agent. If the executor has no approver, a
+    call that needs approval interrupts the graph. Resume with a dict from call id to True, False, a
+    reason for the denial, or other arguments. LangChain lists tools once: use
+    ``LongResults(reader="always")``, so that a model can read long results.
     """
-    turns = Turns(executor)
+    turns, facts = Turns(executor), TurnFacts[RunnableConfig](executor, _PLACE, given)
     return [
         ExecutorTool(
             name=name,
             description=spec.description,
             args_schema=dict(spec.input_schema),
             own_name=spec.name,
-            executor=executor,
             turns=turns,
-            principal=principal,
+            facts=facts,
         )
         for name, spec in offer_tools(executor)
     ]
@@ -54,33 +57,36 @@ class ExecutorTool(BaseTool):
     """One tool of an executor."""
 
     func: Any = wants
-    executor: Any
     own_name: str
     turns: Any
-    principal: Any
+    facts: Any
 
     def _run(self, **_: Any) -> Any:
         raise NotImplementedError("This tool is async: use `ainvoke`.")
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
         """Run one call, together with the others of its reply."""
-        is_call = isinstance(input, Mapping) and input.get("type") == "tool_call"
+        is_call = isinstance(input, dict) and input.get("type") == "tool_call"
         args = dict(input["args"]) if is_call else input
         runtime = args.pop(_RUNTIME, None) if is_call else None
         call: Any = Call(self.own_name, args, *([input["id"]] if is_call else []))
         messages = [] if runtime is None else read_messages(runtime.state)
         if found := find_reply(messages, call):
             call = read_call(found[0], found[1], self.own_name, call.id)
-        if isinstance(call, TruncatedCall):
-            return to_message(call.refuse(), self.name)
-        message = await self._run_call(call, ensure_config(config), find_stop(messages))
+        settings = ensure_config(config)
+        given = self.facts.read(settings, deps=runtime and runtime.context)
+        run = await start_run(settings, call, self)
+        message = await run.tell(self._run_call(call, settings, given, find_stop(messages)))
         return message if is_call else message.content
 
-    async def _run_call(self, call: Call, config: RunnableConfig, stop: str | None) -> ToolMessage:
+    async def _run_call(
+        self, call: Any, config: RunnableConfig, given: dict[str, Any], stop: str | None
+    ) -> ToolMessage:
+        if isinstance(call, TruncatedCall):
+            return to_message(call.refuse(), self.name)
         thread = config.get("configurable", {}).get("thread_id")
         step = config.get("metadata", {}).get("langgraph_step")
         run, turn = (thread, step) if thread else (uuid.uuid4(), "")  # nothing else names a run
-        given = {"principal": self.principal(config)}
         opened: OpenTurn = self.turns.open(str(run), str(turn), given)
         if stop is not None:
             opened.turn.close(stop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,77 +11,70 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.func import task
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
+from typing_extensions import Unpack
 
-from handrail import Call, Executor, Image, Result, Text, Turn
-from handrail.adapters._replies import STOP, find_stop, read_calls
+from handrail import Call, Executor, Result, Turn
+from handrail.adapters._calls._given import Given, TurnFacts
+from handrail.adapters._calls.langchain import to_message
+from handrail.adapters._calls.langgraph import answer_calls, run_calls
+from handrail.adapters._replies import find_stop, read_calls
 from handrail.adapters._turns import open_turn, read_word
 from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
-Principal = Callable[[RunnableConfig], str | None]
-"""Returns the user on whose behalf the calls of a thread are made."""
-Names = tuple[str, str, str | None]
-"""The ids of the thread and of the message, and the principal."""
 Saved = dict[str, Any]
 Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, list[ToolMessage]]]]
 
 
 def node(
-    executor: Executor, *, principal: Principal = lambda _: None, messages: str = "messages"
+    executor: Executor, *, messages: str = "messages", **given: Unpack[Given[RunnableConfig]]
 ) -> Node:
     """Return a node that runs the calls of the last message. The tools get the graph's context.
 
     If the executor has no approver, the node interrupts the graph with its requests. Resume it
     with a dict from call id to True, False, a reason for the denial, or other arguments.
     """
-
-    @task
-    async def begin(calls: list[Call], names: Names, stop: str | None) -> Saved:
-        turn = _open(executor, names)
-        if stop is not None:
-            turn.close(stop)
-        return await _finish(executor, turn, calls)
-
-    @task
-    async def answer(waiting: list[str], words: dict[str, Any], names: Names) -> Saved:
-        turn = _open(executor, names)
-        for pending in map(Pending.from_json, waiting):
-            turn.answer(
-                pending, read_word(words.get(pending.call.id)) if pending.question else None
-            )
-        return await _finish(executor, turn, ())
+    place = "`langgraph.node`, or `context=` to the graph"
+    facts = TurnFacts[RunnableConfig](executor, place, given)
 
     async def run_tools(state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
         history = state[messages] if isinstance(state, Mapping) else getattr(state, messages)
         reply = history[-1]
-        thread = config.get("configurable", {}).get("thread_id", "")
-        names, calls = (str(thread), str(reply.id), principal(config)), read_calls(reply, executor)
+        thread = str(config.get("configurable", {}).get("thread_id", ""))
+        read, calls = facts.read(config, deps=get_runtime().context), read_calls(reply, executor)
+
+        @task
+        async def begin(calls: list[Call | TruncatedCall], stop: str | None) -> Saved:
+            turn = open_turn(executor, thread, str(reply.id), read)
+            if stop is not None:
+                turn.close(stop)
+            return await _save(turn, await run_calls(turn, calls, config))
+
+        @task
+        async def answer(waiting: list[str], words: dict[str, Any]) -> Saved:
+            turn = open_turn(executor, thread, str(reply.id), read)
+            given = [
+                (one, read_word(words.get(one.call.id)) if one.question else None)
+                for one in map(Pending.from_json, waiting)
+            ]
+            return await _save(turn, await answer_calls(turn, given, config))
+
         # a graph that is resumed runs the node again: tasks keep what has happened
-        whole = [call for call in calls if isinstance(call, Call)]
-        saved = await begin(whole, names, find_stop(history[:-1]))
+        saved = await begin(calls, find_stop(history[:-1]))
         done = saved["done"]
         while saved["waiting"]:
             words = interrupt(to_requests(saved["waiting"]))
-            saved = await answer(saved["waiting"], words, names)
+            saved = await answer(saved["waiting"], words)
             done += saved["done"]
         results = {one.call_id: one for one in map(Result.from_json, done)}
-        shown = [
-            (one.refuse() if isinstance(one, TruncatedCall) else results[one.id], one.name)
-            for one in calls
-        ]
-        return {messages: [to_message(*one, stop=saved["stop"]) for one in shown]}
+        shown = [to_message(results[one.id], one.name, saved["stop"]) for one in calls]
+        return {messages: shown}
 
     return run_tools
 
 
-def _open(executor: Executor, names: Names) -> Turn[Any]:
-    given = {"principal": names[2], "deps": get_runtime().context}
-    return open_turn(executor, names[0], names[1], given)
-
-
-async def _finish(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> Saved:
+async def _save(turn: Turn[Any], results: list[Result]) -> Saved:
     """Return the results and requests of a turn, as the checkpointer stores them."""
-    results = await executor.run_all(calls, turn=turn)
     if turn.is_closed:  # nothing is asked any more
         waiting = {one.call.id: await turn.dismiss(one) for one in turn.pending}
         results = [waiting.get(one.call_id, one) for one in results]
@@ -99,20 +91,3 @@ def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
         for one in map(Pending.from_json, waiting)
         if one.question
     ]
-
-
-def to_message(result: Result, name: str, stop: str | None = None) -> ToolMessage:
-    """Return a result as a message. Its artifact says why a hook has ended the run, if one has."""
-    content: Any = [_to_block(part) for part in result.parts] or result.text
-    status: Any = "success" if result.failure is None else "error"
-    call_id = result.call_id.rstrip("+")
-    artifact = None if stop is None else {STOP: stop}
-    return ToolMessage(content, tool_call_id=call_id, name=name, status=status, artifact=artifact)
-
-
-def _to_block(part: Any) -> dict[str, str]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    kind = "image" if isinstance(part, Image) else "file"
-    data = b64encode(part.data).decode()
-    return {"type": kind, "base64": data, "mime_type": part.media_type}

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import DocumentBlock, ImageBlock, TextBlock
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.workflow import Context
+from typing_extensions import Unpack
 
 from handrail import READ, Call, Executor, Image, Result, Spec, Text
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._turns import Turns, offer_tools
 
-Principal = Callable[[Context], str | None]
-"""Returns the user on whose behalf calls are made."""
 CONTEXT = "handrail_context"
 """The argument in which LlamaIndex passes its context."""
 
 
-def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[ExecutorTool]:
+def tools(executor: Executor, **given: Unpack[Given[Context]]) -> list[ExecutorTool]:
     """Return the tools of an executor. They get the context of the workflow as deps.
 
     They are async, and get no call id from LlamaIndex. Give the executor an approver; without one,
     it denies what needs approval. LlamaIndex lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    adapter = _Adapter(executor, principal)
+    adapter = _Adapter(executor, TurnFacts(executor, "`llama_index.tools`", given))
     return [ExecutorTool(name, spec, adapter) for name, spec in offer_tools(executor)]
 
 
 class _Adapter:
-    def __init__(self, executor: Executor, principal: Principal) -> None:
-        self._turns, self._principal = Turns(executor), principal
+    def __init__(self, executor: Executor, facts: TurnFacts[Context]) -> None:
+        self._turns, self._facts = Turns(executor), facts
 
     async def run(self, call: Call, context: Any, *, early: bool) -> Result:
         """Run one call, together with the others of its reply.
 
         LlamaIndex repeats steps when results come together after a wait, so reads start early.
         """
-        principal = None if context is None else self._principal(context)
-        given = {"principal": principal, "deps": context}
+        given = self._facts.read(context, deps=context)
         run = None if context is None else context.store  # each step has a context of its own
         opened = self._turns.gather(run, given)
         return await opened.run(call, early=early)

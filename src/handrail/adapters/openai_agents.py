@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from agents import FunctionTool, RunConfig, RunContextWrapper, Tool, ToolApprovalItem
-from agents.tool import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents import FunctionTool, RunContextWrapper, Tool, ToolApprovalItem
 from agents.tool_context import ToolContext
+from typing_extensions import Unpack
 
-from handrail import Allow, Call, Executor, Image, Result, Spec, Text
+from handrail import Allow, Call, Executor, Failure, Spec
+from handrail.adapters._calls._given import Given, TurnFacts
+from handrail.adapters._calls.openai_agents import NOT_PLAIN, check_json, show
+from handrail.adapters._calls.openai_agents import run_config as run_config  # noqa: PLC0414  public here
 from handrail.adapters._sources.openai_agents import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
 from handrail.messages import api_name
 from handrail.permissions import Pending
 
-Facts = Callable[[RunContextWrapper[Any]], str | None]
-"""Returns the user on whose behalf calls are made, or the name of the run."""
+_PLACE = "`openai_agents.tools`, or `context=` to `Runner.run`"
+Name = Callable[[RunContextWrapper[Any]], str | None]
+"""Returns the name of the run."""
 
 
 def tools(
-    executor: Executor, *, principal: Facts = lambda _: None, run: Facts = lambda _: None
+    executor: Executor,
+    *,
+    run: Name = lambda _: None,
+    **given: Unpack[Given[RunContextWrapper[Any]]],
 ) -> list[Tool]:
     """Return the tools of an executor. They get the context of the run as deps.
 
@@ -30,13 +36,8 @@ def tools(
     run, so that its idempotency keys are the same in another process. The SDK lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    adapter = _Adapter(executor, principal, run)
+    adapter = _Adapter(executor, TurnFacts(executor, _PLACE, given), run)
     return [adapter.make_tool(name, spec) for name, spec in offer_tools(executor)]
-
-
-def run_config(**options: Any) -> RunConfig:
-    """Return a run configuration in which a wrong tool name does not end the run."""
-    return RunConfig(**{"tool_not_found_behavior": "return_error_to_model", **options})
 
 
 def question(executor: Executor, request: ToolApprovalItem, **given: Any) -> str:
@@ -52,8 +53,8 @@ def question(executor: Executor, request: ToolApprovalItem, **given: Any) -> str
 
 
 class _Adapter:
-    def __init__(self, executor: Executor, principal: Facts, run: Facts) -> None:
-        self._executor, self._principal, self._run = executor, principal, run
+    def __init__(self, executor: Executor, facts: TurnFacts[Any], run: Name) -> None:
+        self._executor, self._facts, self._run = executor, facts, run
         self._turns = Turns(executor)
 
     def make_tool(self, name: str, spec: Spec) -> FunctionTool:
@@ -65,6 +66,10 @@ class _Adapter:
         async def invoke(ctx: ToolContext[Any], text: str) -> Any:
             return await self._invoke(ctx, Call(spec.name, text or "{}", ctx.tool_call_id))
 
+        async def refuse(ctx: ToolContext[Any]) -> str:
+            text = ctx.tool_arguments.strip() or "{}"
+            return await self._refuse(ctx, Call(spec.name, text, ctx.tool_call_id))
+
         return FunctionTool(
             name=name,
             description=spec.description,
@@ -72,11 +77,12 @@ class _Adapter:
             on_invoke_tool=invoke,
             needs_approval=needs_approval,
             strict_json_schema=False,
+            tool_input_guardrails=[check_json(refuse)],
         )
 
     def _open(self, ctx: RunContextWrapper[Any]) -> OpenTurn:
         """Return the turn of the current reply: the SDK counts its requests to the model."""
-        given = {"principal": self._principal(ctx), "deps": ctx.context}
+        given = self._facts.read(ctx, deps=ctx.context)
         run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
         return self._turns.open(run, str(ctx.usage.requests), given, within=ctx.usage)
 
@@ -91,6 +97,13 @@ class _Adapter:
                 self._turns.keep(opened)
         return found
 
+    async def _refuse(self, ctx: ToolContext[Any], call: Call) -> str:
+        """Return what a model reads about arguments that the SDK cannot parse."""
+        tool = self._executor.tools.find(call.name)
+        if tool is not None and isinstance(tool.parse(call.args), Failure):
+            return (await self._open(ctx).run(call)).text  # it fails: hooks see it
+        return NOT_PLAIN
+
     async def _invoke(self, ctx: ToolContext[Any], call: Call) -> Any:
         opened = self._open(ctx)
         is_approved = ctx.is_tool_approved(ctx.tool_name, call.id)
@@ -103,17 +116,4 @@ class _Adapter:
             opened.approved |= {*yes}
             result = await opened.answer(pending, Allow())
         # the SDK asks only before a tool runs
-        return _show(await self._turns.settle(opened, result, can_ask=False))
-
-
-def _show(result: Result) -> Any:
-    return [_show_part(part) for part in result.parts] or result.text
-
-
-def _show_part(part: Any) -> Any:
-    if isinstance(part, Text):
-        return ToolOutputText(text=part.text)
-    data = b64encode(part.data).decode()
-    if isinstance(part, Image):
-        return ToolOutputImage(image_url=f"data:{part.media_type};base64,{data}")
-    return ToolOutputFileContent(file_data=data, filename=part.name)
+        return show(await self._turns.settle(opened, result, can_ask=False))

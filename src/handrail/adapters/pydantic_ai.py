@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 from weakref import ref
 
@@ -11,30 +10,30 @@ from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from typing_extensions import Unpack
 
 from handrail import Allow, Call, Executor, File, Image, Result, Spec, Text
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._sources.pydantic_ai import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, Unchecked, describe, offer_tools, parse_object
 from handrail.permissions import Edit, Pending
 
-Principal = Callable[[RunContext[Any]], str | None]
-
 
 def toolset(
-    executor: Executor, *, principal: Principal = lambda _: None, name: str = "handrail"
+    executor: Executor, *, name: str = "handrail", **given: Unpack[Given[RunContext[Any]]]
 ) -> ExecutorToolset:
     """Return a toolset, named by its id, for an agent. The tools get the deps of the agent.
 
     If the executor has no approver, its approval requests become deferred tool requests.
     """
-    return ExecutorToolset(executor, principal, name)
+    return ExecutorToolset(executor, TurnFacts(executor, "`agent.run`", given), name)
 
 
 class ExecutorToolset(AbstractToolset[Any]):
     """The tools of an executor, for Pydantic AI."""
 
-    def __init__(self, executor: Executor, principal: Principal, name: str) -> None:
-        self.executor, self._principal, self._name = executor, principal, name
+    def __init__(self, executor: Executor, facts: TurnFacts[RunContext[Any]], name: str) -> None:
+        self.executor, self._facts, self._name = executor, facts, name
         self._turns = Turns(executor)
 
     @property
@@ -49,6 +48,7 @@ class ExecutorToolset(AbstractToolset[Any]):
         await self.executor.__aexit__(None, None, None)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        self._facts.read(ctx, deps=ctx.deps)  # a run without the deps that tools need ends here
         offered = offer_tools(self.executor)
         listing = Unchecked(offered)
         return {name: self._list(name, spec, listing) for name, spec in offered}
@@ -86,7 +86,7 @@ class ExecutorToolset(AbstractToolset[Any]):
     def _open(self, ctx: RunContext[Any]) -> OpenTurn:
         """Return the turn of the last reply. Its name is the same in another process."""
         number = sum(isinstance(message, ModelResponse) for message in ctx.messages)
-        given = {"principal": self._principal(ctx), "deps": ctx.deps}
+        given = self._facts.read(ctx, deps=ctx.deps)
         run = ctx.conversation_id or ctx.run_id or ""
         return self._turns.open(run, str(number), given, within=ctx.run_id)
 

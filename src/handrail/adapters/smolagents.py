@@ -6,22 +6,22 @@ from typing import Any
 
 from smolagents import Tool  # type: ignore[import-untyped]
 from smolagents.tools import AUTHORIZED_TYPES  # type: ignore[import-untyped]
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Spec
+from handrail.adapters._calls._given import Values, check_values
 from handrail.adapters._turns import offer_tools
 
 
-def tools(
-    executor: Executor, *, principal: str | None = None, deps: object = None
-) -> list[ExecutorTool]:
+def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
     """Return the tools of an executor.
 
-    smolagents passes no call id and no context, so all calls have this principal and these deps. It
-    has no approvals: give the executor an approver. It lists tools once: use
+    smolagents passes no call id and no context, so all calls run with what is given here. It has no
+    approvals: give the executor an approver. It lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    given = {"principal": principal, "deps": deps}
-    return [ExecutorTool(executor, name, spec, given) for name, spec in offer_tools(executor)]
+    checked = check_values(executor, "`smolagents.tools`", given)
+    return [ExecutorTool(executor, name, spec, checked) for name, spec in offer_tools(executor)]
 
 
 class ExecutorTool(Tool):  # type: ignore[misc]  # smolagents has no types

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from strands.types.tools import AgentTool, ToolContext, ToolGenerator, ToolSpec, ToolUse
+from typing_extensions import Unpack
 
 from handrail import Call, Executor, Image, Result, Spec, Text
+from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
 from handrail.permissions import Pending
 
-Principal = Callable[[Mapping[str, Any]], str | None]
-"""Returns the user on whose behalf calls are made, from the invocation state."""
 STATE = "handrail"
 """The key in the agent's state of the name of the run, and of pending calls by id."""
 
 
-def tools(executor: Executor, *, principal: Principal = lambda _: None) -> list[AgentTool]:
-    """Return the tools of an executor. They get the invocation state as deps.
+def tools(executor: Executor, **given: Unpack[Given[Mapping[str, Any]]]) -> list[AgentTool]:
+    """Return the tools of an executor. They get the invocation state as deps, as functions do.
 
     If the executor has no approver, a call that needs approval interrupts the agent. Respond with
     True, False, a reason for the denial, or other arguments. Strands lists tools once: use
     ``LongResults(reader="always")``, so that a model can read long results.
     """
-    turns = Turns(executor)
-    return [ExecutorTool(name, spec, turns, principal) for name, spec in offer_tools(executor)]
+    turns, facts = Turns(executor), TurnFacts[Any](executor, "`strands.tools`", given)
+    return [ExecutorTool(name, spec, turns, facts) for name, spec in offer_tools(executor)]
 
 
 class ExecutorTool(AgentTool):
     """One tool of an executor."""
 
-    def __init__(self, name: str, spec: Spec, turns: Turns, principal: Principal) -> None:
+    def __init__(self, name: str, spec: Spec, turns: Turns, facts: TurnFacts[Any]) -> None:
         super().__init__()
-        self._name, self._spec, self._turns, self._principal = name, spec, turns, principal
+        self._name, self._spec, self._turns, self._facts = name, spec, turns, facts
 
     @property
     def tool_name(self) -> str:
@@ -58,7 +58,7 @@ class ExecutorTool(AgentTool):
     ) -> ToolGenerator:
         """Run one call, together with the others of its reply."""
         agent, call_id = invocation_state["agent"], tool_use["toolUseId"]
-        given = {"principal": self._principal(invocation_state), "deps": invocation_state}
+        given = self._facts.read(invocation_state, deps=invocation_state)
         saved = agent.state.get(STATE) or {"run": uuid.uuid4().hex}
         agent.state.set(STATE, saved)
         reply = _find_reply(agent.messages, call_id)

@@ -263,6 +263,7 @@ class Agent(Generic[T]):
         check_options(options, RunArgs.__annotations__)
         if parent is None and recorder is None:  # theirs can be for others of the run, or used
             check_answers(options.get("answers", NO_ANSWERS), start.requests)
+        executor.tools.check_deps(options.get("deps"), "`agent.run`")
         settings = self._settings
         if "limits" in options:
             settings = replace(settings, limits=options["limits"])

@@ -21,7 +21,9 @@ try:
 except ModuleNotFoundError as error:
     raise name_extra(error, __name__, "mcp") from error
 
-from handrail import Executor
+from handrail import Executor, Json
+from handrail._version import __version__
+from handrail.mcp._server.callers import NOTHING, Caller, CallerFacts, Deps, Metadata
 from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
@@ -30,7 +32,7 @@ from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.permissions import MemoryLedger
 
-__all__ = ["bind", "http_app", "make_server", "serve_http", "serve_stdio"]
+__all__ = ["Caller", "bind", "http_app", "make_server", "serve_http", "serve_stdio"]
 
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -48,6 +50,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     executor: Executor,
     *,
     name: str = "handrail",
+    version: str = __version__,
+    deps: Deps = None,
+    metadata: Metadata = NOTHING,
     keys: Sequence[bytes] = (),
     max_calls: int = _MAX_CALLS,
     principal_share: float = PRINCIPAL_SHARE,
@@ -57,10 +62,17 @@ def make_server(  # noqa: PLR0913  each is an option with a default
 ) -> Server[Any]:
     """Return a server of the official SDK whose tools are those of an executor.
 
+    Clients get ``name`` and ``version``: by default, those of handrail.
+
     If the executor has no approver, the person at the client is asked: by elicitation, and in the
     newer era by ``input_required``. A client that cannot be asked gets a denial. A call that
     conflicts with an open question of its session waits until it is answered, or until
     ``answer_seconds`` have passed.
+
+    ``deps`` are objects for the tools, and ``metadata`` more facts for policies, hooks and tools.
+    Each is a value, or a function of the ``Caller``. The metadata are read for each request, the
+    deps once for each session with the same metadata. Raises DefinitionError if a tool needs deps
+    and there are none.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
     open questions. Their executors need one ledger, or each process would accept the same approval
@@ -81,12 +93,19 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     if not 0 < principal_share <= 1:
         raise ValueError(f"principal_share must be above 0 and at most 1, got {principal_share!r}.")
     places = Places(calls=max_calls, running=executor.limits.max_running, share=principal_share)
-    calls = Calls(executor, places=places, answer_seconds=answer_seconds, rules_of=rules_of)
+    calls = Calls(
+        executor,
+        places=places,
+        answer_seconds=answer_seconds,
+        rules_of=rules_of,
+        facts=CallerFacts(executor, deps, metadata),
+    )
     if metrics is not None:
         metrics.count_questions = calls.count_questions
     listen = None if calls.changes is None else calls.changes.listen
     server = ToolServer(
         name,
+        version=version,
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
         get_tool_input_schema=calls.find_schema,
@@ -102,9 +121,15 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     return server
 
 
-async def serve_stdio(executor: Executor, *, name: str = "handrail") -> None:
+async def serve_stdio(
+    executor: Executor,
+    *,
+    name: str = "handrail",
+    deps: object = None,
+    metadata: Mapping[str, Json] = NOTHING,
+) -> None:
     """Serve tools over the standard streams of this process, until the client closes them."""
-    server = make_server(executor, name=name)
+    server = make_server(executor, name=name, deps=deps, metadata=metadata)
     async with executor, stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -12,10 +13,9 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.request_state import authenticated_principal
 
-from handrail import Call, Executor, Result, Turn
+from handrail import Call, Executor, Json, Result, Turn
 from handrail.events import Progressed
 from handrail.mcp._server.asking import (
     Request,
@@ -25,8 +25,9 @@ from handrail.mcp._server.asking import (
     find_answer,
     is_modern,
 )
+from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
 from handrail.mcp._server.changes import Changes
-from handrail.mcp._server.content import find_promise, list_definitions, refuse, write_result
+from handrail.mcp._server.content import list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
 from handrail.permissions import Answer, Pending
@@ -72,8 +73,10 @@ class Calls:
         places: Places,
         answer_seconds: float,
         rules_of: RulesOf | None,
+        facts: CallerFacts,
     ) -> None:
         self._executor = executor
+        self._facts = facts
         self._tools = PrincipalTools(executor, rules_of)
         self._tools_change = executor.registry is not None or rules_of is not None
         self._places = places
@@ -82,14 +85,15 @@ class Calls:
         """Questions that a client of the older era has not answered yet."""
         self.changes = None if executor.registry is None else Changes(executor.registry)
         """Tells clients of changes, if the tools can change."""
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        """By name and metadata: two tokens of one principal can differ in what they permit."""
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
         """Return the tools that a client can call. From here on, calls mean these."""
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(_name_session(request), request)
-        shown = await self._tools.select(tools, _find_principal())
+        shown = await self._tools.select(tools, find_caller().principal)
         return types.ListToolsResult(tools=list_definitions(shown))
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -107,7 +111,7 @@ class Calls:
         session.running += 1
         try:
             if params.request_state is not None and is_modern(request):
-                return await self._call_again(session, params)
+                return await self._call_again(session, request, params)
             return await self._call_in_turn(session, request, params)
         finally:
             session.running -= 1
@@ -123,12 +127,15 @@ class Calls:
             name = session.turn.tools.api_names.get(params.name, params.name)
             call_id = f"{request.request_id}-{token_hex(8)}"
             call = Call(name, params.arguments or {}, call_id)
-            return await self._finish(session, name, await self._run(session, request, call))
+            result = await _with_progress(
+                session, request, call_id, partial(session.turn.run, call)
+            )
+            return await self._finish(session, request, name, result)
         finally:
             self._places.leave(principal)
 
     async def _call_again(
-        self, session: Session, params: types.CallToolRequestParams
+        self, session: Session, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Take the answer to an earlier question, and run its call."""
         async with self._places.answer(session.turn.principal) as refused:
@@ -137,8 +144,8 @@ class Calls:
             await self._prepare(session)
             pending = Pending.from_json(params.request_state or "")
             answer = find_answer(params.input_responses)
-            result = await self._answer(session, pending, answer)
-            return await self._finish(session, pending.call.name, result)
+            result = await self._answer(session, request, pending, answer)
+            return await self._finish(session, request, pending.call.name, result)
 
     async def _prepare(self, session: Session) -> None:
         await self._drop_old_questions(session)
@@ -146,50 +153,44 @@ class Calls:
             await self._renew_tools(session.turn)
 
     async def _finish(
-        self, session: Session, name: str, result: Result
+        self, session: Session, request: Request, name: str, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
         if result.pending is not None and not result.pending.question:
-            result = await self._wait_behind(session, result.pending)
+            result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
             return ask(result.pending)
         session.turn.forget(result.call_id)
         tool = session.turn.tools.find(name)
-        is_promised = tool is not None and find_promise(tool.spec) is not None
-        return write_result(result, is_promised=is_promised)
+        return write_result(result, None if tool is None else tool.spec)
 
-    async def _run(self, session: Session, request: Request, call: Call) -> Result:
-        wants_progress = request.meta is not None and "progress_token" in request.meta
-        if not wants_progress:
-            return await session.turn.run(call)
-        feed = session.turn.events(call.id)
-        results = list[Result]()
-        async with anyio.create_task_group() as group:
-            group.start_soon(_forward, feed, request)
-            results.append(await session.turn.run(call))
-        return results[0]
-
-    async def _answer(self, session: Session, pending: Pending, answer: Answer | None) -> Result:
+    async def _answer(
+        self, session: Session, request: Request, pending: Pending, answer: Answer | None
+    ) -> Result:
         turn, call_id = session.turn, pending.call.id
         session.asked.pop(pending.key, None)
         if all(other.key != pending.key for other in turn.waiting) and call_id not in turn:
             turn.adopt(pending)  # another process asked
-        turn.answer(pending, answer)
-        try:
+
+        async def run() -> Result:
+            turn.answer(pending, answer)
             return await turn.result(call_id)
+
+        try:
+            return await _with_progress(session, request, call_id, run)
         except BaseException:
             turn.cancel(call_id)
             raise
         finally:
             session.tell_answered()
 
-    async def _wait_behind(self, session: Session, pending: Pending) -> Result:
+    async def _wait_behind(self, session: Session, request: Request, pending: Pending) -> Result:
         """Run a call after the question that it waits for has been answered, if it is in time."""
         with anyio.move_on_after(self._answer_seconds):
             async with self._places.ask(session.turn.principal, is_scheduled=False):
                 while {other.key for other in session.turn.waiting} & set(pending.after):
                     await session.answered.wait()
-            return await self._answer(session, pending, None)
+            return await self._answer(session, request, pending, None)
         return await session.turn.dismiss(pending, _BEHIND)
 
     async def _drop_old_questions(self, session: Session) -> None:
@@ -202,11 +203,13 @@ class Calls:
                 session.tell_answered()
 
     def _find_session(self, request: Request) -> Session:
-        name = _name_session(request)
-        session = self._sessions.get(name)
+        caller, name = find_caller(), _name_session(request)
+        metadata = self._facts.read_metadata(caller)
+        key = (name, json.dumps(dict(metadata), sort_keys=True))
+        session = self._sessions.get(key)
         if session is None or (session.is_over and not _has_session(request)):
-            session = self._sessions[name] = Session(self._open_turn(name))
-        self._sessions.move_to_end(name)
+            session = self._sessions[key] = Session(self._open_turn(name, caller, metadata))
+        self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:
             idle = [key for key, other in self._sessions.items() if not other.running]
@@ -220,13 +223,14 @@ class Calls:
         turn.tools = await self._tools.select(now.tools, turn.principal)
         turn.generation = now.generation if turn.tools is now.tools else -1
 
-    def _open_turn(self, name: str) -> Turn[Any]:
-        principal = _find_principal()
-        own = partial(self._approve, principal)
+    def _open_turn(self, name: str, caller: Caller, metadata: Mapping[str, Json]) -> Turn[Any]:
+        own = partial(self._approve, caller.principal)
         return self._executor.turn(
             _TURN,
             run=f"mcp:{name}",
-            principal=principal,
+            principal=caller.principal,
+            deps=self._facts.read_deps(caller),
+            metadata=metadata,
             approver=own if self._executor.approver is None else None,
         )
 
@@ -245,11 +249,6 @@ class Calls:
         return self._asking + sum(1 for one in waiting if one.question)
 
 
-def _find_principal() -> str | None:
-    token = get_access_token()
-    return None if token is None else token.subject or token.client_id
-
-
 def _name_session(request: Request) -> str:
     """Return the name of a request's session. In the newer era a client could invent any number."""
     http = None if is_modern(request) else request.request
@@ -265,6 +264,26 @@ def _has_session(request: Request) -> bool:
     """
     http = request.request
     return http is None or (not is_modern(request) and "mcp-session-id" in http.headers)
+
+
+async def _with_progress(
+    session: Session, request: Request, call_id: str, run: Callable[[], Awaitable[Result]]
+) -> Result:
+    """Run a call, and send its progress to a client that wants it."""
+    if not _may_want_progress(request):
+        return await run()
+    feed = session.turn.events(call_id)
+    results = list[Result]()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_forward, feed, request)
+        results.append(await run())
+    return results[0]
+
+
+def _may_want_progress(request: Request) -> bool:
+    """Return whether to report progress. A client in this process has no token to ask with."""
+    has_token = request.meta is not None and "progress_token" in request.meta
+    return has_token or (request.request is None and is_modern(request))
 
 
 async def _forward(feed: Any, request: Request) -> None:

@@ -12,6 +12,8 @@ import mcp_types as types
 from handrail import DESTROY, READ, Exposure, File, Image, Result, Spec, Text, Toolset
 from handrail._support import is_table
 
+_RESULT = "result"
+"""The field of data that are not an object."""
 _NO_DATA = (
     "The call has run, but its result cannot be given in the form that the tool promises. Do not "
     "repeat it. As text:"
@@ -45,19 +47,27 @@ def _write_definition(spec: Spec, name: str) -> types.Tool:
 
 
 def find_promise(spec: Spec) -> dict[str, Any] | None:
-    """Return the schema of a tool's data, if it is an object: older clients accept nothing else."""
+    """Return the schema of a tool's data, which is that of an object.
+
+    Other data are its field ``result``: older clients accept only objects. Clients refuse a result
+    without what its tool promises, so the field can be missing: a list can be too long.
+    """
     schema = spec.output_schema
-    return None if schema is None or schema.get("type") != "object" else dict(schema)
+    if schema is None or schema.get("type") == "object":
+        return None if schema is None else dict(schema)
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return {"type": "object", "properties": {_RESULT: inner}, **shared}
 
 
-def write_result(result: Result, *, is_promised: bool = False) -> types.CallToolResult:
+def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
     """Return a result as the protocol has it. A failure is the tool's, for the model to read.
 
-    Clients refuse a result without the data that its tool promises, such as one that is too long.
+    Clients refuse a result without the object that its tool promises, such as one that is too long.
     As an error, its text still arrives.
     """
-    data = _read_object(result)
-    is_broken = is_promised and data is None and result.failure is None
+    data = None if result.failure else _read_data(result, spec)
+    is_broken = data is None and result.failure is None and _promises(spec)
     content = [_write_part(part) for part in result.content]
     return types.CallToolResult(
         content=[types.TextContent(text=_NO_DATA), *content] if is_broken else content,
@@ -71,10 +81,18 @@ def refuse(message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=message)], is_error=True)
 
 
-def _read_object(result: Result) -> dict[str, Any] | None:
-    """Return the data of a result, if it is an object: older clients accept nothing else."""
-    data: Any = None if result.data is None or result.failure else json.loads(result.data)
-    return data if is_table(data) else None
+def _promises(spec: Spec | None) -> bool:
+    return spec is not None and find_promise(spec) is not None
+
+
+def _read_data(result: Result, spec: Spec | None) -> dict[str, Any] | None:
+    """Return the data of a result as an object, in the form that its tool promises."""
+    schema = None if spec is None else spec.output_schema
+    is_wrapped = schema is not None and schema.get("type") != "object"
+    if result.data is None:
+        return {} if is_wrapped else None
+    data: Any = json.loads(result.data)
+    return data if is_table(data) and not is_wrapped else {_RESULT: data}
 
 
 def _write_part(part: Text | Image | File) -> types.ContentBlock:

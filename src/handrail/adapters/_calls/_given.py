@@ -1,0 +1,77 @@
+"""Principal, deps and metadata of calls: values, or functions of what the framework passes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Generic, TypedDict, TypeVar
+
+from handrail import Executor, Json
+
+H = TypeVar("H")
+
+
+class Given(TypedDict, Generic[H], total=False):
+    """The options of calls. A function is called with what the framework passes."""
+
+    principal: str | Callable[[H], str | None] | None
+    """The user on whose behalf calls are made."""
+    deps: Callable[[H], object] | object
+    """Objects for the tools, in place of those of the framework."""
+    metadata: Mapping[str, Json] | Callable[[H], Mapping[str, Json]]
+    """More facts for policies, hooks and tools."""
+
+
+class Values(TypedDict, total=False):
+    """The options of all calls, for a framework that passes nothing."""
+
+    principal: str | None
+    """The user on whose behalf calls are made."""
+    deps: object
+    """Objects for the tools."""
+    metadata: Mapping[str, Json]
+    """More facts for policies, hooks and tools."""
+
+
+class TurnFacts(Generic[H]):
+    """Reads what a turn runs with. ``place`` is where your application passes it."""
+
+    def __init__(self, executor: Executor, place: str, given: Mapping[str, Any]) -> None:
+        check_names(place, given)
+        asynchronous = [name for name in given if inspect.iscoroutinefunction(given[name])]
+        if asynchronous:
+            raise TypeError(f"{place}: {asynchronous[0]}= must not be an `async def` function.")
+        self._executor, self._place, self._given = executor, place, dict(given)
+
+    def read(self, passed: H | None, **defaults: Any) -> dict[str, Any]:
+        """Return the options of a turn. Raises DefinitionError if a tool needs deps without any.
+
+        Outside of a run, a framework may pass nothing. Then only values are read.
+        """
+        chosen = dict(defaults)
+        for name, value in self._given.items():
+            if not _is_function(value):
+                chosen[name] = value
+            elif passed is not None:
+                chosen[name] = value(passed)
+        if chosen.get("deps") is None:
+            self._executor.tools.check_deps(None, self._place)
+        return chosen
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, partial)
+
+
+def check_values(executor: Executor, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all calls run with. Raises DefinitionError if a tool needs deps without any."""
+    check_names(place, given)
+    executor.tools.check_deps(given.get("deps"), place)
+    return dict(given)
+
+
+def check_names(place: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that do not exist."""
+    if unknown := sorted(given.keys() - Values.__annotations__.keys()):
+        raise TypeError(f"{place} has no option {unknown[0]!r}.")

@@ -1,0 +1,57 @@
+"""Runs calls in a node, and tells the callbacks of LangChain about each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
+
+from handrail import Call, Result, Turn
+from handrail.adapters._calls.langchain import ToolRun, start_run, to_message
+from handrail.messages import TruncatedCall
+from handrail.permissions import Answer, Pending
+
+
+async def run_calls(
+    turn: Turn[Any], calls: Sequence[Call | TruncatedCall], config: RunnableConfig
+) -> list[Result]:
+    """Run the calls of one reply, and tell the callbacks. Those that were cut off are refused."""
+    runs = [await start_run(config, call) for call in calls]
+    pairs = [(one, run) for one, run in zip(calls, runs, strict=True) if isinstance(one, Call)]
+    contexts = [run.context for _, run in pairs]
+    turn.add(*[call for call, _ in pairs], contexts=contexts)
+    return await _finish_all(turn, calls, runs)
+
+
+async def answer_calls(
+    turn: Turn[Any], answers: Sequence[tuple[Pending, Answer | None]], config: RunnableConfig
+) -> list[Result]:
+    """Answer requests, and return the results of their calls. Callbacks hear of them."""
+    calls = [pending.call for pending, _ in answers]
+    runs = [await start_run(config, call) for call in calls]
+    for run, given in zip(runs, answers, strict=True):
+        run.context.run(turn.answer, *given)
+    return await _finish_all(turn, calls, runs)
+
+
+async def _finish_all(
+    turn: Turn[Any], calls: Sequence[Call | TruncatedCall], runs: Sequence[ToolRun]
+) -> list[Result]:
+    """Return all results. Callbacks hear of each when it is there."""
+    results = dict[str, Result]()
+
+    async def finish(call: Call | TruncatedCall, run: ToolRun) -> None:
+        result = await turn.run(call) if isinstance(call, Call) else call.refuse()
+        results[call.id] = result
+        if result.pending is None:
+            await run.end(to_message(result, call.name))
+        else:
+            await run.fail(GraphInterrupt())  # as for a tool that interrupts the graph
+
+    async with anyio.create_task_group() as group:
+        for call, run in zip(calls, runs, strict=True):
+            group.start_soon(finish, call, run)
+    return [results[call.id] for call in calls]

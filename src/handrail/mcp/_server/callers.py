@@ -1,0 +1,72 @@
+"""Reads who sends a request, and the deps and metadata of that caller's calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+
+from handrail import Executor, Json
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+PLACE = "`make_server`"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, as the token says. Over stdio and without tokens, no one is named."""
+
+    principal: str | None = None
+    scopes: tuple[str, ...] = ()
+    """What the token permits."""
+    claims: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    """What else the token says, such as a tenant."""
+
+
+Deps: TypeAlias = Callable[[Caller], object] | object
+"""Objects for the tools, or a function that returns those of a caller."""
+Metadata: TypeAlias = Mapping[str, Json] | Callable[[Caller], Mapping[str, Json]]
+"""More facts for policies, hooks and tools, or a function that returns those about a caller."""
+
+
+class CallerFacts:
+    """Reads deps and metadata, each a value or a function of the caller."""
+
+    def __init__(self, executor: Executor, deps: Deps, metadata: Metadata) -> None:
+        for name, value in (("deps", deps), ("metadata", metadata)):
+            if inspect.iscoroutinefunction(value):
+                raise TypeError(f"{PLACE}: {name}= must not be an `async def` function.")
+        if deps is None:
+            executor.tools.check_deps(None, PLACE)
+        self._deps, self._metadata = deps, metadata
+
+    def read_deps(self, caller: Caller) -> Any:
+        """Return the objects for the tools. They may be None if a function returns that."""
+        return _read(self._deps, caller)
+
+    def read_metadata(self, caller: Caller) -> Mapping[str, Json]:
+        """Return the facts for policies, hooks and tools."""
+        facts: Mapping[str, Json] = _read(self._metadata, caller)
+        return facts
+
+
+def _read(value: Any, caller: Caller) -> Any:
+    return value(caller) if _is_function(value) else value
+
+
+def _is_function(value: Any) -> bool:
+    return inspect.isroutine(value) or isinstance(value, partial)
+
+
+def find_caller() -> Caller:
+    """Return who sends the current request."""
+    token = get_access_token()
+    if token is None:
+        return Caller()
+    claims = MappingProxyType(token.claims or {})
+    return Caller(token.subject or token.client_id, tuple(token.scopes), claims)
