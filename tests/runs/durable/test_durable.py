@@ -110,7 +110,7 @@ async def test_a_run_waits_for_a_person_and_any_process_can_answer(
     ("answer", "text", "paid"),
     [
         (Deny("Not today."), "Not today.", 0),
-        (Edit({"amount": 5}), "paid 5", 1),
+        (Edit({"amount": 5}), "paid 5\n[Note: a person changed the arguments: amount=5.]", 1),
         (Result("pay-0", "Paid by hand."), "Paid by hand.", 0),
     ],
 )
