@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from handrail.approvals import defer
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, MemoryLedger
 from handrail.runs.durable import DurableRuns
+from handrail.runs.migrating import migrate_tables
 from joints.case import PATIENCE, Case, Door, Seen, make_model
 from joints.own_doors import make_executor
 
@@ -99,17 +101,29 @@ async def run_sub_agent(case: Case) -> Seen:
             return seen
 
 
+@cache
+def _migrated() -> bytes:
+    """Return a file with all tables, to copy: making them takes most of the time of a row."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.db"
+        migrate_tables(str(path))
+        return path.read_bytes()
+
+
 async def run_durably(case: Case) -> Seen:
     """Run an agent in a worker, on a SQLite file."""
     seen, answers, turn = Seen(), iter(case.answers), dict(case.turn)
     deps = {"joint": turn.pop("deps", None)}
     with TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.db"
+        path.write_bytes(_migrated())
+        path.chmod(0o600)
         options: dict[str, Any] = dict(case.options)
         if case.answers:
             options["approvals"] = Approvals(approver=defer)
         options["hooks"] = [*options.get("hooks", ()), seen.hook()]
         agent = Agent(make_model(case), case.tools, **options)
-        runs = DurableRuns(str(Path(folder) / "runs.db"), {"joint": agent}, deps=deps, poll=0.05)
+        runs = DurableRuns(str(path), {"joint": agent}, deps=deps, poll=0.05)
         async with runs.work(interval=0.2, drain_seconds=5):
             with case.inside():
                 run = await runs.start("joint", "go", run_id="R", **turn)

@@ -20,11 +20,9 @@ async def test_a_row_holds_at_a_door(row: str, door: str) -> None:
         await ROWS[row](DOORS[door])
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", [row for row in ROWS if row != "cancelled by the caller"])
 async def test_no_row_holds_at_a_door_that_loses_everything(row: str) -> None:
     async def lose(case: Case) -> Seen:
-        if case.begun is not None:
-            case.begun.set()
         return Seen({call.id: Shown("") for calls in case.replies for call in calls})
 
     with pytest.raises((AssertionError, ValueError, TimeoutError)):
