@@ -17,7 +17,7 @@ MCP = ("MCP in process", "MCP over HTTP", "MCP gateway")
 
 _THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
 _OBJECT = "Arguments arrive as an object: the client has read the JSON."
-_YES_OR_NO = "The client's user can say yes or no."
+_YES_OR_NO = "The client's user can approve or deny a call, and not change it."
 _WHOLE = "A result of MCP is sent as a whole."
 _SERVICE = "The tool is in the service, which gets the arguments and nothing else."
 _CLIENT = "The client of MCP's SDK hears no progress from a server in its own process."
@@ -33,7 +33,7 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
         "The text stays in the process that made it. `read_result` says so, and to call again."
     ),
     ("span below the caller's", "DurableRuns"): (
-        "A worker continues the run in another process, and its spans are in a trace of their own."
+        "A worker continues the run in another process, and its spans are in a separate trace."
     ),
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
     **{(row, door): _GIVEN for row in ("deps", "metadata") for door in MCP},
@@ -41,8 +41,11 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("output in pieces", door): _WHOLE for door in MCP},
     **{("approval of changed arguments", door): _YES_OR_NO for door in MCP},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
-    ("StopRun", "MCP over HTTP"): "Each request is a turn of its own, and a client goes on.",
-    ("StopRun", "MCP gateway"): "Each request is a turn of its own, and a client goes on.",
+    (
+        "StopRun",
+        "MCP over HTTP",
+    ): "Each request is a separate turn, and a client sends the next one.",
+    ("StopRun", "MCP gateway"): "Each request is a separate turn, and a client sends the next one.",
     ("login", "MCP gateway"): "A gateway has no user to sign in at its servers while a call runs.",
     ("long result, read_result", "MCP gateway"): (
         "The server behind the gateway has truncated it, and its `read_result` is not offered."
@@ -158,6 +161,29 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - An approval is given later, by an executor that reads the request from JSON, or by the user of an MCP client.
 - `MCP in process` is the server of `serve_stdio`, with a client in the same process.
 - The last four columns are [frameworks](../frameworks/index.md), with their own tests.
+
+This is one cell, "the same note after an approval" at `Executor.run`:
+
+```python
+from handrail import Allow, Approvals, Ask, Call, Executor, Toolset, tool
+from handrail.approvals import callback
+
+
+@tool
+def pay(euros: int) -> str:
+    \"\"\"Pay.\"\"\"
+    return f"paid {euros}"
+
+
+approvals = Approvals(approver=callback(lambda pending: Allow()))
+executor = Executor(Toolset(pay), policy=lambda call: Ask("Pay?"), approvals=approvals)
+print(executor.run_sync(Call("pay", {"euros": "5"}, "c1")).text)
+```
+
+```text output
+paid 5
+[Note: euros: the string was read as a number.]
+```
 
 """
 _MIDDLE = """
