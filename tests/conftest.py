@@ -30,6 +30,7 @@ ONE_LOOP = {
     "approvals",
     "cli",
     "coding",
+    "joints",
     "mcp_client",
     "mcp_gateway",
     "mcp_served",

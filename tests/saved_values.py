@@ -46,6 +46,8 @@ PENDING = st.builds(
         st.builds(CommandPart, st.integers(0), st.integers(0), st.sampled_from(Grade), SOME_TEXTS),
         max_size=2,
     ).map(tuple),
+    notes=st.lists(TEXTS, max_size=2).map(tuple),
+    approves=st.booleans(),
 )
 BYTES = st.binary(max_size=8)
 CONTENT = st.one_of(

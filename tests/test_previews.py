@@ -139,7 +139,8 @@ async def test_other_arguments_have_another_preview() -> None:
         (FileChange("a", "old\n", "new\n"),),
         (FileChange("b", "old\n", "other"),),
     ]
-    assert result.text == "b: other"
+    note = '[Note: a person changed the arguments: path="b", text="other".]'
+    assert result.text == f"b: other\n{note}"
 
 
 class Folder:

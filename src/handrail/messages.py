@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Literal, NamedTuple, TypeAlias
 
 from handrail._collection.toolset import Toolset
@@ -88,9 +88,9 @@ NO_USAGE = Usage()
 """No tokens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Price:
-    """Prices of a model's tokens, for a million tokens each."""
+    """Prices of a model's tokens, for a million tokens each: decimals, made of any numbers."""
 
     input: Decimal
     output: Decimal
@@ -98,6 +98,18 @@ class Price:
     """Of input tokens that are read from a cache."""
     cache_write: Decimal
     """Of input tokens that are written to a cache."""
+
+    def __init__(
+        self,
+        *,
+        input: Decimal | float | str,  # noqa: A002  the field's own name
+        output: Decimal | float | str,
+        cached: Decimal | float | str,
+        cache_write: Decimal | float | str,
+    ) -> None:
+        given = {"input": input, "output": output, "cached": cached, "cache_write": cache_write}
+        for name, value in given.items():
+            object.__setattr__(self, name, _read_price(name, value))
 
     def cost(self, usage: Usage) -> Decimal:
         """Return what the tokens cost."""
@@ -109,6 +121,17 @@ class Price:
             + usage.output_tokens * self.output
         )
         return total / 1_000_000
+
+
+def _read_price(name: str, value: Decimal | float | str) -> Decimal:
+    """Return a price as a decimal: 0.1 as people write it, not as a float stores it."""
+    try:
+        price = Decimal(str(value))
+    except InvalidOperation:
+        price = Decimal("NaN")
+    if isinstance(value, bool) or not price.is_finite() or price < 0:
+        raise ValueError(f"Price({name}={value!r}): must be a number, at least 0.")
+    return price
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from agent.stage import ANY_RUN, World, by_turn, calls, kinds, look, owed, put, says, streamed
 from handrail import Allow, Ask, Call, DuplicateName, Executor, FailureKind, Result, Toolset, tool
-from handrail.agent import Agent, Compaction, Limits, RunResult, RunState
+from handrail.agent import Agent, Compaction, Limits, RunResult, RunState, dump_state, load_state
 from handrail.approvals import defer
 from handrail.messages import Model, Prompt, Request, ToolResults
 from handrail.testing import ScriptedModel
@@ -197,3 +197,15 @@ def test_a_tool_with_the_name_of_one_that_the_agent_adds_is_rejected(
     Agent(ScriptedModel("hi"), [other])
     with pytest.raises(DuplicateName, match=f"Two tools claim the name '{name}'"):
         Agent(ScriptedModel("hi"), [other], **options)
+
+
+@WAYS
+async def test_the_answer_can_be_read_from_a_state(wrap: type[Model]) -> None:
+    agent = Agent(wrap(by_turn(calls(final("[]", "e"), PARIS))), Toolset(), output=Weather)
+    plain = Agent(wrap(by_turn(says("Fine."))), Toolset())
+    done, said = await agent.run("How is it?"), await plain.run("How is it?")
+
+    assert agent.read_output(load_state(dump_state(done.state))) == Weather("Paris", 21.5)
+    assert plain.read_output(said.state) == "Fine."
+    assert (agent.read_output(said.state), agent.read_output(RunState())) == (None, None)
+    assert plain.read_output(RunState()) is None

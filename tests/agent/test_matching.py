@@ -115,17 +115,6 @@ async def test_a_stream_may_have_another_order_than_its_reply(
     owed(done.state.transcript())
 
 
-async def test_the_history_has_what_ran_if_a_reply_changes_a_call() -> None:
-    world = World()
-
-    done = await Agent(
-        pieces_then_done(look("early", "1"), calls(look("late", "1"))), world.tools
-    ).run("go")
-
-    assert world.did == ["look early"]
-    assert done.state.messages[1] == calls(look("early", "1"))
-
-
 async def test_a_reply_that_starts_again_can_use_an_id_for_another_call() -> None:
     world = World()
     restart, ann, bob = Restart("It is overloaded."), put("ann", "a"), put("bob", "a")

@@ -81,7 +81,8 @@ async def test_answers_approve_deny_or_edit_calls(wrap: type[Model]) -> None:
     assert edited.stop_reason == "pending"
     assert kinds(edited.state.transcript()) == ["put a", "seen x", "denied", "pending"]
     assert (done.stop_reason, done.text) == ("answer", "done")
-    assert kinds(done.state.messages) == ["put a", "seen x", "denied", "put d"]
+    told = 'put d\n[Note: a person changed the arguments: path="d".]'
+    assert kinds(done.state.messages) == ["put a", "seen x", "denied", told]
     assert sorted(world.did) == ["look x", "put a", "put d"]
     owed(done.state.transcript())
 

@@ -521,3 +521,60 @@ async def test_a_history_of_one_model_continues_with_another(*, stream: bool) ->
         run_id=ANY_RUN,
     )
     owed(done.state.transcript())
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, streamed], ids=["whole", "streamed"])
+async def test_a_stop_that_is_none_of_ours_is_an_error(wrap: type[Model]) -> None:
+    stop: Any = "stop"
+
+    async def model(_request: Request) -> Reply:
+        return Reply((Text("hi"),), stop)
+
+    with pytest.raises(ModelError) as caught:
+        await Agent(wrap(model), Toolset()).run("go")
+
+    assert str(caught.value) == (
+        "The model returned Reply(stop='stop'). It must be one of 'end', 'calls', 'length', "
+        "'refused', 'paused', 'overflow', 'malformed', 'unsupported', 'other'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("early", "complete"),
+    [
+        ('{"path": "x"}', {"path": "x"}),
+        ('{"path": "x"}', '{"path":"x"}'),
+        ({"path": "x"}, {"path": "x"}),
+        ("{", "{"),
+    ],
+)
+async def test_a_streamed_call_can_be_spelled_otherwise_in_the_reply(
+    early: Any, complete: Any
+) -> None:
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        if isinstance(request.messages[-1], ToolResults):
+            yield says("done")
+            return
+        yield Call("look", early, "1")
+        yield Reply((Call("look", complete, "1"),), "calls")
+
+    done = await Agent(model, World().tools).run("go")
+
+    assert done.text == "done"
+
+
+@pytest.mark.parametrize(
+    "other", [Call("look", '{"path": "y"}', "1"), Call("put", '{"path": "x"}', "1")]
+)
+async def test_a_streamed_call_that_differs_from_the_reply_is_an_error(other: Call) -> None:
+    async def model(_request: Request) -> AsyncIterator[StreamItem]:
+        yield Call("look", '{"path": "x"}', "1")
+        yield Reply((other,), "calls")
+
+    with pytest.raises(ModelError) as caught:
+        await Agent(model, World().tools).run("go")
+
+    assert str(caught.value) == (
+        "The model streamed the call '1', and its Reply has another call with this id. "
+        "Yield each Call as it is in the Reply."
+    )

@@ -57,8 +57,7 @@ from handrail._execution import invoke, tasks
 from handrail._execution.hooks import Hooks
 from handrail._execution.ordering import Ordering
 from handrail._execution.pipeline import Pipeline
-from handrail._execution.questions import pending_result
-from handrail._execution.running import Group, RunningCall, Waits
+from handrail._execution.running import Group, RunningCall, Waits, pending_result
 from handrail._execution.schedule import Schedule
 from handrail._execution.tasks import Tasks
 from handrail._support.loop import spawn

@@ -306,7 +306,8 @@ async def test_a_call_that_is_edited_when_somebody_signs_in_waits_for_what_it_to
     async with Executor(Toolset(put), approvals=approver) as executor:
         results = await executor.run_all(calls)
 
-    assert [result.text for result in results] == ["edited", "other"]
+    note = '[Note: a person changed the arguments: place="b".]'
+    assert [result.text for result in results] == [f"edited\n{note}", "other"]
     assert log == ["+other", "-other", "+edited", "-edited"]
 
 

@@ -62,7 +62,8 @@ async def test_an_edited_inner_call_no_longer_holds_those_behind_it() -> None:
         office.executor = executor
         result = await executor.run(Call("work", {"paths": ["a", "a"]}, "1"))
 
-    assert result.text == "saved b, saved a"
+    note = '[Note: a person changed the arguments: path="b".]'
+    assert result.text == f"saved b\n{note}, saved a"
     assert sorted(office.saved) == ["a", "b"]
 
 

@@ -18,7 +18,7 @@ from handrail import (
     tool,
 )
 from handrail.approvals import defer
-from handrail.permissions import Answer, Edit, Pending
+from handrail.permissions import Answer, Edit, Pending, Policy
 from resuming import resume
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def test_a_call_that_the_policy_allows_was_approved_by_no_one() -> None:
     ("answers", "text"),
     [
         ([Allow()], "secret: True"),
-        ([Edit({"path": "a"})], "a: False"),
+        ([Edit({"path": "a"})], 'a: False\n[Note: a person changed the arguments: path="a".]'),
         ([Edit({"path": "secret"}), Allow()], "secret: True"),
     ],
 )
@@ -117,4 +117,52 @@ async def test_an_approval_under_another_policy_is_none() -> None:
 
     executor = Executor(TOOLS, policy=policy, approvals=approve)
 
-    assert (await executor.run(Call("save", {"path": "secret"}, "c1"))).text == "a: False"
+    result = await executor.run(Call("save", {"path": "secret"}, "c1"))
+
+    assert result.text == 'a: False\n[Note: a person changed the arguments: path="a".]'
+
+
+def allow(_call: CheckedCall) -> Decision:
+    return Allow()
+
+
+def ask_once(_call: CheckedCall) -> Decision:
+    return Ask("Save?", once=True)
+
+
+@pytest.mark.parametrize("policy", [None, allow, ask_once])
+async def test_an_approval_that_is_never_remembered_counts_too(policy: Policy | None) -> None:
+    @tool(name="save", needs_approval=policy is not ask_once)
+    async def save_carefully(path: str, context: Context) -> str:
+        """Save a file."""
+        return f"{path}: {context.is_approved}"
+
+    async def approve(_pending: Pending) -> Answer:
+        return Allow()
+
+    executor = Executor(Toolset(save_carefully), policy=policy, approvals=approve)
+
+    assert (await executor.run(Call("save", {"path": "a"}, "c1"))).text == "a: True"
+
+
+@pytest.mark.parametrize(("path", "text"), [("secret", "secret: True"), ("a", "a: False")])
+async def test_an_approval_outlives_a_login_in_another_process(path: str, text: str) -> None:
+    signed_in = list[str]()
+
+    @tool(name="save", effect=READ)
+    async def save_as_user(path: str, context: Context) -> str:
+        """Save a file."""
+        if not signed_in:
+            raise NeedsLogin("Sign in.")
+        return f"{path}: {context.is_approved}"
+
+    executor = Executor(Toolset(save_as_user), policy=careful, approvals=defer)
+    [asked] = [await executor.run(Call("save", {"path": path}, "c1"))]
+    while asked.pending is not None:
+        if asked.pending.question == "Sign in.":
+            signed_in.append("yes")
+        saved = Pending.from_json(asked.pending.to_json())
+        executor = Executor(Toolset(save_as_user), policy=careful, approvals=defer)
+        [asked] = await resume(executor, [saved], {saved.id: Allow()})
+
+    assert (asked.text, signed_in) == (text, ["yes"])

@@ -324,7 +324,8 @@ async def test_an_edited_call_is_judged_again_and_asked_about_again_as_it_is_now
         'May it write file:a? {"path":"a"}',
         'Edited, so it needs approval again. May it write file:b? {"path":"b"}',
     ]
-    assert (result.text, ran) == ("saved b", ["save b"])
+    told = 'saved b\n[Note: a person changed the arguments: path="b".]'
+    assert (result.text, ran) == (told, ["save b"])
 
 
 @pytest.mark.parametrize(
@@ -378,7 +379,8 @@ async def test_an_edit_to_something_harmless_runs_in_the_place_that_the_call_had
             assert sorted(ran) == ["load b", "save c"]
             answer.set()
 
-    assert [one.text for one in results] == ["saved b", "loaded a", "saved c", "loaded b"]
+    told = 'saved b\n[Note: a person changed the arguments: path="b".]'
+    assert [one.text for one in results] == [told, "loaded a", "saved c", "loaded b"]
     assert sorted(ran[2:]) == ["load a", "save b"]
 
 
@@ -1098,7 +1100,8 @@ async def test_questions_may_be_handed_in_in_any_order() -> None:
         yes[again[1].id] = Allow()
         done = await resume(executor, again, yes)
 
-    assert [result.text for result in done] == ["saved a/b/c", "saved d", "saved a/b"]
+    told = 'saved d\n[Note: a person changed the arguments: path="d".]'
+    assert [result.text for result in done] == ["saved a/b/c", told, "saved a/b"]
     assert ran == ["save d", "save a/b", "save a/b/c"]
 
 

@@ -519,7 +519,10 @@ async def test_the_oldest_results_go_when_there_is_no_more_room() -> None:
 
     assert reads["a"].text == "[characters 398 to 400 of 400]\naa"
     assert reads["c"].text == "[characters 398 to 400 of 400]\ncc"
-    assert reads["b"].text == "No result is stored for 'b'. Stored: c, a."
+    assert reads["b"].text == (
+        "No result is stored for 'b'. Stored: c, a. A stored result is lost when the run moves to "
+        "another process, or when newer ones need its room. To read it, call the tool again."
+    )
     assert kind(reads["b"]) is FailureKind.FAILED
 
 

@@ -50,6 +50,11 @@ def ask(call: CheckedCall) -> Decision:
     return Allow() if call.name == "look" else Ask("Allow `save` to change a.txt?")
 
 
+def ask_once(call: CheckedCall) -> Decision:
+    """Ask about the file of the call, and allow others."""
+    return ask(call) if call.args["path"] == "a.txt" else Allow()
+
+
 async def defer(pending: Pending) -> Pending:
     """Answer later."""
     return pending
@@ -148,6 +153,10 @@ async def _answers() -> list[Row]:
         describe("The approval was used before", await answered(Allow(), times=2)),
         describe(
             "The call is edited again and again", await run(TOOLS, CALL, policy=ask, approvals=edit)
+        ),
+        describe(
+            "The user changes the arguments of the call",
+            await run(TOOLS, CALL, policy=ask_once, approvals=edit),
         ),
         describe(
             "A hook sends the edited call to another tool",

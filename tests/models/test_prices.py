@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -65,3 +66,18 @@ def test_known_prices_have_a_source_and_a_date() -> None:
         assert date(2026, 1, 1) <= known.as_of <= date.today()  # noqa: DTZ011  a day is enough
         for price in known.prices.values():
             assert 0 < price.cached < price.input <= price.cache_write < price.output
+
+
+def test_prices_are_decimals_whatever_numbers_they_are_made_of() -> None:
+    price = Price(input=1, output=0.1, cached="0.5", cache_write=Decimal(4))
+
+    assert [price.input, price.output, price.cached, price.cache_write] == [
+        Decimal(1), Decimal("0.1"), Decimal("0.5"), Decimal(4)
+    ]  # fmt: skip
+    assert price.cost(USAGE) == Decimal("1.26")
+
+
+@pytest.mark.parametrize("wrong", [-1, "NaN", float("inf"), "cheap", True])
+def test_what_is_no_price_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=rf"Price\(cached={wrong!r}\): must be a number"):
+        Price(input=1, output=1, cached=wrong, cache_write=1)

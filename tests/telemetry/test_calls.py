@@ -454,3 +454,25 @@ def test_events_of_a_key_begin_with_the_request_and_end_with_the_result() -> Non
     Executor(TOOLS, hooks=[hook]).run_sync(Call("none", {}, "c1"))
 
     assert ends == [Requested, Finished]
+
+
+@pytest.mark.parametrize("answer", [Allow(), Deny("No."), Result("c1", "By hand.")])
+async def test_the_span_of_a_call_that_is_answered_elsewhere_names_the_tool(answer: Answer) -> None:
+    seen = Seen()
+
+    def make_executor() -> Executor:
+        return Executor(
+            Toolset(look), policy=lambda _: Ask("?"), approvals=defer, hooks=[seen.telemetry.hook]
+        )
+
+    async with make_executor() as executor:
+        turn = executor.turn("1", run="r")
+        turn.add(Call("look", {"path": "a"}, "c1"))
+        await turn.results()
+        [pending] = turn.pending
+    async with make_executor() as executor:
+        turn = executor.turn("1", run="r")
+        turn.answer(pending, answer)
+        await turn.results()
+
+    assert [span.name for span in seen.spans] == ["execute_tool look"] * 2

@@ -1502,7 +1502,8 @@ async def test_an_edit_in_a_turn_is_asked_about_again_under_another_name() -> No
         [result] = await turn.results()
 
     assert (pending.id, again.id, pending.key) == ("r/t/0?0", "r/t/0?1", again.key)
-    assert (result.text, files.order) == ("save b", ["edited"])
+    told = 'save b\n[Note: a person changed the arguments: path="b", who="edited".]'
+    assert (result.text, files.order) == (told, ["edited"])
 
 
 def test_an_option_that_a_turn_does_not_have_is_refused_with_those_it_has() -> None:

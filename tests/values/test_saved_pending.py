@@ -203,3 +203,10 @@ def test_what_is_not_text_is_refused() -> None:
 def test_nothing_but_a_value_error_comes_of_any_text(text: str) -> None:
     with pytest.raises(ValueError, match="Not a saved Pending"):
         Pending.from_json(text)
+
+
+def test_notes_and_a_login_are_saved_only_where_there_are_any() -> None:
+    told = replace(ASKED, notes=("a: b",), approves=False)
+
+    assert Pending.from_json(told.to_json()) == told
+    assert json.loads(told.to_json()) == {**PLAIN, "notes": ["a: b"], "approves": False}

@@ -106,6 +106,7 @@ class Hooks:
         if isinstance(answer, Call) and answer.id == running.call.id:
             checked = self._check(answer, running)
             if type(checked) is CheckedCall:
+                running.notes += running.checked.parsed.repairs
                 running.checked, running.is_rewritten = checked, True
                 return None
             return checked  # type: ignore[return-value]

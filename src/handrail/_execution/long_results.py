@@ -33,8 +33,10 @@ def fit_result(
         result = _cut(result, most, running.view, stored)
     if result.parts:
         result = _fit_media(result, limits.max_media_bytes)
-    if checked.parsed.repairs or checked.call.name != spec.name:
-        return _with_notes(result, checked)
+    ran = running.begun or result.failure is None
+    earlier = running.notes if ran else ()
+    if checked.parsed.repairs or earlier or checked.call.name != spec.name:
+        return _with_notes(result, checked, earlier)
     return result
 
 
@@ -103,9 +105,10 @@ _OMITTED_MEDIA = (
 )
 
 
-def _with_notes(result: Result, checked: CheckedCall) -> Result:
-    """Return a result with a note on the repairs and the new name of its call."""
-    notes = tuple(note for note in checked.parsed.repairs if not note.endswith(OMITTED))
+def _with_notes(result: Result, checked: CheckedCall, earlier: tuple[str, ...]) -> Result:
+    """Return a result with notes on its arguments and on the new name of its tool."""
+    every = (*earlier, *checked.parsed.repairs)
+    notes = tuple(note for note in every if not note.endswith(OMITTED))
     if checked.call.name != checked.spec.name:
         notes = (f"{checked.call.name!r} is now called {checked.spec.name!r}", *notes)
     if not notes:

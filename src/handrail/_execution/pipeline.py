@@ -20,8 +20,8 @@ from handrail._execution.hooks import Hooks
 from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
 from handrail._execution.ordering import Ordering
-from handrail._execution.questions import MAX_ROUNDS, Questions, pending_result, valid_answer
-from handrail._execution.running import CURRENT, Group, RunningCall, fail, not_begun
+from handrail._execution.questions import MAX_ROUNDS, Questions, valid_answer
+from handrail._execution.running import CURRENT, Group, RunningCall, fail, not_begun, pending_result
 from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
@@ -137,9 +137,9 @@ class Pipeline:
 
     async def recall(self, running: RunningCall, known: Result) -> Result:
         """Return a result that was recorded before a restart. The call is not decided or run."""
-        if self.listeners.feeds:
-            self.listeners.tell(running, Requested, running.call)
-        self.look_up(running)
+        self.listeners.tell(running, Requested, running.call)
+        if running.given is None or self.questions.check_answered(running, *running.given):
+            self.look_up(running)
         if running.is_checked:
             known = fit_result(running, known, self.long_results, self.listeners)
         await self.questions.end(running, known)
@@ -274,6 +274,7 @@ class Pipeline:
 
     async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
         """Ask a person to sign in, and then run the tool."""
+        running.signs_in = True
         for _ in range(MAX_ROUNDS):
             question = f"{error} {error.url}".strip() or "Sign in."
             before = running.checked.accesses
@@ -307,8 +308,7 @@ class Pipeline:
         known = running.turn.find_known_result(running)
         if known is not None:
             return await self.recall(running, known)
-        if self.listeners.feeds:
-            self.listeners.tell(running, Requested, running.call)
+        self.listeners.tell(running, Requested, running.call)
         result = await self._use_answer(running, pending, answer)
         if result is None:
             return await self.conduct(running)

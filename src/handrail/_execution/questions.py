@@ -26,8 +26,8 @@ from handrail._turn.event_feed import Listeners
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
 from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny
-from handrail._values.pending import Edit, Pending, fingerprint
-from handrail._values.result import Failure, FailureKind, Result
+from handrail._values.pending import Edit, Pending, describe_edit, fingerprint
+from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Asked, Decided
 
 log = logging.getLogger("handrail")
@@ -93,6 +93,8 @@ class Questions:
             principal=running.turn.principal,
             parts=ask.parts if ask is not None else (),
             approvers=ask.approvers if ask is not None else ANYONE,
+            notes=(*running.notes, *checked.parsed.repairs),
+            approves=running.is_approved or not running.signs_in,
         )
         return pending if ask is None else grade_pending(pending)
 
@@ -222,8 +224,6 @@ class Questions:
     ) -> Result | None:
         """Check and decide the current call. Returns its result if it must not run."""
         edited = isinstance(answer, Edit)
-        signs_in = pending.once and pending.origin is None
-        was_approved = running.is_approved if signs_in else bool(pending.question)
         running.is_approved = False
         result = await self._check_again(running, pending, answer)
         if result is not None:
@@ -235,7 +235,7 @@ class Questions:
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.question:
             now = self._confirm(running, pending, now, fits=fits)
-            running.is_approved = was_approved and isinstance(now, Allow)
+            running.is_approved = pending.approves and isinstance(now, Allow)
         elif edited and isinstance(now, Ask):
             now = replace(now, question=f"{_EDITED} {now.question}")
         running.checked = running.checked._replace(decision=now)
@@ -283,20 +283,29 @@ class Questions:
         self, running: RunningCall, pending: Pending, answer: Allow | Edit
     ) -> Result | None:
         """Check the current call. An edited one passes the hooks again."""
-        call = pending.call
-        if isinstance(answer, Edit):
-            call = replace(call, args=answer.args)
+        refused = self.check_answered(running, pending, answer)
+        if refused is not None:
+            return refused
+        edited, name = isinstance(answer, Edit), running.checked.name
+        if not edited and not pending.fingerprint.startswith(_UNSEEN):
+            return None
+        result = await self._hooks.run_before(running)
+        if result is None and edited and running.checked.name != name:
+            return fail(running, FailureKind.DENIED, _ANOTHER)
+        return result
+
+    def check_answered(
+        self, running: RunningCall, pending: Pending, answer: Answer | None
+    ) -> Result | None:
+        """Check a call with the arguments of its answer, and keep the notes on them."""
+        call = replace(pending.call, args=answer.args) if isinstance(answer, Edit) else pending.call
         checked = self._check(call, running)
         if isinstance(checked, Result):
             return checked
         running.checked, running.is_checked = checked, True
-        edited = isinstance(answer, Edit)
-        if not edited and not pending.fingerprint.startswith(_UNSEEN):
-            return None
-        result = await self._hooks.run_before(running)
-        if result is None and edited and running.checked.name != checked.name:
-            return fail(running, FailureKind.DENIED, _ANOTHER)
-        return result
+        edited = describe_edit(pending.call, checked.parsed) if isinstance(answer, Edit) else ()
+        running.notes = (*pending.notes, *edited)
+        return None
 
     def _confirm(
         self, running: RunningCall, pending: Pending, now: Decision, *, fits: bool
@@ -363,26 +372,11 @@ def mark_unseen(pending: Pending) -> Pending:
     return replace(pending, fingerprint=_UNSEEN + pending.fingerprint)
 
 
-def pending_result(pending: Pending) -> Result:
-    """Return the result of a call that waits for approval."""
-    message = _WAITS.format(pending.question) if pending.question else _BLOCKED
-    failure = Failure(FailureKind.PENDING, message)
-    return Result(pending.call.id, message, failure=failure, pending=pending)
-
-
 _WRAP = "make it `async def`, or wrap it with `handrail.approvals.callback`."
 _REPLACED = ""
 """The claimant of a request that is asked again; that of no turn. Any process can repeat it."""
 _UNSEEN = "unseen:"
 """The prefix of the fingerprint of a call that no hook has seen."""
-_WAITS = (
-    "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "
-    "Request: {}"
-)
-_BLOCKED = (
-    "Not run yet: waiting for an earlier call that needs the user's approval. Continue with other "
-    "work, or end your turn."
-)
 _EDITED = "Edited, so it needs approval again."
 _CHANGED = "Changed since it was approved, so it needs approval again."
 _LATE = "Not run: the approval request had expired. Call again if it is still needed."

@@ -17,7 +17,8 @@ from handrail._turn.turn import Turn
 from handrail._values.call import Call
 from handrail._values.effect import Exposure
 from handrail._values.errors import StopRun
-from handrail._values.result import FailureKind, Result
+from handrail._values.pending import Pending
+from handrail._values.result import Failure, FailureKind, Result
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
 """The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
@@ -42,6 +43,10 @@ class RunningCall(Record):
     """Whether a hook has changed it."""
     is_approved: bool
     """Whether an approval covers exactly this call."""
+    signs_in: bool
+    """Whether its tool has asked for a login."""
+    notes: tuple[str, ...]
+    """Notes on its arguments for the model, from before it was last checked."""
     key: int
     """Its number in the schedule."""
     may_start: bool
@@ -62,7 +67,8 @@ class RunningCall(Record):
         self.view = view
         self.parent = CURRENT.get()
         self.is_checked = self.is_rewritten = self.is_approved = False
-        self.may_start = self.is_blocked = self.stopped = False
+        self.may_start = self.is_blocked = self.stopped = self.signs_in = False
+        self.notes = ()
         self.result = self.given = self.entered = self.previous = None
         self.stop = self.gate = self.done = self.collected = None
         self.thread = self.root = self.meant = None
@@ -185,6 +191,13 @@ def not_begun(running: RunningCall) -> Result:
     return fail(running, FailureKind.CANCELLED, message)
 
 
+def pending_result(pending: Pending) -> Result:
+    """Return the result of a call that waits for approval."""
+    message = _WAITS.format(pending.question) if pending.question else _BLOCKED
+    failure = Failure(FailureKind.PENDING, message)
+    return Result(pending.call.id, message, failure=failure, pending=pending)
+
+
 def keep_finds(running: RunningCall, result: Result) -> Result:
     """Return a result without the tools that it claims to have found, unless its tool searches."""
     searched = running.is_checked and running.checked.spec.exposure is Exposure.SEARCH
@@ -192,3 +205,11 @@ def keep_finds(running: RunningCall, result: Result) -> Result:
 
 
 _NOT_BEGUN = "Not run: the call was cancelled before it started."
+_WAITS = (
+    "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "
+    "Request: {}"
+)
+_BLOCKED = (
+    "Not run yet: waiting for an earlier call that needs the user's approval. Continue with other "
+    "work, or end your turn."
+)

@@ -13,8 +13,7 @@ import anyio
 from handrail._execution.hooks import may_be_long
 from handrail._execution.invoke import result_of_stop
 from handrail._execution.pipeline import Pipeline
-from handrail._execution.questions import pending_result
-from handrail._execution.running import Group, RunningCall
+from handrail._execution.running import Group, RunningCall, pending_result
 from handrail._execution.view import View
 from handrail._support.loop import close_generator, must_pass, spawn
 from handrail._turn.event_feed import EventFeed

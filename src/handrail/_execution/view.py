@@ -323,7 +323,7 @@ def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
         text = stored_texts.get(context.principal, call_id)
         if text is None:
             stored = ", ".join(stored_texts.ids(context.principal)[-5:])
-            raise ToolFailed(f"No result is stored for {call_id!r}. Stored: {stored or 'none'}.")
+            raise ToolFailed(_NOT_STORED.format(call_id, stored or "none"))
         first = max(0, min(start, len(text)))
         if search:
             return _search_lines(text[:end], search, first, most)
@@ -333,3 +333,9 @@ def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
         return f"[characters {first} to {last} of {len(text)}]\n{text[first:last]}"
 
     return tool(name=name, effect=READ, touches=_touch_nothing)(read_result)
+
+
+_NOT_STORED = (
+    "No result is stored for {!r}. Stored: {}. A stored result is lost when the run moves to "
+    "another process, or when newer ones need its room. To read it, call the tool again."
+)

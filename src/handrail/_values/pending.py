@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Args, Call
@@ -23,7 +24,7 @@ from handrail._values.decision import (
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.spec import Spec
-from handrail._values.strict_json import canonical, format_value
+from handrail._values.strict_json import canonical, clip, format_value
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
@@ -98,6 +99,10 @@ class Pending:
     """The commands of a shell command, with their places in the argument ``command``."""
     approvers: Approvers = ANYONE
     """Who may answer. A request that not all may answer is never put to an approver."""
+    notes: tuple[str, ...] = ()
+    """Notes on its arguments, which the model receives with the result: repairs and edits."""
+    approves: bool = True
+    """Whether ``Allow()`` approves the call. False if it only says that the user has signed in."""
 
     def __post_init__(self) -> None:
         args = self.call.args
@@ -158,6 +163,8 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         "grade": pending.grade.name.lower(),
         "parts": [_write_part(part) for part in pending.parts],
         **({} if limits == ANYONE else {"approvers": _write_approvers(limits)}),
+        **({"notes": list(pending.notes)} if pending.notes else {}),
+        **({} if pending.approves else {"approves": False}),
     }
 
 
@@ -192,6 +199,8 @@ def read_pending(value: object) -> Pending:
         grade=_read_grade(saved),
         parts=tuple(_read_part(part) for part in saved.items("parts")),
         approvers=_read_approvers(saved.value["approvers"]),
+        notes=saved.texts("notes"),
+        approves=saved.get("approves", bool),
     )
 
 
@@ -201,8 +210,10 @@ _LATER_FIELDS: Mapping[str, Any] = {
     "principal": None,
     "parts": [],
     "approvers": {"groups": [], "not_requester": False, "count": 1},
+    "notes": [],
+    "approves": True,
 }
-"""Fields that older versions do not have."""
+"""Fields that older versions do not have, or that are omitted."""
 
 
 def _read_grade(saved: Fields) -> Grade:
@@ -279,6 +290,16 @@ class Edit(Given):
     """An answer: call the same tool with these arguments. The policy decides again."""
 
     args: Mapping[str, Any] | str
+
+
+def describe_edit(call: Call, edited: Args) -> tuple[str, ...]:
+    """Return a note for the model on the arguments that a person changed; none if all are equal."""
+    before, after = json.loads(cast("str", call.args)), json.loads(edited.text)
+    left_out = [name for name in before if name not in after]
+    changed = [name for name in after if name not in before or before[name] != after[name]]
+    shown = [f"{clip(name)}={format_value(after[name])}" for name in changed]
+    shown += [f"{clip(name)} left out" for name in left_out]
+    return (f"a person changed the arguments: {', '.join(shown)}",) if shown else ()
 
 
 def fingerprint(

@@ -54,7 +54,7 @@ from handrail.agent._loop.settings import (
     T,
 )
 from handrail.agent._loop.spending import check_price
-from handrail.agent._loop.typed_answer import FinalAnswer
+from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
@@ -235,6 +235,10 @@ class Agent(Generic[T]):
             return self._make_run(start, executor, options, approver=approver, watch=on_event)
 
         return EventStream(executor, make_run)
+
+    def read_output(self, state: RunState) -> T | None:
+        """Return the answer in the last reply of a state, or None if it has none."""
+        return read_answer(self._settings.final, state)
 
     def _check_own_tools(self) -> None:
         """Raise DuplicateName if a tool has the name of one that the agent adds itself."""

@@ -77,7 +77,8 @@ class _Kept(Generic[T]):
     async def _close(self) -> None:
         """Close the client once. The loop may end while a dropped model closes its client."""
         if self._is_closing:
-            await self._closed.wait()
+            if not self._closed.is_set():  # else nothing is awaited, and the loop can end
+                await self._closed.wait()
             return
         self._is_closing = True
         try:

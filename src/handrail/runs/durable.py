@@ -61,7 +61,7 @@ class DurableRuns:
         database: A path of a SQLite file, or ``postgresql://...``.
         agents: The agents that this process can run, by name.
         deps: Objects for the tools of each agent, by the agent's name.
-        name: The name of your application: lower case letters, digits, dashes.
+        name: The name of your application: 3 to 256 lower case letters, digits, dashes, `_`.
         version: The version of your agents. Runs of another version wait for a worker of that one.
         poll: Seconds between two looks for work.
         segment_turns: How many turns a restart reads again at most.
@@ -200,7 +200,7 @@ class DurableRuns:
         if engine and row.status in WORKED_ON:
             for _, _, why in await self._workflows.given_up(run_id):
                 row = row._replace(status="failed", outcome=json.dumps(["error", why, None]))
-        return read_run(row)
+        return read_run(row, served=self._served.get(row.agent))
 
     async def _find(self, run_id: str) -> RunRow:
         row = await self._rows.find_run(run_id)

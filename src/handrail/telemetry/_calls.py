@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from handrail import Call, CheckedCall, FailureKind, Hook, Result
 from handrail.events import Answered, Asked, AttemptFailed, Event, Finished, Requested, Started
-from handrail.telemetry._facts import ERROR_TYPE, TOOL_NAME, CallFacts, Value
+from handrail.telemetry._facts import APPROVAL_ANSWER, ERROR_TYPE, TOOL_NAME, CallFacts, Value
 from handrail.telemetry._instruments import Instruments, Span, as_current, end
 
 _STEPS: Mapping[type[object], str] = {
@@ -55,8 +55,8 @@ class CallSpans:
 
     def _end(self, span: Span, facts: CallFacts, call: CheckedCall | Call, result: Result) -> None:
         known, failure = facts.attributes, result.failure
-        if isinstance(call, CheckedCall) or (failure is not None and failure.kind in _FOUND):
-            # else the model may have made the name up
+        found = isinstance(call, CheckedCall) or (failure is not None and failure.kind in _FOUND)
+        if found or APPROVAL_ANSWER in known:  # else the model may have made the name up
             span.update_name(f"execute_tool {call.name}")
             self._record(call.name, known, result.seconds)
         end(span, known, failure.message if failure is not None and self._content else None)

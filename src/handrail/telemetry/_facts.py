@@ -23,6 +23,7 @@ Value: TypeAlias = str | bool | int | float | list[str]
 TOOL_NAME = "gen_ai.tool.name"
 ERROR_TYPE = "error.type"
 OUTCOME = "handrail.outcome"
+APPROVAL_ANSWER = "handrail.approval.answer"
 _MAX_NAME_CHARS = 80
 """A model may send any name."""
 
@@ -55,7 +56,7 @@ class CallFacts:
             case Answered():
                 self._waited += max(0.0, event.at - event.asked_at)
                 self._ready_at = event.at
-                self.attributes["handrail.approval.answer"] = type(event.answer).__name__.lower()
+                self.attributes[APPROVAL_ANSWER] = type(event.answer).__name__.lower()
                 self.attributes["handrail.wait.approval"] = self._waited
             case Started(attempt=attempt):
                 self._note_attempt(attempt, event.at)

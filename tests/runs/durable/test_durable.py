@@ -23,6 +23,7 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from handrail import (
     Allow,
     Approvals,
+    Call,
     Context,
     Deny,
     Executor,
@@ -38,6 +39,7 @@ from handrail.permissions import Edit
 from handrail.runs import open_runs
 from handrail.runs._durable.rows import run_row, take_row
 from handrail.runs.durable import DurableRun, DurableRuns, Unserializable
+from handrail.testing import ScriptedModel
 from runs.durable.shop import TURNS, Ledger, call_once, make_agent, make_model
 from runs.durable.workers import Forks, Verdict, judge
 
@@ -110,7 +112,7 @@ async def test_a_run_waits_for_a_person_and_any_process_can_answer(
     ("answer", "text", "paid"),
     [
         (Deny("Not today."), "Not today.", 0),
-        (Edit({"amount": 5}), "paid 5", 1),
+        (Edit({"amount": 5}), "paid 5\n[Note: a person changed the arguments: amount=5.]", 1),
         (Result("pay-0", "Paid by hand."), "Paid by hand.", 0),
     ],
 )
@@ -711,3 +713,32 @@ async def test_runs_that_are_not_open_and_other_databases_say_what_to_do(tmp_pat
         await runs.start("a", "Do it.", run_id="r")
     with pytest.raises(RuntimeError, match=r"not open\. Use `async with runs:`"):
         await runs.start("a", "Do it.", run_id="q")
+
+
+async def test_a_durable_run_has_the_typed_answer(sqlite: str) -> None:
+    def make(*answers: str) -> Agent[Any]:
+        steps = [Call("final_answer", f'{{"answer": {text}}}', "f") for text in answers]
+        return Agent(ScriptedModel(*steps, stream=False), Toolset(), output=dict[str, int])
+
+    async with working(sqlite, make('{"n": "x"}', '{"n": 4}')) as runs:
+        run = await runs.start("shop", "Count.")
+        done, [listed] = await ended(runs, run), await runs.list()
+        async with DurableRuns(sqlite, {}) as client:
+            elsewhere = await client.get(run)
+
+    assert (done.text, done.output, listed.output, elsewhere.output) == ("", {"n": 4}, None, None)
+
+
+async def test_a_run_without_an_answer_has_no_output(sqlite: str) -> None:
+    steps = [Call("final_answer", "{}", f"f{n}") for n in range(9)]
+    agent = Agent(ScriptedModel(*steps, stream=False), Toolset(), output=dict[str, int])
+    async with working(sqlite, agent) as runs:
+        done = await ended(runs, await runs.start("shop", "Count."))
+
+    assert (done.reason, done.output) == ("invalid", None)
+
+
+@pytest.mark.parametrize("name", ["n1", "Shop", "a shop", "", "x" * 257])
+def test_a_name_that_the_engine_does_not_accept_is_refused(sqlite: str, name: str) -> None:
+    with pytest.raises(ValueError, match="must be 3 to 256 lower case letters, digits, dashes"):
+        DurableRuns(sqlite, {}, name=name)

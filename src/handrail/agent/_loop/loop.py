@@ -354,9 +354,7 @@ class Loop(Generic[T]):
             return
         reply = cast("Reply", last[0])
         if final is not None:
-            answers = [call for call in reply.calls if call.name == final.name]
-            for call in answers:
-                self._output = self._output or final.accept(call)[0]
+            self._output = self._output or final.find(reply)
         if self._output is None:
             self._attempts.count_calls(reply, None if final is None else final.name)
 

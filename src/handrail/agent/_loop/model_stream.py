@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import anyio
 
-from handrail.messages import Model, ModelError, Reply, Request, collect
+from handrail.messages import Model, ModelError, Reply, Request, Stop, collect
 
 T = TypeVar("T")
 Waits: TypeAlias = Callable[[Callable[[], None]], None]
 """Gets a function that cancels the model, when the model has to wait."""
+_STOPS: tuple[str, ...] = get_args(Stop)
+_KNOWN_STOPS = f"It must be one of {', '.join(map(repr, _STOPS))}."
 
 
 async def await_any(answer: Awaitable[T]) -> T:
@@ -36,6 +38,8 @@ async def settle(value: T | Awaitable[T], wait: Waits) -> T | None:
 def expect_reply(answer: object, *, cancelled: bool) -> Reply | None:
     """Return a model's reply, or None if the model was cancelled before it replied."""
     if isinstance(answer, Reply):
+        if answer.stop not in _STOPS:
+            raise ModelError(f"The model returned Reply(stop={answer.stop!r}). {_KNOWN_STOPS}")
         return answer
     if answer is None and cancelled:
         return None
@@ -57,7 +61,7 @@ async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
         while True:
             piece = await collect(await_any(anext(answer, None)), wait)
             if piece is None or isinstance(piece, Reply):
-                return piece
+                return expect_reply(piece, cancelled=True)
     finally:
         with anyio.CancelScope(shield=True):
             await close_stream(answer)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from time import perf_counter
 from typing import TypeGuard, TypeVar
 
 from handrail import Call, Text
-from handrail.messages import ArgsDelta, Delta, Reply, Restart, TruncatedCall
+from handrail.messages import ArgsDelta, Delta, ModelError, Reply, Restart, TruncatedCall
 
 _AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
 
@@ -62,8 +63,8 @@ class StreamedReply:
     def match(self, reply: Reply) -> Reply:
         """Return the reply with the early calls in it, and with its seconds.
 
-        After that, only those that it does not have are early calls. If a call of the reply differs
-        from the early call with the same id, the early call stays: it may have started. A refused
+        After that, only those that it does not have are early calls. Raises ModelError if a call of
+        the reply differs from the early call with the same id, which may have started. A refused
         reply has no calls: the provider rejects all of it.
         """
         reply = self._timed(reply)
@@ -94,6 +95,7 @@ class StreamedReply:
             for at, part in enumerate(reply.parts):
                 same = [pair for pair in self._early if at not in found and is_same(part, *pair)]
                 for pair in same[:1]:
+                    _expect_same(part, pair[1])
                     found[at] = pair[1]
                     self._early.remove(pair)
         return found
@@ -112,6 +114,27 @@ class StreamedReply:
 
 def _is_equal(part: object, early_id: str, early: Call) -> bool:
     return part == replace(early, id=early_id)
+
+
+def _expect_same(part: object, early: Call) -> None:
+    """Raise ModelError if a complete call differs from the one that may have started."""
+    if not isinstance(part, Call):
+        return
+    if (part.name, _plain_args(part)) != (early.name, _plain_args(early)):
+        raise ModelError(
+            f"The model streamed the call {early.id!r}, and its Reply has another call with this "
+            "id. Yield each Call as it is in the Reply."
+        )
+
+
+def _plain_args(call: Call) -> object:
+    """Return the arguments of a call as JSON values, or as text if they are none."""
+    if not isinstance(call.args, str):
+        return dict(call.args)
+    try:
+        return json.loads(call.args)
+    except ValueError:
+        return call.args
 
 
 def _is_call(part: object) -> TypeGuard[Call | TruncatedCall]:

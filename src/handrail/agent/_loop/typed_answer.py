@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from handrail import READ, Args, Call, Result, Tool, Toolset, tool
-from handrail.agent._history.state import AnyCall
+from handrail.agent._history.state import AnyCall, RunState
+from handrail.agent._loop.next_step import answer_text
+from handrail.messages import Reply
 
 T = TypeVar("T")
 _NAME = "final_answer"
@@ -38,6 +40,11 @@ class FinalAnswer(Generic[T]):
             return (args.values["answer"],), Result(call.id, "Answer accepted.")
         return None, Result.fail(call.id, args.kind, args.message)
 
+    def find(self, reply: Reply) -> tuple[T] | None:
+        """Return the first valid answer of a reply in a tuple, or None if it has none."""
+        answers = [self.accept(call)[0] for call in reply.calls if call.name == self.name]
+        return next((answer for answer in answers if answer is not None), None)
+
     def answer(self, call: Call, calls: Sequence[AnyCall]) -> Result:
         """Return the result of one of the calls of a reply. The first valid answer is used."""
         answer, result = self.accept(call)
@@ -46,6 +53,15 @@ class FinalAnswer(Generic[T]):
         if answer is None or next(valid, call.id) == call.id:
             return result
         return Result(call.id, _NOT_USED)
+
+
+def read_answer(final: FinalAnswer[T] | None, state: RunState) -> T | None:
+    """Return the answer in the last reply of a state: of the type, or its text. None without."""
+    replies = [message for message in state.messages if isinstance(message, Reply)]
+    if final is None:
+        return cast("T", answer_text(state.messages)) or None
+    found = final.find(replies[-1]) if replies else None
+    return None if found is None else found[0]
 
 
 _NOT_USED = "Not used: the first answer of this reply was accepted."

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from handrail import Json
-from handrail.agent import RunState, load_state
+from handrail.agent import Agent, RunState, load_state
 from handrail.messages import Reply
 from handrail.runs.states import edit_reply
 from handrail.runs.statuses import RunReason, RunStatus
 
 if TYPE_CHECKING:
+    from handrail.runs._durable.orders import Served
     from handrail.runs._durable.rows import RunRow
 
 
@@ -37,6 +38,7 @@ class DurableRun:
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """More facts for hooks, policies and tools, as given to ``start``."""
     _saved: str | None = field(default=None, repr=False)
+    _agent: Agent[Any] | None = field(default=None, repr=False, compare=False)
     _read: list[RunState] = field(default_factory=list[RunState], repr=False, compare=False)
 
     @property
@@ -56,8 +58,18 @@ class DurableRun:
         replies = [message for message in messages if isinstance(message, Reply)]
         return replies[-1].text if replies else ""
 
+    @property
+    def output(self) -> Any:
+        """The answer: of the agent's ``output`` type, or the text. None if there is none.
 
-def read_run(row: RunRow, *, whole: bool = True) -> DurableRun:
+        Only a process with the agent knows the type. In others it is None.
+        """
+        if self._agent is None or self.state is None or self.reason != "answer":
+            return None
+        return self._agent.read_output(self.state)
+
+
+def read_run(row: RunRow, *, whole: bool = True, served: Served | None = None) -> DurableRun:
     """Return where a run stands; its messages only if it is read as a whole."""
     reason, why, saved = "", "", None
     if row.outcome is not None and row.status in ("done", "failed"):
@@ -73,6 +85,7 @@ def read_run(row: RunRow, *, whole: bool = True) -> DurableRun:
         why=why,
         metadata=json.loads(row.metadata),
         _saved=saved if whole else None,
+        _agent=None if served is None else served.agent,
     )
 
 

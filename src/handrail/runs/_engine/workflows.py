@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection
 from typing import Any
@@ -11,6 +12,8 @@ from handrail.runs._engine.port import SegmentStatus, agent_queue, segment_id, s
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import FIND_TABLE, Step
 
+_NAME = re.compile(r"[a-z0-9_-]{3,256}")
+"""The names of applications that the engine accepts."""
 SEGMENT = "handrail.segment"
 """The name of the workflow of a segment."""
 CALL = "handrail.call"
@@ -49,6 +52,11 @@ class Workflows:
         self._database = database
         self._version = version
         self._max_deaths = max_deaths
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"DurableRuns(name={name!r}): must be 3 to 256 lower case letters, digits, dashes "
+                "or underscores."
+            )
         self._own = {"segment": SEGMENT, "call": CALL, "app": name}
         self._table = database.engine_table
         self._exist = False

@@ -1,0 +1,107 @@
+"""What a row asks of a door, and what it sees there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from handrail import Call, CheckedCall, Hook, Image, Result, Text, Tool
+from handrail.events import Event, Finished, Progressed, Yielded
+from handrail.messages import Reply, Request, StreamItem
+from handrail.permissions import Answer
+
+PATIENCE = 30
+_ROUNDS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A script of replies, the tools, and the options of their executor and turns."""
+
+    replies: tuple[tuple[Call, ...], ...]
+    tools: tuple[Tool[..., Any], ...]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of the executor."""
+    turn: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Principal, deps and metadata."""
+    answers: tuple[Answer, ...] = ()
+    """One for each request, given later and by another executor, where that is possible."""
+    inside: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What the caller is inside of when it sends the calls, or starts the run."""
+    begun: anyio.Event | None = None
+    """Set by the tool that is to be cancelled."""
+
+
+class Shown(NamedTuple):
+    """What a model or a client reads of one result."""
+
+    text: str
+    failed: bool = False
+    images: int = 0
+
+
+@dataclass
+class Seen:
+    """What was seen at a door."""
+
+    results: dict[str, Shown] = field(default_factory=dict[str, Shown])
+    progress: list[tuple[str, float | None]] = field(default_factory=list[Any])
+    yielded: list[str] = field(default_factory=list[str])
+    requests: list[Mapping[str, str]] = field(default_factory=list[Any])
+    """Headers that a service received."""
+
+    def take(self, *results: Result) -> None:
+        """Keep results that are not pending."""
+        for result in results:
+            if result.pending is None:
+                images = sum(isinstance(part, Image) for part in result.parts)
+                self.results[result.call_id] = Shown(
+                    result.text, result.failure is not None, images
+                )
+
+    def note(self, event: object) -> None:
+        """Keep what an event says of progress and output."""
+        if isinstance(event, Progressed):
+            self.progress.append((event.message, event.fraction))
+        elif isinstance(event, Yielded):
+            self.yielded.append(event.text)
+
+    def hook(self, *, results: bool = False) -> Hook:
+        """Return a hook that observes events, and keeps results if it is to."""
+
+        def observe(_key: str, _call: CheckedCall | Call, event: Event) -> None:
+            self.note(event)
+            if results and isinstance(event, Finished):
+                self.take(event.result)
+
+        return Hook(observe=observe)
+
+
+Door: TypeAlias = Callable[[Case], Awaitable[Seen]]
+"""Runs a case in one way."""
+
+
+async def let_others_run() -> None:
+    """Let other tasks run until they wait for something else."""
+    for _ in range(_ROUNDS):
+        await checkpoint()
+
+
+def make_model(case: Case) -> Any:
+    """Return a model that sends each call of a reply when it is complete, and needs no memory."""
+
+    async def model(request: Request) -> Any:
+        turn = sum(isinstance(message, Reply) for message in request.messages)
+        calls = case.replies[turn] if turn < len(case.replies) else ()
+        for call in calls:
+            item: StreamItem = call
+            yield item
+            await let_others_run()
+        yield Reply(calls, "calls") if calls else Reply((Text("done"),))
+
+    return model

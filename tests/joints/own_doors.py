@@ -1,0 +1,103 @@
+"""Doors of an own loop: an executor and its turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+
+from handrail import Approvals, Call, Executor, Result, Toolset, Turn
+from handrail.approvals import defer
+from handrail.permissions import MemoryLedger, Pending
+from joints.case import Case, Door, Seen, let_others_run
+
+RunTurn: TypeAlias = Callable[[Executor, Turn[Any], Sequence[Call]], Awaitable[Sequence[Result]]]
+
+
+def make_executor(case: Case, seen: Seen, ledger: MemoryLedger) -> Executor:
+    """Return an executor with the tools and the options of a case."""
+    options: dict[str, Any] = {**case.options}
+    if case.answers:
+        options["approvals"] = Approvals(approver=defer, ledger=ledger)
+    options["hooks"] = [*options.get("hooks", ()), seen.hook()]
+    return Executor(Toolset(*case.tools), **options)
+
+
+def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
+    """Return a door that runs the calls of each reply in its own way."""
+
+    async def door(case: Case) -> Seen:
+        seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
+        async with AsyncExitStack() as stack:
+            executor = make_executor(case, seen, ledger)
+            if is_async:
+                await stack.enter_async_context(executor)
+            for number, calls in enumerate(case.replies, 1):
+                executor.refresh_tools()
+                turn = executor.turn(str(number), run="R", **case.turn)
+                with case.inside():
+                    seen.take(*await run_turn(executor, turn, calls))
+                waiting = turn.pending
+                while waiting:
+                    async with make_executor(case, seen, ledger) as other:
+                        again = other.turn(str(number), run="R", **case.turn)
+                        for asked in waiting:  # as another process would read them
+                            saved = Pending.from_json(asked.to_json())
+                            again.answer(saved, next(answers) if saved.question else None)
+                        seen.take(*await again.results())
+                        waiting = again.pending
+                if turn.stop_reason is not None:
+                    break
+        return seen
+
+    return door
+
+
+async def _run(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    return [await executor.run(call, turn=turn) for call in calls]
+
+
+async def _run_all(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    return await executor.run_all(calls, turn=turn)
+
+
+async def _run_stream(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    async def arrive() -> AsyncIterator[Call]:
+        for call in calls:
+            yield call
+            await let_others_run()
+
+    return await executor.run_all(arrive(), turn=turn)
+
+
+async def _add(_executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    for call in calls:
+        turn.add(call)
+        await let_others_run()
+    return await turn.results()
+
+
+async def _run_sync(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    run = partial(executor.run_sync, turn=turn)
+    return [await anyio.to_thread.run_sync(run, call) for call in calls]
+
+
+async def _in_thread(executor: Executor, turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    def work() -> list[Result]:
+        with executor.in_thread() as run:
+            return run.run_all(calls, turn=turn)
+
+    return await anyio.to_thread.run_sync(work)
+
+
+DOORS: dict[str, Door] = {
+    "Executor.run": own_door(_run),
+    "run_all": own_door(_run_all),
+    "run_all of a stream": own_door(_run_stream),
+    "Turn.add": own_door(_add),
+    "run_sync": own_door(_run_sync, is_async=False),
+    "in_thread": own_door(_in_thread, is_async=False),
+}
