@@ -17,7 +17,7 @@ from handrail._values.decision import (
     Origin,
 )
 from handrail._values.errors import Suspended
-from handrail._values.pending import Edit, FileChange, Pending, Undoable
+from handrail._values.pending import Edit, FileChange, Pending, PendingKind, Undoable
 from handrail._values.saved_answers import read_answer, write_answer
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "MemoryLedger",
     "Origin",
     "Pending",
+    "PendingKind",
     "Policy",
     "Suspended",
     "Undoable",

@@ -1501,5 +1501,5 @@ async def test_an_edit_in_a_turn_is_asked_about_again_under_another_name() -> No
         turn.answer(again, Allow())
         [result] = await turn.results()
 
-    assert (pending.id, again.id, pending.key) == ("r/t/0?0", "r/t/0?1", again.key)
+    assert (pending.id, again.id, pending.key) == ("r~t~0~0", "r~t~0~1", again.key)
     assert (result.text, files.order) == ("save b", ["edited"])

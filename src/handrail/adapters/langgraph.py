@@ -47,9 +47,8 @@ def node(
     async def answer(waiting: list[str], words: dict[str, Any], names: Names) -> Saved:
         turn = _open(executor, names)
         for pending in map(Pending.from_json, waiting):
-            turn.answer(
-                pending, read_word(words.get(pending.call.id)) if pending.question else None
-            )
+            is_asked = pending.kind != "waiting"
+            turn.answer(pending, read_word(words.get(pending.call.id)) if is_asked else None)
         return await _finish(executor, turn, ())
 
     async def run_tools(state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
@@ -95,9 +94,9 @@ def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
     """Return the questions of pending calls, for the person who answers."""
     return [
         {"call_id": one.call.id, "name": one.call.name, "args": json.loads(str(one.call.args))}
-        | {"question": one.question, "headline": one.headline}
+        | {"kind": one.kind, "question": one.question, "headline": one.headline}
         for one in map(Pending.from_json, waiting)
-        if one.question
+        if one.kind != "waiting"
     ]
 
 

@@ -36,11 +36,11 @@ def check_answers(given: Iterable[str], requests: Iterable[Pending]) -> None:
     for pending_id in given:
         if pending_id in open_:
             continue
-        key = pending_id.rpartition("?")[0]
         for one in open_.values():
-            if one.key == key:
+            if any(replace(one, round=number).id == pending_id for number in range(one.round)):
                 raise LookupError(_ASKED_AGAIN.format(pending_id, one.id))
-        listed = ", ".join(repr(one.id) for one in open_.values() if one.question) or "none"
+        asked = [repr(one.id) for one in open_.values() if one.kind != "waiting"]
+        listed = ", ".join(asked) or "none"
         raise LookupError(f"There is no open question {pending_id!r}. Open questions: {listed}.")
 
 
