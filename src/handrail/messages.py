@@ -13,6 +13,7 @@ from handrail._values.call import Call
 from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
+from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result, read_result, write_result
 
 __all__ = [
@@ -194,6 +195,12 @@ class ToolResults:
     """The results of the previous reply's calls, one for each call, in order."""
 
     results: tuple[Result, ...]
+
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests of pending calls that need a person, in call order."""
+        waiting = [one.pending for one in self.results if one.pending is not None]
+        return tuple([pending for pending in waiting if pending.kind != "waiting"])
 
 
 Message: TypeAlias = Prompt | Reply | ToolResults

@@ -5,6 +5,7 @@ from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
 from handrail._permissions.verify import verify_call
+from handrail._turn.replies import check_answers
 from handrail._values.approval import Answer, Approver, Ledger, MemoryLedger
 from handrail._values.decision import (
     Allow,
@@ -46,6 +47,7 @@ __all__ = [
     "Suspended",
     "Undoable",
     "Verdict",
+    "check_answers",
     "read_answer",
     "verify_call",
     "write_answer",

@@ -304,7 +304,7 @@ class Pipeline:
         """Resume a pending call that was answered."""
         given: Any = running.given
         pending, answer = given
-        known = running.turn.find_known_result(running)
+        known = running.find_known_result()
         if known is not None:
             return await self.recall(running, known)
         if self.listeners.feeds:

@@ -95,6 +95,11 @@ class RunningCall(Record):
             parent = parent.parent
         return calls
 
+    def find_known_result(self) -> Result | None:
+        """Return the result from before a restart. A pending call is asked about again."""
+        known = self.turn.known.get(self.call.id) if self.nth == 1 else None
+        return None if known is None or known.pending is not None else known
+
 
 class Waits:
     """The inner calls that wait, and the calls that each waits for."""

@@ -36,7 +36,6 @@ from handrail.agent._arguments import (
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.earlier_results import EarlierResults
-from handrail.agent._history.given_answers import check_answers
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
@@ -59,7 +58,7 @@ from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
-from handrail.permissions import Answer, Approver, Policy
+from handrail.permissions import Answer, Approver, Policy, check_answers
 
 _DEFAULT_LIMITS = Limits()
 
