@@ -96,7 +96,7 @@ class RunningCall(Record):
         return calls
 
     def find_known_result(self) -> Result | None:
-        """Return the result from before a restart. A pending call is asked about again."""
+        """Return the result from before a restart. A pending call needs approval again."""
         known = self.turn.known.get(self.call.id) if self.nth == 1 else None
         return None if known is None or known.pending is not None else known
 

@@ -200,7 +200,7 @@ def _check_count(owner: object, name: str) -> None:
 
 
 def check_tools(tools: object) -> None:
-    """Refuse what is no collection of tools, and two tools that search."""
+    """Refuse anything but a collection of tools, and two tools that search."""
     if isinstance(tools, Toolset | Registry):
         _check_search(tools.snapshot() if isinstance(tools, Registry) else tools)
         return

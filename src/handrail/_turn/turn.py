@@ -181,8 +181,8 @@ class Turn(Generic[D]):
         """Run calls that belong together. All are decided before any of them has a side effect.
 
         With ``contexts``, each call runs in its own one instead of the current context. With
-        ``in_callers`` too, each of their tasks must await ``run``: its call runs in it, if there
-        are no hooks.
+        ``in_callers`` too, each of their tasks must await ``run``: without hooks, its call runs in
+        it.
         """
         for call in calls:
             if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance]
