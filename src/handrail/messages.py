@@ -311,6 +311,8 @@ class Request(NamedTuple):
     max_tokens: int | None = None
     """Maximum tokens of the reply. None means the default of the model."""
     tool_choice: ToolChoice = "auto"
+    output: str = ""
+    """The tool that takes the typed answer, if there is one. A model may ask for it otherwise."""
 
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]

@@ -160,7 +160,8 @@ def _read(said: Any, name: str) -> str | Exception | Reply | _Answer | tuple[str
     kind = f"the class {said.__name__}" if isinstance(said, type) else f"a {type(said).__name__}"
     if isinstance(said, type) or not isinstance(said, Iterable):
         raise TypeError(_NO_TURN.format(name, kind))
-    parts = tuple(said)
+    given: Iterable[Any] = said  # pyright: ignore[reportUnknownVariableType]
+    parts = tuple(given)
     for part in parts:
         if not isinstance(part, str | Call):
             raise TypeError(_NO_TURN.format(name, f"{kind} with a {type(part).__name__} in it"))
