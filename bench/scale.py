@@ -246,7 +246,7 @@ async def answer_all(address: str, count: int, worker: subprocess.Popen[str]) ->
         for run in ids:
             await asyncio.sleep(random.uniform(0, POLL))  # at any time between two looks
             answered = time.monotonic()
-            await runs.answer(f"{run}/1/c?0", Allow())
+            await runs.answer(f"{run}~1~c~0", Allow())
             name, ran = (await asyncio.to_thread(worker.stdout.readline)).split()
             assert name == run
             seconds.append(float(ran) - answered)

@@ -79,7 +79,7 @@ with TemporaryDirectory() as new, chdir((*sys.argv[1:], new)[0]):
     worker.wait()
 
 # output:
-# desk: a1/1/c1?0 ada: Refund it?
+# desk: a1~1~c1~0 ada: Refund it?
 # worker: -9
 # agent: Your money is on its way.
 # ledger: a1/1/c1: 120 euros for A1

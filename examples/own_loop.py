@@ -3,8 +3,7 @@
 handrail runs the calls and translates the API format; the loop and the client are yours. The HTTP
 client of the SDK replays recorded responses here, so the program needs no key and no network.
 
-Run it with `python examples/own_loop.py`. It needs `pip install anthropic`. docs/guides/own-loop.md
-also handles calls that the token limit cut off.
+Run it with `python examples/own_loop.py`. It needs `pip install anthropic`.
 """
 
 from typing import Any
@@ -15,7 +14,7 @@ from httpx2 import AsyncClient, MockTransport, Request, Response
 
 from handrail import READ, WRITE, Allow, Executor, Toolset, tool
 from handrail.approvals import defer
-from handrail.messages import Message, Prompt, ToolResults
+from handrail.messages import Message, Prompt
 from handrail.policy import Rulebook
 from handrail.providers import anthropic
 
@@ -59,15 +58,13 @@ async def loop(client: Any, executor: Executor, prompt: str) -> str:
         body = {"tools": anthropic.encode_tools(tools), **anthropic.encode_messages(history)}
         response = await client.messages.create(model="NAME", max_tokens=1024, **body)
         reply = anthropic.decode(response.model_dump(), names=tools.api_names)
-        history.append(reply)
-        if not reply.calls:
+        results = await executor.run_reply(reply)
+        if not results.results:
             return reply.text
-        turn = executor.turn()
-        await executor.run_all(reply.calls, turn=turn)
-        for pending in turn.pending:
+        for pending in results.questions:
             print("approve:", pending.call.name, pending.call.args)
-            turn.answer(pending, Allow())  # ask a person here
-        history.append(ToolResults(tuple(await turn.results())))
+        answers = {pending.id: Allow() for pending in results.questions}  # ask a person here
+        history += [reply, await executor.resume(results, answers)]
 
 
 async def main() -> None:

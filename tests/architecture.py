@@ -20,10 +20,11 @@ CORE = (
     {"events", "_schema", "_search"},
     {"_definition"},
     {"_collection"},
+    {"messages"},
     {"_turn"},
     {"_permissions"},
     {"_catalogue"},
-    {"_execution", "messages"},
+    {"_execution"},
     {"permissions"},
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""

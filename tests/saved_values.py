@@ -8,7 +8,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from handrail import Access, Call, Effect, Failure, FailureKind, File, Image, Result, Text
-from handrail.permissions import CommandPart, FileChange, Grade, Origin, Pending, Undoable
+from handrail.permissions import (
+    CommandPart,
+    FileChange,
+    Grade,
+    Origin,
+    Pending,
+    PendingKind,
+    Undoable,
+)
 
 TEXTS = st.text(max_size=8)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -22,8 +30,15 @@ RESOURCES = st.sampled_from(["*", "file:a", "net:b/80", "order:o1"])
 CHANGES = st.builds(FileChange, TEXTS, st.none() | TEXTS, st.none() | TEXTS, st.integers(1))
 SOME_TEXTS = st.none() | st.lists(TEXTS, max_size=2).map(tuple)
 KEPT = st.builds(Undoable, st.lists(TEXTS, max_size=2).map(tuple), TEXTS)
+
+
+def _make_pending(question: str, kind: PendingKind, **fields: Any) -> Pending:
+    return Pending(question=question, kind=kind if question else "waiting", **fields)
+
+
 PENDING = st.builds(
-    Pending,
+    _make_pending,
+    kind=st.sampled_from(["approval", "login"]),
     run_id=TEXTS,
     turn_id=TEXTS,
     key=TEXTS,

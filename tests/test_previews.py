@@ -282,14 +282,14 @@ async def test_a_call_that_is_asked_about_again_since_another_waits_is_previewed
         second = Call("save", {"path": "a", "text": "newer\n"}, "c2")
         results = await executor.run_all([SAVE, second])
     shown = [
-        (pending.id.rpartition("/")[2], pending.headline, pending.changes)
+        (pending.id.partition("~c")[2], pending.headline, pending.changes)
         for result in results
         if (pending := result.pending)
     ]
 
     assert shown == [
-        ("c1?0", "Save a", (FileChange("a", "old\n", "new\n"),)),
-        ("c2?1", "Save a", (FileChange("a", "old\n", "newer\n"),)),
+        ("1~0", "Save a", (FileChange("a", "old\n", "new\n"),)),
+        ("2~1", "Save a", (FileChange("a", "old\n", "newer\n"),)),
     ]
 
 

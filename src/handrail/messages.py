@@ -13,6 +13,7 @@ from handrail._values.call import Call
 from handrail._values.content import Content, Image, Text
 from handrail._values.errors import HandrailError
 from handrail._values.names import api_name
+from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result, read_result, write_result
 
 __all__ = [
@@ -218,6 +219,12 @@ class ToolResults:
 
     results: tuple[Result, ...]
 
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests of pending calls that need a person, in call order."""
+        waiting = [one.pending for one in self.results if one.pending is not None]
+        return tuple([pending for pending in waiting if pending.kind != "waiting"])
+
 
 Message: TypeAlias = Prompt | Reply | ToolResults
 """One message of a history."""
@@ -327,6 +334,8 @@ class Request(NamedTuple):
     max_tokens: int | None = None
     """Maximum tokens of the reply. None means the default of the model."""
     tool_choice: ToolChoice = "auto"
+    output: str = ""
+    """The tool that takes the typed answer, if there is one. A model may ask for it otherwise."""
 
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]

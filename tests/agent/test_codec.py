@@ -23,6 +23,7 @@ from handrail.agent import (
     dump_state,
     load_state,
 )
+from handrail.approvals import Tampered
 from handrail.messages import (
     Opaque,
     Prompt,
@@ -142,9 +143,9 @@ def test_the_format_of_a_saved_state() -> None:
         shortened=Shortened(1, "before", 2),
         cost=Decimal("1.50"),
         answers=(
-            GivenAnswer("r/1/1?0", "f", Allow()),
-            GivenAnswer("r/1/2?0", "f", Deny("no", detail="why")),
-            GivenAnswer("r/1/3?0", "f", Edit({"n": 1})),
+            GivenAnswer("r~1~1~0", "f", Allow()),
+            GivenAnswer("r~1~2~0", "f", Deny("no", detail="why")),
+            GivenAnswer("r~1~3~0", "f", Edit({"n": 1})),
         ),
     )  # fmt: skip
 
@@ -231,9 +232,9 @@ def test_the_format_of_a_saved_state() -> None:
             "shortened": [1, "before", 2],
             "cost": "1.50",
             "answers": [
-                ["r/1/1?0", "f", {"allow": True}],
-                ["r/1/2?0", "f", {"deny": "no", "detail": "why"}],
-                ["r/1/3?0", "f", {"edit": {"n": 1}}],
+                ["r~1~1~0", "f", {"allow": True}],
+                ["r~1~2~0", "f", {"deny": "no", "detail": "why"}],
+                ["r~1~3~0", "f", {"edit": {"n": 1}}],
             ],
         }
     )
@@ -366,3 +367,63 @@ def test_a_state_without_answers_of_an_earlier_version_is_read() -> None:
     before = {key: value for key, value in EMPTY.items() if key != "answers"}
 
     assert load_state(json.dumps(before)) == RunState()
+
+
+KEY, OLD = bytes(range(32)), bytes(range(1, 33))
+
+
+@given(STATES)
+def test_a_signed_state_loads_with_its_key_and_with_several(state: RunState) -> None:
+    signed = dump_state(state, key=KEY)
+
+    assert load_state(signed, key=KEY) == load_state(signed, key=[OLD, KEY]) == state
+    assert signed.endswith(dump_state(state))
+
+
+SIGNED = dump_state(RunState(run_id="r"), key=KEY)
+HEAD, MAC, BODY = SIGNED.split(".", 2)
+FORGED = {
+    "not signed": (
+        BODY,
+        "The state is not signed, and a key was passed: only a signed one is read.",
+    ),
+    **{
+        name: (
+            text,
+            "The signature of the state does not match: it was changed, or signed with another key.",
+        )
+        for name, text in {
+            "another key": dump_state(RunState(run_id="r"), key=OLD),
+            "changed": SIGNED.replace('"r"', '"s"'),
+            "cut off": SIGNED[:-1],
+            "only the version": f"{HEAD}.",
+            "no signature": f"{HEAD}..{BODY}",
+            "a signature of half characters": f"{HEAD}.\ud800.{BODY}",
+            "longer": f"{HEAD}.{MAC}A.{BODY}",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_with_a_key_only_what_it_signed_is_read(name: str) -> None:
+    text, why = FORGED[name]
+
+    with pytest.raises(Tampered) as refused:
+        load_state(text, key=KEY)
+
+    assert str(refused.value) == why
+    assert load_state(SIGNED, key=KEY) == RunState(run_id="r")
+
+
+def test_a_key_is_long_and_a_signed_state_is_not_read_without_it() -> None:
+    for use in (
+        lambda: dump_state(RunState(), key=b"short"),
+        lambda: load_state(SIGNED, key=[b"short"]),
+    ):
+        with pytest.raises(ValueError, match="at least 32 bytes, got 5"):
+            use()
+    with pytest.raises(InvalidState, match=r"^This run state is signed\. Pass its key: load_state"):
+        load_state(SIGNED)
+    with pytest.raises(Tampered, match="does not match"):
+        load_state(SIGNED, key=[])

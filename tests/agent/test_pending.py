@@ -465,7 +465,7 @@ async def test_an_approval_that_waits_is_recorded_for_a_restart() -> None:
     again = await agent.run_recorded(start, recorder)
 
     assert again == done
-    assert [(one.pending_id, one.answer) for one in done.state.answers] == [("r/1/2?1", Allow())]
+    assert [(one.pending_id, one.answer) for one in done.state.answers] == [("r~1~2~1", Allow())]
     assert sorted(questions) == ["1", "2"], "a recorded turn asks nothing"
 
     recorder.texts.clear()
@@ -485,7 +485,7 @@ async def test_an_answer_to_no_open_question_is_refused(wrap: type[Model]) -> No
         state = (await agent.run("go", principal="alice")).state
         [first] = state.pending
         with pytest.raises(LookupError) as unknown:
-            await agent.resume(state, answers={"no/such?0": Allow()})
+            await agent.resume(state, answers={"no-such": Allow()})
         again = (await agent.resume(state, answers={first.id: Allow()}, principal="bob")).state
         [second] = again.pending
         with pytest.raises(LookupError) as outdated:
@@ -495,7 +495,7 @@ async def test_an_answer_to_no_open_question_is_refused(wrap: type[Model]) -> No
 
     assert world.did == []
     assert str(unknown.value) == (
-        f"There is no open question 'no/such?0'. Open questions: {first.id!r}."
+        f"There is no open question 'no-such'. Open questions: {first.id!r}."
     )
     assert str(outdated.value) == (
         f"The question {first.id!r} is outdated: it was asked again as {second.id!r}, since the "

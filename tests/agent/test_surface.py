@@ -20,7 +20,7 @@ from handrail import (
     Toolset,
     tool,
 )
-from handrail.agent import Agent, Limits, RunResult, RunState
+from handrail.agent import Agent, Limits, RunResult, RunState, Unfinished
 from handrail.approvals import defer
 from handrail.messages import ModelError, Prompt, Reply, Request
 from handrail.permissions import Answer, Pending
@@ -219,7 +219,10 @@ async def test_run_sync_in_async_code_says_what_to_write() -> None:
     with pytest.raises(RuntimeError) as error:
         agent.run_sync("go")
 
-    assert str(error.value) == snapshot("In async code, use `await agent.run(...)`, not run_sync.")
+    assert str(error.value) == snapshot(
+        "run_sync was called in an event loop, such as a notebook's. Write "
+        "`result = await agent.run(...)` instead."
+    )
 
 
 async def test_events_that_are_read_before_the_run_starts_say_what_to_write() -> None:
@@ -285,3 +288,30 @@ async def test_an_executor_of_ones_own_stays_open() -> None:
         await agent.run("go")
 
     assert world.did == ["put a", "put a"]
+
+
+async def test_a_prompt_can_be_none_if_there_is_a_history() -> None:
+    agent = Agent(by_turn(says("one"), says("two")))
+    first = await agent.run("go", None)
+    states = [RunState((Prompt.of("go"),)), [Prompt.of("go")]]
+
+    results = [await Agent(by_turn(says("hi"))).run(None, history=state) for state in states]
+    async with Agent(by_turn(says("hi"))).stream(None, history=states[0]) as events:
+        seen = [event async for event in events]
+    resumed = await Agent(by_turn(says("hi"))).resume(RunState((Prompt.of("go"),)), None)
+
+    assert (first.output, [one.output for one in results]) == ("one", ["hi", "hi"])
+    assert (seen[-1].output, resumed.output) == ("hi", "hi")
+    with pytest.raises(ValueError, match="A run needs a prompt"):
+        agent.run(None)
+
+
+async def test_unwrap_returns_the_output_or_says_why_there_is_none() -> None:
+    done = await Agent(by_turn(says("hi"))).run("go")
+    limited = await Agent(by_turn(says("hi")), limits=Limits(turns=0)).run("go")
+
+    assert done.unwrap() == "hi"
+    with pytest.raises(Unfinished) as refused:
+        limited.unwrap()
+    assert str(refused.value) == "The run has no answer: reached the limit of 0 turns."
+    assert refused.value.result is limited

@@ -115,7 +115,7 @@ async def test_a_pending_call_names_its_turn() -> None:
 
     [pending] = done.state.pending
     run_id = done.state.run_id
-    assert (pending.run_id, pending.turn_id, pending.id) == (run_id, "1", f"{run_id}/1/c?0")
+    assert (pending.run_id, pending.turn_id, pending.id) == (run_id, "1", f"{run_id}~1~c~0")
 
 
 # ---------------------------------------------------------------- a hook ends the run

@@ -29,6 +29,7 @@ def asked(
         "effect": effect,
         "accesses": touches,
         "question": question,
+        "kind": "approval" if question else "waiting",
         "fingerprint": "ab" * 32,
         "asked_at": 1_000.0,
         "expires_at": 1_060.0,

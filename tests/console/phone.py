@@ -202,7 +202,7 @@ class Shop:
 
     def receipt(self, run: str) -> Any:
         """The answer that is recorded."""
-        return self.ask(lambda records: records.receipt(f"{run}/1/c1?0"))
+        return self.ask(lambda records: records.receipt(f"{run}~1~c1~0"))
 
     def result(self, run: str) -> str:
         """The last result of the refund, as it is recorded."""
@@ -237,7 +237,7 @@ class Phone:
     def read(self, run: str) -> str:
         """Open the request of a run, and return what its page says."""
         self.sign_in()
-        self.browser.open(f"{self.base}/inbox/{to_path(f'{run}/1/c1?0')}")
+        self.browser.open(f"{self.base}/inbox/{to_path(f'{run}~1~c1~0')}")
         return self.text
 
     def approve(self, run: str) -> str:

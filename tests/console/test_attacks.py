@@ -248,7 +248,7 @@ def test_a_secret_is_seen_only_by_those_who_may_answer(
     assert streams["approvers"] == {"args"}
 
 
-OWN, UNKNOWN_ID = to_path(make_pending("r1").id), to_path("none/1/c1?0")
+OWN, UNKNOWN_ID = to_path(make_pending("r1").id), to_path("none~1~c1~0")
 OF_OTHERS = {
     "/inbox/{pending}": f"/inbox/{OWN}",
     "/inbox/{pending}/more": f"/inbox/{OWN}/more",

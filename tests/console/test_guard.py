@@ -361,7 +361,7 @@ def test_an_answer_that_fails_is_not_said_to_be_unused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person, given = visit(file), list[str]()
-    form = {"csrf": person.form(REQUEST)["csrf"], "pending": to_path("r1/1/c1?0")}
+    form = {"csrf": person.form(REQUEST)["csrf"], "pending": to_path("r1~1~c1~0")}
 
     async def fail(_runs: object, pending_id: str, *_args: Any, **_options: Any) -> Any:
         given.append(pending_id)

@@ -316,7 +316,7 @@ def test_a_question_that_was_open_is_asked_again(left: Abandoned, backend: str) 
 
     result = then(backend, lambda: executor.turn("t", run="r").run(LATER))
 
-    assert (result.text, asked) == ("saved a", ["r/t/later?0", "r/t/later?0"])
+    assert (result.text, asked) == ("saved a", ["r~t~later~0", "r~t~later~0"])
 
 
 @BACKENDS

@@ -771,7 +771,7 @@ async def test_a_question_that_is_known_is_asked_again_and_holds_back_what_is_be
             turn.answer(one, Allow() if one.question else None)
         results = await turn.results()
 
-    assert [one.id for one in questions] == ["r/t/c1?0", "r/t/c2?0"]
+    assert [one.id for one in questions] == ["r~t~c1~0", "r~t~c2~0"]
     assert before == []
     assert [one.text for one in results] == ["paid", "paid"]
 

@@ -117,7 +117,7 @@ async def test_a_question_that_nobody_answers_now_is_handed_back_and_the_model_i
         "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. Request: May it write file:a?"
     )
     assert result.pending is not None
-    assert result.pending.id == "r/t/1?0"
+    assert result.pending.id == "r~t~1~0"
     assert replace(result.pending, fingerprint="", asked_at=0, expires_at=0) == Pending(
         run_id="r",
         turn_id="t",
@@ -771,7 +771,7 @@ async def test_an_answer_to_a_question_that_does_not_fit_its_turn_is_refused(
         turn = executor.turn("t", run="r")
         turn.add(put("a", "1"))
         [one] = waits(await turn.results())
-        with pytest.raises(ValueError, match="r/t"):
+        with pytest.raises(ValueError, match="r~"):
             turn.answer(replace(one, **change), Allow())
 
     assert ran == []

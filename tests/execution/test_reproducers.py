@@ -1111,7 +1111,7 @@ async def test_a_host_that_has_asked_by_itself_hands_its_answer_in_for_one_call(
         turn.add(on("a", "4", "load"))
         results = await turn.results()
 
-    assert (free, first.id, first.question) == (None, "r/t/1?0", "May it?")
+    assert (free, first.id, first.question) == (None, "r~t~1~0", "May it?")
     assert (yes.text, no.text) == ("1", "not that")
     assert [one.call_id for one in results] == ["1", "3", "4"]
     assert files == ["+1", "-1", "=4"]

@@ -12,9 +12,9 @@ import pytest
 from handrail.runs import Records
 
 PAGES: dict[str, Callable[[Records], object]] = {
-    "inbox": lambda records: (records.inbox(), records.request("r/1/c1?0")),
+    "inbox": lambda records: (records.inbox(), records.request("r~1~c1~0")),
     "second page of the inbox": lambda records: records.inbox(after=records.inbox().next),
-    "receipt": lambda records: records.receipt("r/1/c1?0"),
+    "receipt": lambda records: records.receipt("r~1~c1~0"),
     "runs": lambda records: (records.runs(), records.figures()),
     "run": lambda records: (
         records.run("r"),

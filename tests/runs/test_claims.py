@@ -40,7 +40,7 @@ def read(journal: RunStore) -> Records:
 
 
 async def answer(journal: RunStore, by: str, what: Any = None, **others: Any) -> AnswerOutcome:
-    return await journal.answer("r/1/c1?0", what or Allow(), by=Claimant(by, **others))
+    return await journal.answer("r~1~c1~0", what or Allow(), by=Claimant(by, **others))
 
 
 async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: RunStore) -> None:
@@ -87,7 +87,7 @@ async def test_every_kind_of_answer_has_a_receipt(
     park(journal, "r")
 
     outcome = await answer(journal, "jo", given, via="console")
-    receipt = read(journal).receipt("r/1/c1?0")
+    receipt = read(journal).receipt("r~1~c1~0")
 
     assert outcome.text == text
     assert receipt is not None
@@ -165,7 +165,7 @@ async def test_a_refusal_says_that_the_answer_was_not_used(  # noqa: PLR0917
     park(journal, "r", make_pending("r", **asked))
     before = journal.head("r")
 
-    name = options.pop("pending", "r/1/c1?0")
+    name = options.pop("pending", "r~1~c1~0")
     outcome = await journal.answer(name, Allow(), by=Claimant(by, **options))
 
     assert (outcome.status, outcome.used, outcome.answer) == (status, False, None)
@@ -287,9 +287,9 @@ async def test_answers_of_an_older_version_count_too(
     journal: RunStore, line: dict[str, Any], word: str, done: str
 ) -> None:
     park(journal, "r")
-    journal.append("r", [JournalLine.of("answer", pending="r/1/c1?0", **line)])
+    journal.append("r", [JournalLine.of("answer", pending="r~1~c1~0", **line)])
 
-    receipt = read(journal).receipt("r/1/c1?0")
+    receipt = read(journal).receipt("r~1~c1~0")
 
     assert receipt is not None
     assert (receipt.answer, receipt.by, receipt.at) == (word, line.get("by", ""), 0.0)
@@ -311,7 +311,7 @@ async def test_a_run_that_is_removed_meanwhile_takes_no_answer(
     outcome = await answer(journal, "jo")
 
     assert outcome.text == "There is no such request. Your answer was not used."
-    assert outcome.pending == "r/1/c1?0"
+    assert outcome.pending == "r~1~c1~0"
 
 
 async def test_an_answer_for_which_another_one_was_faster_is_refused(

@@ -69,7 +69,7 @@ def test_the_inbox_has_what_waits_by_the_time_that_is_left(journal: RunStore) ->
 
     assert [(row.run, row.expires) for row in page.rows] == [("soon", 1_600.0), ("late", 1_900.0)]
     assert page.rows[0] == InboxRow(
-        id="soon/1/c1?0",
+        id="soon~1~c1~0",
         run="soon",
         agent="run",
         principal="ana",
@@ -124,7 +124,7 @@ def test_a_request_that_is_gone_without_an_answer_leaves_the_inbox(journal: RunS
     journal.append("r", [JournalLine("state", '{"at":1,"kept":0,"state":{"waiting":[]}}')])
 
     assert read(journal).inbox().rows == ()
-    assert read(journal).request("r/1/c1?0") is None
+    assert read(journal).request("r~1~c1~0") is None
 
 
 # runs
@@ -368,7 +368,7 @@ def test_pages_of_calls_have_the_history_of_each(journal: RunStore) -> None:
 def test_events_are_searched_by_who_event_tool_rule_and_time(journal: RunStore) -> None:
     park(journal, "r")
     park(journal, "s")
-    journal.answer_now("r/1/c1?0", Allow(), by=Claimant("jo", via="console"))
+    journal.answer_now("r~1~c1~0", Allow(), by=Claimant("jo", via="console"))
     records = read(journal)
 
     def find(**query: Any) -> list[tuple[str, str]]:
@@ -415,7 +415,7 @@ def test_decisions_and_answers_are_counted_by_rule_and_day(journal: RunStore) ->
 def test_a_reader_sees_only_runs_with_one_of_its_labels(journal: RunStore) -> None:
     for run, label in (("mine", "team=pay"), ("theirs", "team=web")):
         park(journal, run, labels=[label])
-        journal.answer_now(f"{run}/1/c1?0", Deny("no"), by=Claimant("jo"))
+        journal.answer_now(f"{run}~1~c1~0", Deny("no"), by=Claimant("jo"))
         park(journal, f"{run}-2", labels=[label])
 
     def everything(records: Records, run: str) -> list[Any]:
@@ -424,8 +424,8 @@ def test_a_reader_sees_only_runs_with_one_of_its_labels(journal: RunStore) -> No
             [row.id for row in records.runs().rows],
             sum(records.figures().by_status.values()),
             {record.row.run for record in records.events().rows},
-            records.request(f"{run}/1/c1?0") is not None,
-            records.receipt(f"{run}/1/c1?0") is not None,
+            records.request(f"{run}~1~c1~0") is not None,
+            records.receipt(f"{run}~1~c1~0") is not None,
             records.run(run) is not None,
             bool(records.turns(run)),
             bool(records.calls(run, after=0).rows),

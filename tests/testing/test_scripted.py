@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
 
 import pytest
 from anyio.lowlevel import checkpoint
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from handrail import (
     Call,
@@ -191,3 +196,94 @@ def test_what_failed_before_is_not_hidden_by_steps_that_are_left() -> None:
 def test_being_off_script_fails_a_test_and_is_an_error_of_ours() -> None:
     assert issubclass(OffScript, HandrailError)
     assert issubclass(OffScript, AssertionError)
+
+
+class Verdict(BaseModel):
+    sound: bool
+    since: date = Field(alias="from")
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+class Size(TypedDict):
+    width: int
+
+
+@pytest.mark.parametrize(
+    ("output", "step", "answer"),
+    [
+        (Verdict, Verdict(sound=True, **{"from": date(2026, 1, 2)}), None),
+        (Point, Point(1, 2), None),
+        (Pair, Pair(1, "b"), None),
+        (Size, {"width": 3}, None),
+        (int, 5, None),
+        (bool, True, None),
+        (Verdict, lambda _: Verdict(sound=False, **{"from": date(2026, 1, 2)}), "function"),
+    ],
+    ids=["model", "dataclass", "tuple", "mapping", "int", "bool", "function"],
+)
+async def test_a_step_can_be_a_value_of_the_output_type(
+    output: type[Any], step: Any, answer: Any
+) -> None:
+    with ScriptedModel("Let me think.", step) as model:
+        result = await Agent(model, output=output).run("go")
+
+    expected = step if answer is None else Verdict(sound=False, **{"from": date(2026, 1, 2)})
+    assert (result.stop_reason, result.output) == ("answer", expected)
+    assert result.unwrap() == expected
+
+
+async def test_an_answer_of_another_type_is_refused_like_any_other() -> None:
+    model = ScriptedModel(Point(1, 2), Verdict(sound=True, **{"from": date(2026, 1, 2)}))
+
+    result = await Agent(model, output=Verdict).run("go")
+
+    assert result.unwrap().sound is True
+    assert len(model.requests) == 2
+
+
+async def test_an_answer_where_the_run_expects_text_says_what_to_write() -> None:
+    with pytest.raises(OffScript) as refused:
+        await Agent(ScriptedModel(Point(1, 2))).run("go")
+
+    assert str(refused.value) == (
+        "In the script, step 1 is an answer of type Point, but the run expects text. Pass the type "
+        "to the agent: `Agent(..., output=Point)`."
+    )
+
+
+WRONG: list[tuple[Any, str]] = [
+    (None, "a NoneType"),
+    (Point, "the class Point"),
+    (ModelError, "the class ModelError"),
+    (Prompt.of("hi"), "a Prompt"),
+    ([1], "a list with a int in it"),
+    (["a", Point(1, 2)], "a list with a Point in it"),
+    (object(), "a object"),
+]
+
+
+@pytest.mark.parametrize(("step", "what"), WRONG, ids=[what for _, what in WRONG])
+async def test_a_step_of_a_wrong_type_is_refused_when_the_script_is_made(
+    step: Any, what: str
+) -> None:
+    rest = (
+        "Use text, a Call, a list of both, a Reply, an exception, a function that returns one of "
+        "these, or an instance of the agent's output type."
+    )
+    with pytest.raises(TypeError) as refused:
+        ScriptedModel("fine", step)
+    with pytest.raises(TypeError) as returned:
+        await Agent(ScriptedModel(lambda _: step)).run("go")
+
+    assert str(refused.value) == f"Step 2 of the script is {what}. {rest}"
+    assert str(returned.value) == f"What step 1 of the script returned is {what}. {rest}"

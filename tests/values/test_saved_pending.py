@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -45,7 +48,45 @@ PLAIN: dict[str, Any] = json.loads(ASKED.to_json())
 
 
 def test_an_answer_names_the_call_and_the_round() -> None:
-    assert ASKED.id == "order-77/3/c1?2"
+    assert ASKED.id == "order-77~3~c1~2"
+
+
+@given(PENDING, st.integers(0, 99))
+def test_an_id_is_safe_in_a_url_and_as_the_name_of_a_file(pending: Pending, number: int) -> None:
+    first, second = (replace(pending, round=one).id for one in (number, number + 1))
+
+    assert quote(first, safe="") == first
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.~-]{,120}", first)
+    assert first != second
+
+
+def test_ids_of_different_calls_differ_and_begin_like_the_run() -> None:
+    keys = [
+        "r/1/c", "r/1/c#2", "r%7E1/1/c", "s1.r/1/c", "s1.r/1/" + "c" * 100, "s1.r/1/" + "c" * 101,
+        "r/1/ü", "-r/1/c", "", "R/1/c", "r%2F1/1/c", "r/1/c~1", "r/1/c.1", "r/~1/c",
+    ]  # fmt: skip
+    digest = hashlib.sha256("r/1/ü".encode()).hexdigest()
+
+    ids = [replace(ASKED, key=key, round=0).id for key in keys]
+
+    assert len(set(ids)) == len(keys)
+    assert (ids[0], ids[3], ids[6]) == ("r~1~c~0", "s1.r~1~c~0", f"r~{digest}~0")
+    assert [one.partition(".")[0] for one in ids[3:6]] == ["s1", "s1", "s1"]
+    assert [one.partition("~")[0] for one in ids[7:9]] == ["x", "x"]
+
+
+def test_the_kind_of_a_request_of_an_older_version_is_read_from_its_fields() -> None:
+    older = {name: PLAIN[name] for name in PLAIN if name != "kind"}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"origin": None},
+        {"origin": None, "once": False},
+        {"question": ""},
+    ]
+
+    read = [Pending.from_json(json.dumps(older | change)).kind for change in changes]
+
+    assert read == ["approval", "login", "approval", "waiting"]
 
 
 def test_the_arguments_of_a_pending_call_are_json_text() -> None:
@@ -108,6 +149,7 @@ def test_what_it_looks_like() -> None:
             "principal": None,
             "grade": "loses",
             "parts": [{"start": 0, "end": 8, "grade": "loses", "removes": ["build"]}],
+            "kind": "approval",
         }
     )
 
@@ -158,6 +200,8 @@ WRONG: dict[str, tuple[str, str]] = {
             ("accesses", [["write", "a:b"]], 'an object is expected, got ["write", "a:b"]'),
             ("accesses", [{"verb": "read", "resource": "a"}], "'a' is not a resource: write 'scheme:path', or '*' for everything"),
             ("grade", "mild", '"mild" is not a grade'),
+            ("kind", "chat", '"chat" is not a kind of request'),
+            ("kind", "waiting", "'question' must be empty if the kind is 'waiting', and only then"),
             ("parts", [{"start": 0}], "'end' is missing"),
             ("asked_at", "soon", "'asked_at' must be a number, got \"soon\""),
             ("asked_at", None, "'asked_at' must be a number, got null"),

@@ -593,7 +593,7 @@ async def _another_session_says_nothing(host: Host) -> bool:
         [pending] = await asked(loose, put("a"))
     async with host.executor(TOOLS, policy=Rulebook(mode="plan"), approvals=defer) as strict:
         relayed = await resumed(strict, pending)
-    forged = sign_pending(replace(pending, question=""), secrets.token_bytes())
+    forged = sign_pending(replace(pending, question="", kind="waiting"), secrets.token_bytes())
     try:
         verify_pending(forged, KEY)
     except Tampered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import (
     AsyncIterable,
@@ -15,17 +14,15 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from functools import partial
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import Any, Self, overload
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-from anyio.from_thread import BlockingPortal
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
-from handrail._definition.tool import is_tool
 from handrail._execution.explain import explain
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import RunningCall
@@ -37,26 +34,26 @@ from handrail._execution.settings import (
     Hook,
     LongResults,
     check_approver,
+    check_names,
     check_policy,
+    check_tools,
 )
 from handrail._execution.tasks import Tasks
-from handrail._execution.threads import SharedPortal, count_threads, wait_for
+from handrail._execution.threads import InThread, SharedPortal, count_threads, wait_for
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.explanation import Explanation
 from handrail._support.loop import in_context, in_event_loop
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.record import EMPTY, Given, check_options
+from handrail._turn.replies import ReplyCalls, WaitingCalls
 from handrail._turn.turn import Turn
-from handrail._values.approval import Approver, Ledger
+from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.context import D
-from handrail._values.effect import Exposure
-from handrail._values.names import closest
 from handrail._values.result import Result
-
-log = logging.getLogger("handrail")
+from handrail.messages import Reply, StreamItem, ToolResults
 
 
 class Executor:
@@ -91,7 +88,7 @@ class Executor:
         clock: Callable[[], float] = time.time,
         call_found_by: CallFoundBy = "name",
     ) -> None:
-        _check_tools(tools)
+        check_tools(tools)
         if call_found_by not in ("name", "call_tool"):
             raise ValueError(
                 f"Executor(call_found_by={call_found_by!r}): must be 'name' or 'call_tool'."
@@ -107,7 +104,7 @@ class Executor:
             long_results=long_results,
             clock=clock,
         )
-        _check_names(limits.max_running_per_tool, tools)
+        check_names(limits.max_running_per_tool, tools)
         self._view = View(tools, policy, long_results, call_found_by=call_found_by)
         self._view.is_guarded |= bool(self._pipeline.hooks.before)
         self._tasks = Tasks(self._pipeline, self._view)
@@ -150,6 +147,56 @@ class Executor:
                     await turn.ended()
             raise
 
+    async def run_reply(
+        self,
+        reply: Reply | AsyncIterable[StreamItem],
+        *,
+        turn: Turn[Any] | None = None,
+        show: Callable[[StreamItem], object] | None = None,
+    ) -> ToolResults:
+        """Run the calls of a reply, and return the message with their results, in call order.
+
+        A call that was truncated does not run; its result says so. Calls that need approval later
+        are pending: see ``ToolResults.questions`` and ``resume``.
+
+        Args:
+            reply: The reply, or the stream of a model that ends with it. Calls of a stream that
+                only read start early.
+            turn: The turn that the calls belong to. Its ``reply`` is then the reply.
+            show: Called with each item of a stream, such as a ``Delta`` to print.
+        """
+        turn = self._own(turn) if turn is not None else self.turn()
+        calls = ReplyCalls(reply, turn, show)
+        return calls.results(await self.run_all(calls.calls(), turn=turn))
+
+    async def resume(
+        self,
+        saved: ToolResults,
+        answers: Mapping[str, Answer],
+        *,
+        deps: Any = None,
+        metadata: Mapping[str, Json] = EMPTY,
+    ) -> ToolResults:
+        """Run the pending calls of saved results that have an answer, and return all results.
+
+        Calls that have ended do not run again. Without an answer, a call stays pending; one that
+        only waits for others needs none.
+
+        Args:
+            saved: What ``run_reply`` or ``resume`` returned, also in another process.
+            answers: Answers by the ids of requests. Raises LookupError for a request that is not
+                open.
+            deps: Objects for the tools, such as a database.
+            metadata: More facts for hooks, policies and tools.
+        """
+        waiting = WaitingCalls(saved, answers)
+        if waiting.first is None:
+            return saved
+        about: dict[str, Any] = {"principal": waiting.first.principal, "metadata": metadata}
+        turn = self.turn(waiting.first.turn_id, run=waiting.first.run_id, deps=deps, **about)
+        waiting.answer(turn)
+        return waiting.merge(await self.run_all((), turn=turn))
+
     def run_sync(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
         """Run one call from synchronous code, in any thread that has no event loop.
 
@@ -174,7 +221,7 @@ class Executor:
     def in_thread(self) -> Generator[InThread]:
         """Open an event loop in a separate thread, so that any thread can run calls."""
         with self._portal.open() as portal, portal.wrap_async_context_manager(self):
-            yield InThread(self, portal)
+            yield InThread(portal, self.run, self.run_all)
 
     @overload
     def turn(
@@ -345,56 +392,3 @@ class Executor:
         """Stop all calls, wait up to ``grace`` seconds for them, and run all cleanups."""
         with anyio.CancelScope(shield=True):
             await self._pipeline.close(grace)
-
-
-class InThread:
-    """Runs calls from any thread in one event loop, so that they share order and limits."""
-
-    def __init__(self, executor: Executor, portal: BlockingPortal) -> None:
-        self._executor = executor
-        self._portal = portal
-
-    def __call__(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
-        """Run one call."""
-        return wait_for(self._portal, partial(self._executor.run, call, turn=turn))
-
-    def run_all(self, calls: Iterable[Call], *, turn: Turn[Any] | None = None) -> list[Result]:
-        """Run the calls of one reply."""
-        return wait_for(self._portal, partial(self._executor.run_all, list(calls), turn=turn))
-
-
-def _check_tools(tools: object) -> None:
-    if isinstance(tools, Toolset | Registry):
-        _check_search(tools.snapshot() if isinstance(tools, Registry) else tools)
-        return
-    name = tools.__name__ if isinstance(tools, type) else type(tools).__name__
-    if is_tool(tools) or isinstance(tools, FunctionType):
-        inside = tools.__name__
-    else:
-        inside = "*tools" if isinstance(tools, list | tuple | set | frozenset) else "..."
-    raise TypeError(f"Executor({name}): pass a Toolset, as in `Executor(Toolset({inside}))`.")
-
-
-def _check_search(tools: Toolset) -> None:
-    """Refuse a second tool that searches: models get only one."""
-    if tools.has_search_tool:
-        found = [spec.name for spec in tools.specs if spec.exposure is Exposure.SEARCH]
-        if len(found) > 1:
-            raise ValueError(
-                f"Executor(tools): {found[0]!r} and {found[1]!r} both have "
-                "exposure=Exposure.SEARCH. A model gets only one tool that searches."
-            )
-
-
-def _check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
-    """Refuse a limit for a tool that does not exist. A registry may still get it."""
-    offered = tools.snapshot() if isinstance(tools, Registry) else tools
-    for name in limited:
-        if name not in offered:
-            near = ", ".join(closest(name, [tool.spec.name for tool in offered]))
-            hint = f" Closest: {near}." if near else ""
-            message = f"max_running_per_tool has {name!r}, but no tool has this name.{hint}"
-            if offered is tools:
-                raise ValueError(message)
-            if near:
-                log.warning("%s", message)

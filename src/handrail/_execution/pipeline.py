@@ -29,7 +29,7 @@ from handrail._support.loop import Home, checkpoint, current_loop, running_loop,
 from handrail._turn.event_feed import Listeners
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Ask, Decision, Deny
+from handrail._values.decision import Allow, Ask, Decision, Deny, SignIn
 from handrail._values.effect import READ
 from handrail._values.errors import NeedsLogin, Suspended
 from handrail._values.pending import Pending
@@ -251,7 +251,7 @@ class Pipeline:
         """Return the request of a call that must wait for others. An approval stays valid."""
         running.round += isinstance(asked, Ask)
         later = self.questions.make_pending(running, asked)
-        if later.question:
+        if later.kind != "waiting":
             running.turn.approved += (later.id,)
         return await self.questions.preview(running, later)
 
@@ -274,11 +274,10 @@ class Pipeline:
 
     async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
         """Ask a person to sign in, and then run the tool."""
-        running.signs_in = True
         for _ in range(MAX_ROUNDS):
             question = f"{error} {error.url}".strip() or "Sign in."
             before = running.checked.accesses
-            settled = await self.questions.ask(running, Ask(question, once=True))
+            settled = await self.questions.ask(running, SignIn(question, once=True))
             running.stopped = running.stopped or running.turn.is_closed  # while it was asked
             running.round += 1
             if settled is None and running.checked.accesses != before:
@@ -305,7 +304,7 @@ class Pipeline:
         """Resume a pending call that was answered."""
         given: Any = running.given
         pending, answer = given
-        known = running.turn.find_known_result(running)
+        known = running.find_known_result()
         if known is not None:
             return await self.recall(running, known)
         self.listeners.tell(running, Requested, running.call)
@@ -326,8 +325,8 @@ class Pipeline:
         if not isinstance(given, Deny):
             free = await self.questions.may_continue(running, pending.after)
             behind = running.turn.waiting_before(running.position, pending.accesses)
-            unanswered = isinstance(given, Pending) or (answer is None and pending.question)
-            if not free or behind or unanswered:
+            asked = answer is None and pending.kind != "waiting"
+            if not free or behind or asked or isinstance(given, Pending):
                 return self._put_off(running, pending)
         assert not isinstance(given, Pending)  # noqa: S101  handled above
         if answer is not None and self.listeners.feeds:

@@ -25,8 +25,8 @@ from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
-from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny
-from handrail._values.pending import Edit, Pending, describe_edit, fingerprint
+from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, SignIn
+from handrail._values.pending import Edit, Pending, describe_edit, find_kind, fingerprint
 from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Asked, Decided
 
@@ -74,6 +74,7 @@ class Questions:
         """Return the approval request for a call, or one that only waits for other calls."""
         checked, now = running.checked, self._clock()
         ask = decision if isinstance(decision, Ask) else None
+        kind = find_kind(decision)
         pending = Pending(
             run_id=running.turn.run_id,
             turn_id=running.turn.id,
@@ -83,6 +84,7 @@ class Questions:
             call=checked.call,
             effect=checked.spec.effect,
             accesses=checked.accesses,
+            kind=kind,
             question=ask.question if ask is not None else "",
             fingerprint=self._fingerprint(running),
             asked_at=now,
@@ -94,13 +96,13 @@ class Questions:
             parts=ask.parts if ask is not None else (),
             approvers=ask.approvers if ask is not None else ANYONE,
             notes=(*running.notes, *checked.parsed.repairs),
-            approves=running.is_approved or not running.signs_in,
+            approves=running.is_approved or kind != "login",
         )
         return pending if ask is None else grade_pending(pending)
 
     async def preview(self, running: RunningCall, pending: Pending) -> Pending:
         """Add the tool's preview of the call to a request."""
-        if not pending.question or not has_preview(running.checked):
+        if pending.kind == "waiting" or not has_preview(running.checked):
             return pending
         previewing = in_context(preview_call(running.checked), running.own_context())
         try:
@@ -177,10 +179,7 @@ class Questions:
             if must_pass(error):
                 raise
             log.exception("the approver of a call of %r failed", running.call.name)
-            reason = (
-                f"Not run: the approval request failed ({type(error).__name__}). Tell the user."
-            )
-            answer = Deny(reason, detail=repr(error))
+            answer = Deny(_ASKING_FAILED.format(type(error).__name__), detail=repr(error))
         finally:
             running.stop = None
         if not isinstance(answer, Pending):
@@ -233,7 +232,7 @@ class Questions:
             return not_begun(running)
         if isinstance(now, Deny):
             return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
-        if not edited and pending.question:
+        if not edited and pending.kind != "waiting":
             now = self._confirm(running, pending, now, fits=fits)
             running.is_approved = pending.approves and isinstance(now, Allow)
         elif edited and isinstance(now, Ask):
@@ -313,10 +312,11 @@ class Questions:
         """Allow a call whose approval covers exactly this call. Any other needs approval again."""
         if fits and self._fingerprint(running) == pending.fingerprint.removeprefix(_UNSEEN):
             return Allow(pending.origin)
-        question = now.question if isinstance(now, Ask) else pending.question
-        once, parts = (now.once, now.parts) if isinstance(now, Ask) else (pending.once, ())
-        approvers = now.approvers if isinstance(now, Ask) else pending.approvers
-        return Ask(f"{_CHANGED} {question}", now.origin, once, parts, approvers)
+        if isinstance(now, Ask):
+            return replace(now, question=f"{_CHANGED} {now.question}")
+        kind = SignIn if pending.kind == "login" else Ask
+        question = f"{_CHANGED} {pending.question}"
+        return kind(question, now.origin, pending.once, (), pending.approvers)
 
     async def may_continue(self, running: RunningCall, keys: Iterable[str]) -> bool:
         """Wait for those of these calls that are running, and return whether all have ended."""
@@ -364,7 +364,7 @@ def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
 
 def _can_ask_again(pending: Pending, answer: Answer) -> bool:
     """Return whether a call with this answer needs approval again if it has changed."""
-    return isinstance(answer, Allow) and bool(pending.question)
+    return isinstance(answer, Allow) and pending.kind != "waiting"
 
 
 def mark_unseen(pending: Pending) -> Pending:
@@ -381,6 +381,7 @@ _EDITED = "Edited, so it needs approval again."
 _CHANGED = "Changed since it was approved, so it needs approval again."
 _LATE = "Not run: the approval request had expired. Call again if it is still needed."
 _UNANSWERED = "Not run: no one answered in time. Call again if it is still needed."
+_ASKING_FAILED = "Not run: the approval request failed ({}). Tell the user."
 _USED = (
     "Not run: this approval was already used. The earlier call may have taken effect: check first."
 )

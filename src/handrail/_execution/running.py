@@ -43,8 +43,6 @@ class RunningCall(Record):
     """Whether a hook has changed it."""
     is_approved: bool
     """Whether an approval covers exactly this call."""
-    signs_in: bool
-    """Whether its tool has asked for a login."""
     notes: tuple[str, ...]
     """Notes on its arguments for the model, from before it was last checked."""
     key: int
@@ -67,7 +65,7 @@ class RunningCall(Record):
         self.view = view
         self.parent = CURRENT.get()
         self.is_checked = self.is_rewritten = self.is_approved = False
-        self.may_start = self.is_blocked = self.stopped = self.signs_in = False
+        self.may_start = self.is_blocked = self.stopped = False
         self.notes = ()
         self.result = self.given = self.entered = self.previous = None
         self.stop = self.gate = self.done = self.collected = None
@@ -100,6 +98,11 @@ class RunningCall(Record):
             calls.append(parent)
             parent = parent.parent
         return calls
+
+    def find_known_result(self) -> Result | None:
+        """Return the result from before a restart. A pending call needs approval again."""
+        known = self.turn.known.get(self.call.id) if self.nth == 1 else None
+        return None if known is None or known.pending is not None else known
 
 
 class Waits:
@@ -193,7 +196,7 @@ def not_begun(running: RunningCall) -> Result:
 
 def pending_result(pending: Pending) -> Result:
     """Return the result of a call that waits for approval."""
-    message = _WAITS.format(pending.question) if pending.question else _BLOCKED
+    message = _BLOCKED if pending.kind == "waiting" else _WAITS.format(pending.question)
     failure = Failure(FailureKind.PENDING, message)
     return Result(pending.call.id, message, failure=failure, pending=pending)
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Literal, Protocol, TypeAlias
 
+from handrail._collection.registry import Registry
+from handrail._collection.toolset import Toolset
+from handrail._definition.tool import is_tool
 from handrail._permissions.checked_call import CheckedCall
 from handrail._values.approval import Approver, Ledger, MemoryLedger
 from handrail._values.call import Call
+from handrail._values.effect import Exposure
+from handrail._values.names import closest
 from handrail._values.result import Result
 from handrail._values.spec import Retry
 from handrail._values.strict_json import clip
 from handrail.events import Event
+
+log = logging.getLogger("handrail")
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -188,3 +197,41 @@ def _check_count(owner: object, name: str) -> None:
     if type(value) is not int or value < 1:
         kind = type(owner).__name__
         raise ValueError(f"{kind}({name}={value!r}): must be an integer of at least 1.")
+
+
+def check_tools(tools: object) -> None:
+    """Refuse anything but a collection of tools, and two tools that search."""
+    if isinstance(tools, Toolset | Registry):
+        _check_search(tools.snapshot() if isinstance(tools, Registry) else tools)
+        return
+    name = tools.__name__ if isinstance(tools, type) else type(tools).__name__
+    if is_tool(tools) or isinstance(tools, FunctionType):
+        inside = tools.__name__
+    else:
+        inside = "*tools" if isinstance(tools, list | tuple | set | frozenset) else "..."
+    raise TypeError(f"Executor({name}): pass a Toolset, as in `Executor(Toolset({inside}))`.")
+
+
+def _check_search(tools: Toolset) -> None:
+    """Refuse a second tool that searches: models get only one."""
+    if tools.has_search_tool:
+        found = [spec.name for spec in tools.specs if spec.exposure is Exposure.SEARCH]
+        if len(found) > 1:
+            raise ValueError(
+                f"Executor(tools): {found[0]!r} and {found[1]!r} both have "
+                "exposure=Exposure.SEARCH. A model gets only one tool that searches."
+            )
+
+
+def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
+    """Refuse a limit for a tool that does not exist. A registry may still get it."""
+    offered = tools.snapshot() if isinstance(tools, Registry) else tools
+    for name in limited:
+        if name not in offered:
+            near = ", ".join(closest(name, [tool.spec.name for tool in offered]))
+            hint = f" Closest: {near}." if near else ""
+            message = f"max_running_per_tool has {name!r}, but no tool has this name.{hint}"
+            if offered is tools:
+                raise ValueError(message)
+            if near:
+                log.warning("%s", message)

@@ -162,7 +162,7 @@ class Tasks:
     def _plan_work(self, running: RunningCall, group: Group) -> Work:
         """Check and schedule a call, and return the rest of its work."""
         pipeline = self.pipeline
-        known = running.turn.find_known_result(running)
+        known = running.find_known_result()
         if known is not None:
             return partial(pipeline.recall, running, known)
         if pipeline.listeners.feeds:

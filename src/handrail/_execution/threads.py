@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -14,6 +15,9 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from handrail._support.loop import Escaped, current_loop
+from handrail._turn.turn import Turn
+from handrail._values.call import Call
+from handrail._values.result import Result
 
 T = TypeVar("T")
 _COUNT: ContextVar[Callable[[int], object]] = ContextVar("handrail_threads", default=int)
@@ -172,3 +176,25 @@ def wait_for(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) -> T:
         return future.result()
     finally:
         future.cancel()  # does nothing unless this thread was interrupted
+
+
+class InThread:
+    """Runs calls from any thread in one event loop, so that they share order and limits."""
+
+    def __init__(
+        self,
+        portal: BlockingPortal,
+        run: Callable[..., Awaitable[Result]],
+        run_all: Callable[..., Awaitable[list[Result]]],
+    ) -> None:
+        self._portal = portal
+        self._run = run
+        self._run_all = run_all
+
+    def __call__(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
+        """Run one call."""
+        return wait_for(self._portal, partial(self._run, call, turn=turn))
+
+    def run_all(self, calls: Iterable[Call], *, turn: Turn[Any] | None = None) -> list[Result]:
+        """Run the calls of one reply."""
+        return wait_for(self._portal, partial(self._run_all, list(calls), turn=turn))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -115,3 +115,12 @@ def escape(name: str) -> str:
     """Return a name as one part of a key. Escapes characters that separate parts."""
     special = "/" in name or "%" in name or "#" in name or "?" in name
     return quote(name, safe="") if special else name
+
+
+def read_number(pending: Pending, key_of: Callable[[str, int], str]) -> int:
+    """Return the number of a pending call among those with its id. Raises ValueError."""
+    suffix = pending.key.partition("#")[2] or "1"
+    number = int(suffix) if suffix.isdecimal() else 0
+    if number < 1 or pending.key != key_of(pending.call.id, number):  # one key per call
+        raise ValueError(f"{pending.id!r} is not a request about the call {pending.call.id!r}.")
+    return number

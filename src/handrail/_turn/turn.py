@@ -13,7 +13,7 @@ import anyio
 
 from handrail._collection.toolset import Toolset
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.record import Given, Record, escape
+from handrail._turn.record import Given, Record, escape, read_number
 from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
@@ -22,6 +22,7 @@ from handrail._values.context import D
 from handrail._values.decision import Deny
 from handrail._values.pending import Pending
 from handrail._values.result import Result
+from handrail.messages import Reply
 
 _NOTHING = Given()
 _NO_TOOLS = Toolset()
@@ -38,7 +39,6 @@ class Turn(Generic[D]):
 
     __slots__ = (
         "__weakref__",
-        "_approved",
         "_count",
         "_given",
         "_id",
@@ -46,7 +46,9 @@ class Turn(Generic[D]):
         "_last",
         "_owner",
         "_records",
+        "_reply",
         "_run",
+        "approved",
         "generation",
         "interrupt",
         "is_closed",
@@ -66,9 +68,11 @@ class Turn(Generic[D]):
     """The interrupt that a tool raised, for the code that awaits the turn."""
     waiting: tuple[Pending, ...]
     """The pending calls, in no order."""
-    _approved: tuple[str, ...]
+    approved: tuple[str, ...]
+    """The ids of requests that need no answer: they were approved, and wait for other calls."""
     _key: str | None
     _last: Record | None
+    _reply: Reply | None
     _records: dict[tuple[str, int], Record]
 
     def __init__(
@@ -84,8 +88,8 @@ class Turn(Generic[D]):
         self._given = given
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
-        self.stop_reason = self.interrupt = self._key = self._last = None
-        self.waiting, self.is_closed, self._count = (), False, 0
+        self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
+        self.waiting, self.approved, self.is_closed, self._count = (), (), False, 0
         self._records = _NO_RECORDS
 
     @property
@@ -148,6 +152,17 @@ class Turn(Generic[D]):
         return self._key
 
     @property
+    def reply(self) -> Reply:
+        """The reply that has these calls, once ``Executor.run_reply`` has it."""
+        if self._reply is None:
+            raise RuntimeError("This turn has no reply yet. Await `executor.run_reply` first.")
+        return self._reply
+
+    @reply.setter
+    def reply(self, reply: Reply) -> None:
+        self._reply = reply
+
+    @property
     def next_position(self) -> int:
         """The index that the next call would have."""
         return self._count
@@ -157,15 +172,6 @@ class Turn(Generic[D]):
         """The user of an approval: the given id, or a new one for each use."""
         return self._given.claimant or os.urandom(16).hex()
 
-    @property
-    def approved(self) -> tuple[str, ...]:
-        """The ids of requests that need no answer: they were approved, and wait for other calls."""
-        return getattr(self, "_approved", ())  # few turns have one
-
-    @approved.setter
-    def approved(self, ids: tuple[str, ...]) -> None:
-        self._approved = ids
-
     def key_of(self, call_id: str, nth: int = 1) -> str:
         """Return the ids of run, turn and call, as one string."""
         key = f"{self.key}/{escape(call_id)}"
@@ -174,9 +180,9 @@ class Turn(Generic[D]):
     def add(self, *calls: Call, contexts: Sequence[Context] = (), in_callers: bool = False) -> None:
         """Run calls that belong together. All are decided before any of them has a side effect.
 
-        With ``contexts``, each call runs in its own one instead of the current context: calls of
-        one reply can come from several tasks. With ``in_callers`` too, each of these tasks must
-        then await ``run``: its call runs in it, if there are no hooks.
+        With ``contexts``, each call runs in its own one instead of the current context. With
+        ``in_callers`` too, each of their tasks must await ``run``: without hooks, its call runs in
+        it.
         """
         for call in calls:
             if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -285,8 +291,13 @@ class Turn(Generic[D]):
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The pending calls, in call order. One without a question only waits for another."""
+        """The pending calls, in call order: also those that only wait for another."""
         return tuple(sorted(self.waiting, key=attrgetter("position")))
+
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The pending calls that need a person, in call order."""
+        return tuple([one for one in self.pending if one.kind != "waiting"])
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:
         """Answer a pending call. Omit the answer if the call only waits for another.
@@ -301,7 +312,7 @@ class Turn(Generic[D]):
         under_way = self.find_answered(self._own(pending).key)
         if under_way is not None:
             return under_way
-        nth = self._nth(pending)
+        nth = read_number(pending, self.key_of)
         waits = any(other.key == pending.key for other in self.waiting)
         if not waits and self._has_ended((pending.call.id, nth)):
             return self._records[pending.call.id, nth]
@@ -348,11 +359,6 @@ class Turn(Generic[D]):
                 return record
         return None
 
-    def find_known_result(self, record: Record) -> Result | None:
-        """Return the result of a call from before a restart. A pending one is asked again."""
-        known = self._given.known.get(record.call.id) if record.nth == 1 else None
-        return None if known is None or known.pending is not None else known
-
     async def _wait(self, record: Record) -> None:
         if record.result is None:
             self.owner.bind()  # if the loop of the call was closed, the call has its result now
@@ -385,15 +391,8 @@ class Turn(Generic[D]):
         self._records[record.call.id, record.nth] = record
         self._count = max(self._count, record.position + 1)
 
-    def _nth(self, pending: Pending) -> int:
-        suffix = pending.key.partition("#")[2] or "1"
-        nth = int(suffix) if suffix.isdecimal() else 0
-        if nth < 1 or pending.key != self.key_of(pending.call.id, nth):  # one key per call
-            raise ValueError(f"{pending.id!r} is not a request about the call {pending.call.id!r}.")
-        return nth
-
     def _own(self, pending: Pending) -> Pending:
         if (pending.run_id, pending.turn_id) != (self.run_id, self.id):
-            opening = f"`executor.turn({pending.turn_id!r}, run={pending.run_id!r})`"
-            raise ValueError(f"{pending.id!r} waits in another turn. Open that turn: {opening}.")
+            opening = f"executor.turn({pending.turn_id!r}, run={pending.run_id!r})"
+            raise ValueError(f"{pending.id!r} waits in another turn. Open that turn: `{opening}`.")
         return pending

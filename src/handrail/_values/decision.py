@@ -116,6 +116,11 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class SignIn(Ask):
+    """A person must sign in before the call can run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deny(Given):
     """The call must not run. The model receives the reason.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Args, Call
@@ -15,11 +16,14 @@ from handrail._values.content import is_object
 from handrail._values.decision import (
     ANYONE,
     Approvers,
+    Ask,
     CommandPart,
+    Decision,
     Given,
     Grade,
     Origin,
     OriginKind,
+    SignIn,
 )
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
@@ -28,6 +32,14 @@ from handrail._values.strict_json import canonical, clip, format_value
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
+_MAX_KEY_CHARS = 100
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9][\w.-]*/~?[\w.-]+/[\w.-]+", re.ASCII)  # ~1 is a turn
+_START = re.compile(r"[A-Za-z0-9][\w.-]{,39}", re.ASCII)
+
+PendingKind: TypeAlias = Literal["approval", "login", "waiting"]
+"""What a pending call needs: a person's approval, a person who signs in, or only that other calls
+end first."""
+_KINDS: tuple[PendingKind, ...] = get_args(PendingKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,7 @@ class Pending:
     """The worst that its tool can do."""
     accesses: tuple[Access, ...]
     question: str
-    """The text to show. Empty if there is nothing to answer: the call waits only for ``after``."""
+    """The text to show. Empty if there is nothing to answer, as ``kind`` says."""
     fingerprint: str
     """A hash of the tool, its spec, the arguments, the accesses and the policy."""
     asked_at: float
@@ -103,16 +115,31 @@ class Pending:
     """Notes on its arguments, which the model receives with the result: repairs and edits."""
     approves: bool = True
     """Whether ``Allow()`` approves the call. False if it only says that the user has signed in."""
+    kind: PendingKind = "approval"
+    """Whether the call needs approval or a login, or only waits for other calls."""
 
     def __post_init__(self) -> None:
+        if (self.kind == "waiting") is bool(self.question):
+            raise ValueError("'question' must be empty if the kind is 'waiting', and only then")
         args = self.call.args
         if not isinstance(args, str):
             object.__setattr__(self, "call", replace(self.call, args=save(dict(args))))
 
     @property
     def id(self) -> str:
-        """The id of this request, for answers. The same after a restart, and not a secret."""
-        return f"{self.key}?{self.round}"
+        """The id of this request, for answers. The same after a restart, and not a secret.
+
+        It has letters, digits and ``-_.~``, begins with a letter or a digit, and is short: you can
+        use it in a URL and as the name of a file. It begins like the id of the run.
+        """
+        key = self.key
+        if len(key) <= _MAX_KEY_CHARS and _PLAIN_KEY.fullmatch(key):
+            return f"{key.replace('/', '~')}~{self.round}"
+        import hashlib  # loads OpenSSL, which only programs with approvals need
+
+        start = _START.match(key)
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{start[0] if start else 'x'}~{digest}~{self.round}"
 
     def is_valid_at(self, time: float) -> bool:
         """Return whether an approval at this time is used.
@@ -131,6 +158,13 @@ class Pending:
     def from_json(cls, text: str) -> Pending:
         """Read what ``to_json`` wrote. Raises ValueError for any other text."""
         return load("Pending", text, read_pending)
+
+
+def find_kind(decision: Decision | None) -> PendingKind:
+    """Return what a call with this decision needs."""
+    if isinstance(decision, SignIn):
+        return "login"
+    return "approval" if isinstance(decision, Ask) else "waiting"
 
 
 def write_pending(pending: Pending) -> dict[str, Any]:
@@ -165,6 +199,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({} if limits == ANYONE else {"approvers": _write_approvers(limits)}),
         **({"notes": list(pending.notes)} if pending.notes else {}),
         **({} if pending.approves else {"approves": False}),
+        "kind": pending.kind,
     }
 
 
@@ -173,7 +208,7 @@ def read_pending(value: object) -> Pending:
     if is_object(value):
         # older versions have none of these
         grade = "loses" if value.get("effect") == "destroy" else "unconfined"
-        value = {**_LATER_FIELDS, "grade": grade, **value}
+        value = {**_LATER_FIELDS, "grade": grade, "kind": _guess_kind(value), **value}
     saved = Fields.with_version(value, Pending.__dataclass_fields__)
     call = Fields(saved.value["call"], ("name", "args", "id"))
     expires_at = saved.optional("expires_at", saved.number)
@@ -201,7 +236,22 @@ def read_pending(value: object) -> Pending:
         approvers=_read_approvers(saved.value["approvers"]),
         notes=saved.texts("notes"),
         approves=saved.get("approves", bool),
+        kind=_read_kind(saved),
     )
+
+
+def _guess_kind(value: Mapping[str, Any]) -> str:
+    """Return the kind of a request of an older version."""
+    if value.get("question") == "":
+        return "waiting"
+    return "login" if value.get("once") is True and value.get("origin") is None else "approval"
+
+
+def _read_kind(saved: Fields) -> PendingKind:
+    for kind in _KINDS:
+        if kind == saved.value["kind"]:
+            return kind
+    raise ValueError(f"{format_value(saved.value['kind'])} is not a kind of request")
 
 
 _LATER_FIELDS: Mapping[str, Any] = {

@@ -258,9 +258,9 @@ class Turns:
             await opened.turn.ended()
             if opened.turn.is_closed:  # nothing is asked any more
                 result = await opened.turn.dismiss(pending)
-            elif not can_ask and pending.question:
+            elif not can_ask and pending.kind != "waiting":
                 result = await opened.turn.dismiss(pending, FIRST.format(pending.question))
-            elif pending.question:
+            elif pending.kind != "waiting":
                 await _wait_for_those_before(opened.turn, pending)
             else:
                 result = await opened.turn.dismiss(pending, BEHIND)
@@ -315,7 +315,8 @@ def open_turn(executor: Executor, run: str, turn: str, given: Mapping[str, Any])
 def describe(pending: Pending, opened: OpenTurn) -> dict[str, Any]:
     """Return a request as JSON, with all that another process needs to continue the turn."""
     waiting = [one.to_json() for one in opened.turn.pending]
-    return {"question": pending.question, "headline": pending.headline, "handrail": waiting}
+    shown = {"kind": pending.kind, "question": pending.question, "headline": pending.headline}
+    return {**shown, "handrail": waiting}
 
 
 def parse_object(text: Any) -> Any:

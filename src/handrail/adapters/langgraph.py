@@ -54,7 +54,7 @@ def node(
         async def answer(waiting: list[str], words: dict[str, Any]) -> Saved:
             turn = open_turn(executor, thread, str(reply.id), read)
             given = [
-                (one, read_word(words.get(one.call.id)) if one.question else None)
+                (one, read_word(words.get(one.call.id)) if one.kind != "waiting" else None)
                 for one in map(Pending.from_json, waiting)
             ]
             return await _save(turn, await answer_calls(turn, given, config))
@@ -87,7 +87,7 @@ def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
     """Return the questions of pending calls, for the person who answers."""
     return [
         {"call_id": one.call.id, "name": one.call.name, "args": json.loads(str(one.call.args))}
-        | {"question": one.question, "headline": one.headline}
+        | {"kind": one.kind, "question": one.question, "headline": one.headline}
         for one in map(Pending.from_json, waiting)
-        if one.question
+        if one.kind != "waiting"
     ]

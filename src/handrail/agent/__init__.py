@@ -20,6 +20,7 @@ from handrail.agent._loop.settings import (
     Save,
     StopReason,
     SystemPrompt,
+    Unfinished,
 )
 from handrail.agent._run import Run
 from handrail.agent._skill_task import skill_task_tool
@@ -59,6 +60,7 @@ __all__ = [
     "StopReason",
     "StreamEvent",
     "SystemPrompt",
+    "Unfinished",
     "Untrusted",
     "dump_state",
     "find_skills",

@@ -36,7 +36,6 @@ from handrail.agent._arguments import (
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.earlier_results import EarlierResults
-from handrail.agent._history.given_answers import check_answers
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
@@ -52,6 +51,7 @@ from handrail.agent._loop.settings import (
     Save,
     SystemPrompt,
     T,
+    describe_end,
 )
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
@@ -59,7 +59,7 @@ from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
-from handrail.permissions import Answer, Approver, Policy
+from handrail.permissions import Answer, Approver, Policy, check_answers
 
 _DEFAULT_LIMITS = Limits()
 
@@ -152,19 +152,21 @@ class Agent(Generic[T]):
 
     def run(
         self,
-        *prompt: str | Content,
+        *prompt: str | Content | None,
         history: RunState | Sequence[Message] | None = None,
         **options: Unpack[RunArgs],
     ) -> Run[T]:
         """Start a run with a prompt. Await the returned Run to get its RunResult.
 
         With ``history``, the run continues a conversation: the state of an earlier run, or its
-        messages.
+        messages. Then the prompt can be None, or left out.
         """
         start, executor = find_start(history, prompt), self._executor()
         return self._make_run(start, executor, options)
 
-    def resume(self, state: RunState, *prompt: str | Content, **options: Unpack[RunArgs]) -> Run[T]:
+    def resume(
+        self, state: RunState, *prompt: str | Content | None, **options: Unpack[RunArgs]
+    ) -> Run[T]:
         """Resume a run from a state, optionally with another prompt."""
         return self._make_run(find_start(state, prompt), self._executor(), options)
 
@@ -205,13 +207,16 @@ class Agent(Generic[T]):
 
     def run_sync(
         self,
-        *prompt: str | Content,
+        *prompt: str | Content | None,
         history: RunState | Sequence[Message] | None = None,
         **options: Unpack[RunArgs],
     ) -> RunResult[T]:
         """Run with a prompt from synchronous code, and return the result."""
         if in_event_loop():
-            raise RuntimeError("In async code, use `await agent.run(...)`, not run_sync.")
+            raise RuntimeError(
+                "run_sync was called in an event loop, such as a notebook's. Write "
+                "`result = await agent.run(...)` instead."
+            )
 
         async def run() -> RunResult[T]:
             return await self.run(*prompt, history=history, **options)
@@ -220,7 +225,7 @@ class Agent(Generic[T]):
 
     def stream(
         self,
-        *prompt: str | Content,
+        *prompt: str | Content | None,
         history: RunState | Sequence[Message] | None = None,
         **options: Unpack[RunArgs],
     ) -> EventStream[T]:
@@ -390,7 +395,5 @@ _TASK_DESCRIPTION = (
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:
-    reason = "waiting for approval" if done.stop_reason == "pending" else done.stop_reason
-    detail = done.stop_detail.removesuffix(".") or reason
     last_text = f" Its last message: {done.text}" if done.text else ""
-    return f"Not finished: {detail}.{last_text}"
+    return f"Not finished: {describe_end(done)}.{last_text}"

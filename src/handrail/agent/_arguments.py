@@ -88,9 +88,10 @@ def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None
 
 
 def find_start(
-    history: RunState | Sequence[Message] | None, prompt: Sequence[str | Content]
+    history: RunState | Sequence[Message] | None, given: Sequence[str | Content | None]
 ) -> RunState:
     """Return the state at the start of a run. A new run begins with its prompt."""
+    prompt = [part for part in given if part is not None]
     _check_prompt(prompt)
     if history is None:
         if not any(not isinstance(part, str) or part.strip() for part in prompt):

@@ -96,7 +96,9 @@ def summarize_request(pending: Pending) -> RequestSummary:
     """Return what a page says about an approval request, in the words of the terminal."""
     request = render_request(pending)
     grade = raise_grade(pending.grade, request)
-    title = f"{pending.headline or f'Call {pending.call.name}'}?"
+    title = pending.headline or f"Call {pending.call.name}"
+    title = f"Sign in for {pending.call.name}" if pending.kind == "login" else title
+    title += "?"
     return RequestSummary(title, grade, describe_grade(pending, grade), read_args(pending), request)
 
 

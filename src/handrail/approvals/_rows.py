@@ -81,6 +81,8 @@ def name_grade(grade: Grade, *, is_command: bool = False) -> str:
 
 def _title(pending: Pending, width: int) -> str:
     headline = inline(pending.headline)
+    if pending.kind == "login":
+        return f"Sign in for {inline(pending.call.name)}?"
     if not pending.headline:
         return f"Call {inline(pending.call.name)}?"
     if pending.parts and count_columns(headline) + 1 > width:

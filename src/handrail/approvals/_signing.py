@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from handrail import HandrailError
 from handrail.permissions import Pending
@@ -18,7 +19,7 @@ _MIN_KEY_BYTES = 32
 
 
 class Tampered(HandrailError):
-    """A signed pending call was changed, or signed with another key."""
+    """A signed text was changed, or signed with another key."""
 
 
 def sign_pending(pending: Pending, key: bytes) -> str:
@@ -34,11 +35,17 @@ def sign_pending(pending: Pending, key: bytes) -> str:
     return f"{head}.{_signature(head, key)}"
 
 
-def verify_pending(token: str, key: bytes) -> Pending:
-    """Return the pending call that was signed with this key. Raises Tampered for other text."""
-    _check(key)
+def verify_pending(token: str, key: bytes | Sequence[bytes]) -> Pending:
+    """Return the pending call that was signed with this key. Raises Tampered for other text.
+
+    Pass several keys while you change keys: one of them must have signed it.
+    """
+    keys = [key] if isinstance(key, bytes) else list(key)
+    for one in keys:
+        _check(one)
     head, _, signature = token.rpartition(".")
-    if not hmac.compare_digest(_bytes(_signature(head, key)), _bytes(signature)):
+    made = [_signature(head, one) for one in keys]
+    if not any(hmac.compare_digest(_bytes(one), _bytes(signature)) for one in made):
         raise Tampered(
             "The signature does not match: the text was changed, or signed with another key."
         )

@@ -11,6 +11,7 @@ from handrail.messages import Request, RequiredTool
 from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
 from handrail.models._caching import mark_prefixes
 from handrail.models._failures import Errors, missing_sdk
+from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
     Event,
@@ -56,6 +57,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     server_tools: ServerTools = (),
     search: ToolSearch | None = None,
     cache: bool = True,
+    output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> ProviderModel:
@@ -81,6 +83,8 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
             that were found are sent like all others. Default: ``"native"`` for models of the
             provider that support it, otherwise ``"plain"``.
         cache: Whether to mark the prefixes of requests that the provider caches.
+        output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
+            where it can; otherwise, and after an invalid answer, the model calls a tool.
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
@@ -113,6 +117,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
             errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
             clients=clients_of(partial(_connect, sdk), client, base_url, key),
             body=body,
+            ask=choose_way(_API, output),
             start_stream=partial(_start_stream, sdk.AsyncStream[object]),
             send=_send,
             to_dict=_unchanged,

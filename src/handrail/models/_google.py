@@ -19,6 +19,7 @@ from handrail.models._body import (
     once_per_toolset,
 )
 from handrail.models._failures import Errors, missing_key, missing_sdk
+from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
     Event,
@@ -58,6 +59,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     stop: Sequence[str] | None = None,
     effort: str | None = None,
     server_tools: ServerTools = (),
+    output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> ProviderModel:
@@ -75,6 +77,8 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         stop: Texts that end a reply.
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         server_tools: Tools that the provider runs, as it documents them.
+        output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
+            where it can; otherwise, and after an invalid answer, the model calls a tool.
         options: Additional fields of the request body, such as ``toolConfig``. They override the
             others; objects such as ``generationConfig`` are merged.
         stream: Whether to stream replies.
@@ -109,6 +113,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
                 partial(_connect, genai), None if client is None else client.aio, base_url, key
             ),
             body=body,
+            ask=choose_way(_API, output),
             start_stream=partial(_start_stream, name),
             send=partial(_send, name),
             to_dict=_to_dict,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from handrail.messages import Request
 from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
 from handrail.models._failures import Errors, Reported, missing_sdk, provider_error
+from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
     Event,
@@ -51,6 +52,7 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     parallel: bool | None = None,
     server_tools: ServerTools = (),
     cache_key: str | None = None,
+    output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> ProviderModel:
@@ -70,6 +72,8 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
         parallel: Whether a reply may have several calls.
         server_tools: Tools that the provider runs, as it documents them.
         cache_key: Requests with the same key and prefix share the provider's prompt cache.
+        output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
+            where it can; otherwise, and after an invalid answer, the model calls a tool.
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
@@ -98,6 +102,7 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
             errors=sdk.errors,
             clients=clients_of(sdk.connect, client, base_url, key),
             body=body,
+            ask=choose_way(chat.API, output),
             start_stream=partial(sdk.start_stream, _CHAT_PATH),
             send=partial(_send, _CHAT_PATH),
             to_dict=_unchanged,
@@ -121,6 +126,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     search: ToolSearch | None = None,
     cache_key: str | None = None,
     store: bool = False,
+    output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
 ) -> ProviderModel:
@@ -147,6 +153,8 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
             provider that support it, otherwise ``"plain"``.
         cache_key: Requests with the same key and prefix share the provider's prompt cache.
         store: Whether the provider keeps the responses.
+        output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
+            where it can; otherwise, and after an invalid answer, the model calls a tool.
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
@@ -176,6 +184,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
             errors=sdk.errors,
             clients=clients_of(sdk.connect, client, base_url, key),
             body=body,
+            ask=choose_way(responses.API, output),
             start_stream=partial(sdk.start_stream, _RESPONSES_PATH),
             send=partial(_send, _RESPONSES_PATH),
             to_dict=_unchanged,

@@ -22,6 +22,7 @@ from handrail import Call, Spec, Toolset
 from handrail.messages import Message, ModelError, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
 from handrail.models._kept_clients import Clients, GivenClient, KeptClients
+from handrail.models._native_output import read_answer
 
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
@@ -94,10 +95,18 @@ class SdkClient(Generic[T]):
     """Whether an event or a response completes the reply."""
     must_stream: Callable[[Body], bool] = lambda _: False
     """Whether the provider answers a request only as a stream."""
+    ask: Callable[[Body, Request], Body] | None = None
+    """Asks for a typed answer without a tool, if it can."""
+
+    def _make_body(self, request: Request) -> tuple[Body, Callable[[Reply], Reply]]:
+        """Return the body of a request, and what to do with the reply."""
+        body = self.body(request)
+        asked = body if self.ask is None else self.ask(body, request)
+        return asked, _unchanged if asked is body else partial(read_answer, request=request)
 
     async def whole(self, request: Request) -> Reply:
         """Return a reply as a whole."""
-        body = self.body(request)
+        body, finish = self._make_body(request)
         if self.must_stream(body):
             async with aclosing(self.stream(request)) as items:
                 replies = [item async for item in items if isinstance(item, Reply)]
@@ -105,7 +114,7 @@ class SdkClient(Generic[T]):
         with as_model_errors(self.name, self.errors):
             response = self.to_dict(await self.send(await self.clients.get(), body))
         self.is_last(response)
-        return self.api.decode(response, names=request.tools.api_names)
+        return finish(self.api.decode(response, names=request.tools.api_names))
 
     async def stream(self, request: Request) -> AsyncGenerator[StreamItem]:
         """Stream the items. The response is closed before the reply is yielded.
@@ -114,8 +123,9 @@ class SdkClient(Generic[T]):
         """
         decoder = self.api.Stream(names=request.tools.api_names)
         early: set[str] = set()
+        body, finish = self._make_body(request)
         try:
-            async with aclosing(self._events(self.body(request))) as events:
+            async with aclosing(self._events(body)) as events:
                 async for event in events:
                     for item in decoder.feed(event):
                         if isinstance(item, Call):
@@ -124,7 +134,7 @@ class SdkClient(Generic[T]):
         except ModelError as error:
             error.usage = decoder.end().usage
             raise
-        reply = decoder.end()
+        reply = finish(decoder.end())
         for call in reply.calls:
             if call.id not in early:
                 yield call
@@ -147,6 +157,10 @@ class SdkClient(Generic[T]):
             raise converted from error
         if not complete:
             raise incomplete_reply(self.name)
+
+
+def _unchanged(reply: Reply) -> Reply:
+    return reply
 
 
 async def _next(response: AsyncIterator[Any]) -> Any:

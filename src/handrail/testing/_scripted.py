@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import replace
-from typing import Self, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
 
 from handrail import Call, HandrailError, Text
 from handrail._support.loop import checkpoint
 from handrail.messages import ArgsDelta, Delta, Reasoning, Reply, Request, StreamItem, Usage
 
-Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call]
-"""One turn of a model: text, a call, both, a whole reply, or an exception that it raises."""
+
+class AsDataclass(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class AsPydanticModel(Protocol):
+    """An instance of a pydantic model."""
+
+    model_fields: ClassVar[dict[str, Any]]
+
+
+TypedAnswer: TypeAlias = AsPydanticModel | AsDataclass | Mapping[str, Any] | float
+"""A value of the agent's ``output`` type: a model, a dataclass, a mapping or a number."""
+Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call] | TypedAnswer
+"""One turn of a model: text, a call, both, a whole reply, an exception that it raises, or the typed
+answer that ends the run."""
 Step: TypeAlias = Said | Callable[[Request], Said]
 """A turn, or a function from the request to a turn."""
 
@@ -33,7 +49,8 @@ class ScriptedModel:
     """Replies with the steps of a script, in order. As a context manager, checks that all are used.
 
     Arguments of calls that you give as a mapping are sent as JSON text, as real models do. A step
-    that is an exception is raised; use ``ModelError`` for a model that fails.
+    that is an exception is raised; use ``ModelError`` for a model that fails. A value of the
+    agent's ``output`` type is the final answer. Any other type raises TypeError.
 
     Args:
         steps: The turns of the model.
@@ -44,7 +61,10 @@ class ScriptedModel:
     """
 
     def __init__(self, *steps: Step, stream: bool = True, usage: Usage | None = None) -> None:
-        self._steps = steps
+        self._steps = [
+            step if _is_function(step) else _read(step, f"Step {number} of the script")
+            for number, step in enumerate(steps, 1)
+        ]
         self._stream = stream
         self._usage = usage
         self.requests: list[Request] = []
@@ -70,7 +90,10 @@ class ScriptedModel:
         if turn >= len(self._steps):
             raise OffScript(f"The run needs step {turn + 1}, but the script has only {turn}.")
         self.requests.append(request)
-        reply = _reply(self._steps[turn], request)
+        said, name = self._steps[turn], f"step {turn + 1}"
+        if callable(said):
+            said = _read(said(request), f"What {name} of the script returned")
+        reply = _reply(said, request, name)
         return replace(reply, usage=self._usage) if self._usage and not reply.usage.total else reply
 
     def __enter__(self) -> Self:
@@ -104,13 +127,57 @@ async def _let_others_run() -> None:
         await checkpoint()
 
 
-def _reply(step: Step, request: Request) -> Reply:
-    said = step(request) if callable(step) else step
+class _Answer(NamedTuple):
+    """A typed answer, as JSON."""
+
+    value: Any
+    type: str
+
+
+def _is_function(step: object) -> TypeGuard[Callable[[Request], Said]]:
+    return callable(step) and not isinstance(step, type) and not _is_answer(step)
+
+
+def _is_answer(said: object) -> bool:
+    if isinstance(said, Mapping | float | int):
+        return True
+    kind = type(said)
+    is_own = kind.__module__.partition(".")[0] == "handrail"
+    is_named = hasattr(kind, "model_fields") or hasattr(kind, "_fields")
+    return (is_dataclass(kind) or is_named) and not is_own
+
+
+def _read(said: Any, name: str) -> str | Exception | Reply | _Answer | tuple[str | Call, ...]:
+    """Return a turn in one of few forms. Raises TypeError if it is none."""
+    if isinstance(said, str | Exception | Reply):
+        return said
+    if isinstance(said, Call):
+        return (said,)
+    if _is_answer(said):
+        from pydantic_core import to_jsonable_python  # noqa: TID251  few scripts have answers
+
+        return _Answer(to_jsonable_python(said), type(said).__name__)
+    kind = f"the class {said.__name__}" if isinstance(said, type) else f"a {type(said).__name__}"
+    if isinstance(said, type) or not isinstance(said, Iterable):
+        raise TypeError(_NO_TURN.format(name, kind))
+    given: Iterable[Any] = said  # pyright: ignore[reportUnknownVariableType]
+    parts = tuple(given)
+    for part in parts:
+        if not isinstance(part, str | Call):
+            raise TypeError(_NO_TURN.format(name, f"{kind} with a {type(part).__name__} in it"))
+    return parts
+
+
+def _reply(said: Any, request: Request, name: str) -> Reply:
     if isinstance(said, Exception):
         raise said
     if isinstance(said, Reply):
         return replace(said, parts=tuple(_send(part) for part in said.parts))
-    given = [said] if isinstance(said, str | Call) else list(said)
+    if isinstance(said, _Answer):
+        if request.tools.find(_FINAL) is None:
+            raise OffScript(_NO_OUTPUT.format(name, said.type))
+        said = (Call(_FINAL, {"answer": said.value}, name.replace(" ", "-")),)
+    given = [said] if isinstance(said, str) else said
     parts = tuple(Text(part) if isinstance(part, str) else _send(part) for part in given)
     calls = any(isinstance(part, Call) for part in parts)
     return Reply(parts, "calls" if calls else "end")
@@ -121,3 +188,14 @@ def _send(part: _Part) -> _Part:
     if isinstance(part, Call) and not isinstance(part.args, str):
         return replace(part, args=json.dumps(dict(part.args), ensure_ascii=False))
     return part
+
+
+_FINAL = "final_answer"
+_NO_TURN = (
+    "{} is {}. Use text, a Call, a list of both, a Reply, an exception, a function "
+    "that returns one of these, or an instance of the agent's output type."
+)
+_NO_OUTPUT = (
+    "In the script, {0} is an answer of type {1}, but the run expects text. Pass the type to the "
+    "agent: `Agent(..., output={1})`."
+)

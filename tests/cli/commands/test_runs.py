@@ -896,6 +896,7 @@ def test_a_redacted_run_says_nothing_of_what_waits_or_was_sent_as_a_file(
                     "principal": None,
                     "grade": "TEXT",
                     "parts": [],
+                    "kind": "approval",
                 },
                 "metadata": {},
                 "found": [],

@@ -303,7 +303,9 @@ def test_what_a_rule_or_the_floor_asks_is_never_remembered(ask: Ask) -> None:
 def test_a_call_that_waits_without_a_question_is_never_remembered() -> None:
     waiting = asked(Call("bash", '{"command": "mytool a"}', "1"), ANYTHING, Ask("May it?"))
 
-    assert Desk().memory.propose(replace(waiting, question="")) == ()
+    assert Desk().memory.propose(replace(waiting, question="", kind="waiting")) == ()
+    assert Desk().memory.propose(replace(waiting, kind="login")) == ()
+    assert Desk().memory.propose(waiting) != ()
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ async def test_a_recorded_answer_that_is_not_known_is_no_approval(
         with closing(sqlite3.connect(sqlite, isolation_level=None)) as other:
             other.execute("UPDATE handrail_question SET answer = ?", ('{"allowed": true}',))
         with pytest.raises(ValueError, match="Already answered"):
-            await runs.answer("r/1/pay-0?0", Allow())
+            await runs.answer("r~1~pay-0~0", Allow())
         done = await ended(runs, run)
 
     assert (done.status, done.why) == ("failed", "ValueError: unknown answer")
@@ -153,7 +153,7 @@ async def test_a_question_without_an_answer_is_denied_when_it_expires(
         run = await runs.start("shop", "Do it.", run_id="r")
         done = await ended(runs, run)
         with pytest.raises(ValueError, match=r"Too late\. .* Your answer was not used\."):
-            await runs.answer("r/1/pay-0?0", Allow())
+            await runs.answer("r~1~pay-0~0", Allow())
 
     assert texts(done) == ["Not run: no one answered in time. Call again if it is still needed."]
     assert ledger.count() == {}

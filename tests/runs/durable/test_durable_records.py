@@ -25,7 +25,7 @@ from runs.pages import PAGES
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 RULE = Origin("refunds", "rules.toml", 3, digest="00ff")
-WAITING = ["r/1/c1?0"]
+WAITING = ["r~1~c1~0"]
 
 
 @tool

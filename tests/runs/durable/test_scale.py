@@ -309,7 +309,7 @@ async def test_a_look_for_work_reads_no_run_that_waits(sqlite: str) -> None:
 async def approve(runs: DurableRuns, run: str, resumed: dict[str, float]) -> float:
     """Answer the question of a run. Returns the seconds until its call runs."""
     began = time.monotonic()
-    await runs.answer(f"{run}/1/1?0", Allow())
+    await runs.answer(f"{run}~1~1~0", Allow())
     with anyio.fail_after(60):
         while run not in resumed:  # noqa: ASYNC110  a tool of the worker
             await anyio.sleep(0.002)

@@ -127,9 +127,9 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         found.append(find_word(database))
         store, edit = runs.store, Edit({"text": f"new {WORD}"})
         answers = [
-            await store.answer("r/1/publish?0", edit, by=Claimant("jo")),
-            await store.answer("r/1/publish?0", edit, by=Claimant("eve")),
-            await store.answer("r/1/burn?0", Deny(f"not {WORD}"), by="jo"),
+            await store.answer("r~1~publish~0", edit, by=Claimant("jo")),
+            await store.answer("r~1~publish~0", edit, by=Claimant("eve")),
+            await store.answer("r~1~burn~0", Deny(f"not {WORD}"), by="jo"),
         ]
         assert [answer.status for answer in answers] == ["counted", "used", "used"]
         assert (await wait_end(runs, "r")).text == f"done: {WORD}"
@@ -205,7 +205,7 @@ async def test_no_text_is_in_the_database_and_all_are_read_with_the_key(database
         texts = {call.tool: call.text for call in all_calls(history)}
         assert texts["publish"] == f"published new {WORD}"
         assert texts["post"] == f"posted {WORD}"
-        asked = records.request("r/1/publish?0")
+        asked = records.request("r~1~publish~0")
         assert asked is not None
         assert asked.pending.question == f"publish {WORD}?"
         assert [vote.by for vote in asked.votes] == ["jo", "eve"]
@@ -263,7 +263,7 @@ async def test_a_missing_key_is_named(database: str, codec: Codec | None, reason
             lambda: verify(store, "r"),
             lambda: store.append("r", [JournalLine.of("status")]),
             store.requests,
-            lambda: store.answer_now("r/1/c1?0", Allow(), by="jo"),
+            lambda: store.answer_now("r~1~c1~0", Allow(), by="jo"),
             records.runs,
             records.inbox,
         ]
@@ -308,7 +308,7 @@ async def test_another_key_changes_no_digest_and_runs_go_on(database: str) -> No
     runs = make_runs(database, codec)
     async with runs.work(interval=0.1, drain_seconds=5):
         for name in ("publish", "burn"):
-            await runs.store.answer(f"w/1/{name}?0", Deny(WORD), by="jo")
+            await runs.store.answer(f"w~1~{name}~0", Deny(WORD), by="jo")
         assert (await wait_end(runs, "w")).text == f"done: {WORD}"
         await runs.resume("f")
         assert (await runs.wait("f", seconds=40)).why == f"ModelError: no reply: {WORD}"

@@ -181,7 +181,7 @@ async def test_a_shard_that_is_away_is_named_and_the_others_go_on(
         admit("false")
         pages = [await runs.inbox() for _ in range(2)]
         started = [await runs.start("shop", "more") for _ in range(20)]
-        await runs.answer("s1.r/1/c?0", Allow(), by="jo")
+        await runs.answer("s1.r~1~c~0", Allow(), by="jo")
         admit("true")
         with anyio.fail_after(60):
             while (back := await runs.inbox()).away:  # noqa: ASYNC110  its connection comes back
@@ -261,7 +261,7 @@ async def test_an_id_without_a_shard_and_a_key_of_no_page_are_refused(sqlite: st
     async with shop.open({"s1": sqlite}) as runs:
         with pytest.raises(LookupError, match=r"The id 's4\.r' names no shard\. There are s1\."):
             await runs.get("s4.r")
-        assert (await runs.answer("s4.r/1/c?0", Allow(), by="jo")).status == "unknown"
+        assert (await runs.answer("s4.r~1~c~0", Allow(), by="jo")).status == "unknown"
         for key in ("x", "x s1 r", f"{math.inf!r} s1"):
             with pytest.raises(ValueError, match="is not the key of a page"):
                 await runs.inbox(after=key)

@@ -84,8 +84,8 @@ async def write_runs(url: str) -> None:
         await runs.start("shop", "Refund.", run_id="nobody-1")
         for tenant in ("acme", "zeta", "nobody"):
             assert (await runs.wait(f"{tenant}-1", seconds=40)).status == "waiting"
-            await runs.store.answer(f"{tenant}-1/1/c1?0", Allow(), by=Claimant("jo"))
-        await runs.store.ledger.claim("acme-1/1/c1?0", "jo")
+            await runs.store.answer(f"{tenant}-1~1~c1~0", Allow(), by=Claimant("jo"))
+        await runs.store.ledger.claim("acme-1~1~c1~0", "jo")
 
 
 def read_tables(url: str) -> dict[str, list[str]]:
@@ -148,10 +148,10 @@ async def test_a_console_of_a_reader_shows_one_tenant(tenants: tuple[str, str]) 
             assert (records.run("zeta-1") is not None) is other
             assert bool(records.turns("zeta-1")) is other
             assert bool(records.calls("zeta-1").rows) is other
-            assert (records.request("zeta-1/1/c1?0") is not None) is other
+            assert (records.request("zeta-1~1~c1~0") is not None) is other
             assert bool(list(store.read("zeta-1"))) is other
             assert [len(records.turns("acme-1")), len(records.calls("acme-1").rows)] == [2, 2]
-            own = records.request("acme-1/1/c1?0")
+            own = records.request("acme-1~1~c1~0")
             assert own is not None
             assert [vote.by for vote in own.votes] == ["jo"]
             assert verify(store, "acme-1") is None
@@ -167,7 +167,7 @@ async def test_a_reader_cannot_write(tenants: tuple[str, str]) -> None:
     add_reader(url)
     with open_runs(address) as store:
         with pytest.raises(JournalError, match="permission denied"):
-            await store.answer("acme-1/1/c1?0", Allow(), by=Claimant("eve"))
+            await store.answer("acme-1~1~c1~0", Allow(), by=Claimant("eve"))
         with pytest.raises(JournalError, match="permission denied"):
             store.remove("acme-1")
     with psycopg.connect(address, autocommit=True) as connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
 from typing import Any, TypeVar, assert_never, cast, get_args
@@ -12,6 +13,7 @@ from typing import Any, TypeVar, assert_never, cast, get_args
 from handrail import Call, File, HandrailError, Image, Text
 from handrail.agent._history.compaction import Shortened
 from handrail.agent._history.given_answers import GivenAnswer
+from handrail.agent._history.signed_text import is_signed, sign_text, verify_text
 from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
 from handrail.messages import (
     Content,
@@ -37,9 +39,13 @@ class InvalidState(HandrailError):
     """A text is not a saved run state, or has an unsupported version."""
 
 
-def dump_state(state: RunState) -> str:
-    """Return a state as JSON text. Raises ValueError for values that JSON cannot represent."""
-    return dump_values(encode_state(state))
+def dump_state(state: RunState, *, key: bytes | None = None) -> str:
+    """Return a state as text: JSON, or with a key, JSON after a signature.
+
+    Raises ValueError for values that JSON cannot represent, and for a key of less than 32 bytes.
+    """
+    text = dump_values(encode_state(state))
+    return text if key is None else sign_text(text, key)
 
 
 def dump_values(values: object) -> str:
@@ -89,8 +95,18 @@ def encode_state(state: RunState) -> dict[str, Any]:
     }
 
 
-def load_state(text: str) -> RunState:
-    """Return the state that ``dump_state`` saved. Raises InvalidState for any other text."""
+def load_state(text: str, *, key: bytes | Sequence[bytes] | None = None) -> RunState:
+    """Return the state that ``dump_state`` saved. Raises InvalidState for any other text.
+
+    Args:
+        text: The saved state.
+        key: The key that signed it, or several of which one did, so that you can change keys.
+            Then a text that is not signed, or was changed, raises ``handrail.approvals.Tampered``.
+    """
+    if key is not None:
+        text = verify_text(text, key)
+    elif is_signed(text):
+        raise InvalidState("This run state is signed. Pass its key: load_state(text, key=KEY).")
     try:
         return _decode_state(parse_values(text))
     except KeyError as error:

@@ -30,20 +30,6 @@ def bind_answers(given: Mapping[str, object], requests: Iterable[Pending]) -> li
     ]
 
 
-def check_answers(given: Iterable[str], requests: Iterable[Pending]) -> None:
-    """Refuse answers to questions that are not open. Raises LookupError."""
-    open_ = {pending.id: pending for pending in requests}
-    for pending_id in given:
-        if pending_id in open_:
-            continue
-        key = pending_id.rpartition("?")[0]
-        for one in open_.values():
-            if one.key == key:
-                raise LookupError(_ASKED_AGAIN.format(pending_id, one.id))
-        listed = ", ".join(repr(one.id) for one in open_.values() if one.question) or "none"
-        raise LookupError(f"There is no open question {pending_id!r}. Open questions: {listed}.")
-
-
 def select_answers(
     given: Iterable[GivenAnswer], requests: Iterable[Pending]
 ) -> tuple[GivenAnswer, ...]:
@@ -57,9 +43,3 @@ def _without_origin(answer: Answer) -> Answer:
     if isinstance(answer, Allow | Deny):
         return replace(answer, origin=None)
     return answer
-
-
-_ASKED_AGAIN = (
-    "The question {!r} is outdated: it was asked again as {!r}, since the call changed. Show the "
-    "new question, and answer that."
-)

@@ -220,7 +220,8 @@ class Loop(Generic[T]):
         if self._window is not None:
             messages = await self._window.fit(system, tools, partial(self._summarize, tools))
             tools = self._window.add_tools(tools)
-        request = Request(messages, tools, system, settings.max_tokens, choice)
+        output = "" if settings.final is None else settings.final.name
+        request = Request(messages, tools, system, settings.max_tokens, choice, output)
         if settings.prepare is not None:
             request = await settle(settings.prepare(request), self.wait_for_model) or request
         return request

@@ -30,7 +30,7 @@ class Resumption:
         self._answers = answers
         self._open = {pending.key for pending in open_}
         self._ready = [
-            pending for pending in open_ if pending.id in answers or not pending.question
+            pending for pending in open_ if pending.id in answers or pending.kind == "waiting"
         ]
         first, loaded = open_[0], find_loaded_tools(shorten(talk.messages, talk.shortened))
         self.turn: Turn[Any] = executor.turn(

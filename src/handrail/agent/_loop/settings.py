@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast
 
+from handrail import HandrailError
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
@@ -90,6 +91,26 @@ class RunResult(NamedTuple, Generic[T]):
         """The text of the model's last reply since the prompt, with the parts that it continues."""
         said = self.state.turns > self.state.before.turns
         return answer_text(self.state.messages) if said else ""
+
+    def unwrap(self) -> T:
+        """Return the output. Raises Unfinished, which says why, if the run has no answer."""
+        if self.stop_reason != "answer":
+            raise Unfinished(self)
+        return cast("T", self.output)
+
+
+class Unfinished(HandrailError):
+    """A run ended without an answer. ``result`` has its state, to continue it."""
+
+    def __init__(self, result: RunResult[Any]) -> None:
+        super().__init__(f"The run has no answer: {describe_end(result)}.")
+        self.result = result
+
+
+def describe_end(result: RunResult[Any]) -> str:
+    """Return why a run ended, as a clause."""
+    reason = "waiting for approval" if result.stop_reason == "pending" else result.stop_reason
+    return result.stop_detail.removesuffix(".") or reason
 
 
 NextRun: TypeAlias = Callable[[], Awaitable[RunResult[Any]]]

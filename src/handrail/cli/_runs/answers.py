@@ -73,7 +73,7 @@ def _select_pending(
     saved: StoredRun, pending: Iterable[Pending], wanted: Sequence[str]
 ) -> list[Pending]:
     """Return the selected approval requests, by the id of the call or of the request."""
-    asked = [question for question in pending if question.question]
+    asked = [question for question in pending if question.kind != "waiting"]
     if not asked:
         raise Halt(
             f"no call of run {saved.id} is waiting for approval",
@@ -101,7 +101,8 @@ def _unclear(asked: Iterable[Pending], name: str, *, several: bool) -> Halt:
 def check_selection(wanted: Sequence[str], saved: StoredRun, *, every: bool) -> Sequence[str]:
     """Return the calls that the command line names; an error unless it names some or all."""
     if bool(wanted) == every:
-        waiting = ", ".join(question.call.id for question in saved.pending() if question.question)
+        asked = (one.call.id for one in saved.pending() if one.kind != "waiting")
+        waiting = ", ".join(asked)
         raise click.UsageError(
             f"name the calls, or pass `--all`; waiting: {make_printable(waiting).text or 'none'}"
         )

@@ -193,7 +193,8 @@ class Session:
         stored = self.saved.record.answers
         given = {name: _answer(stored[name]) for name in stored.keys() & waiting}
         for pending in self.state.pending:
-            if pending.question and pending.id not in given and pending.approvers == Approvers():
+            is_asked = pending.kind != "waiting" and pending.approvers == Approvers()
+            if is_asked and pending.id not in given:
                 answer = await self._ask(approver, pending)
                 if not isinstance(answer, Pending):
                     given[pending.id] = answer

@@ -124,6 +124,7 @@ def end_document(
                 "call_id": pending.call.id,
                 "tool": pending.call.name,
                 "args": summary(pending.call.args),
+                "kind": pending.kind,
                 "question": pending.question,
             }
             for pending in state.pending

@@ -42,7 +42,7 @@ def command(app: App, *, here: bool, principal: str | None, limit: int) -> None:
     if principal is not None:
         items = [item for item in items if item["principal"] == principal]
     app.print_all("calls", items, _lines(items, app.width) if items else ["no calls wait"])
-    answerable = [item for item in items if item["waits_for"] == "approval"]
+    answerable = [item for item in items if item["waits_for"] != "resume"]
     if answerable:
         first = answerable[0]
         app.say(
@@ -62,7 +62,7 @@ def _item(call: InboxCall) -> dict[str, Any]:
         "tool": pending.call.name,
         "question": pending.question,
         "rule": str(pending.origin) if pending.origin else "",
-        "waits_for": "resume" if call.answer else "approval",
+        "waits_for": "resume" if call.answer else pending.kind,
         "answer": call.answer,
         "asked": _format_time(pending.asked_at),
         "waited": max(0.0, time.time() - pending.asked_at),

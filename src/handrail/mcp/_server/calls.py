@@ -155,7 +155,7 @@ class Calls:
     async def _finish(
         self, session: Session, request: Request, name: str, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if result.pending is not None and not result.pending.question:
+        if result.pending is not None and result.pending.kind == "waiting":
             result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
@@ -246,7 +246,7 @@ class Calls:
     def count_questions(self) -> int:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
-        return self._asking + sum(1 for one in waiting if one.question)
+        return self._asking + sum(1 for one in waiting if one.kind != "waiting")
 
 
 def _name_session(request: Request) -> str:

@@ -98,7 +98,7 @@ def propose_rules(pending: Pending, rulebook: Rulebook) -> list[RuleProposal]:
 def explain_refusal(pending: Pending, rulebook: Rulebook) -> str:
     """Return why an approval cannot be remembered, as a clause; empty if it can."""
     args = _read_args(pending.call)
-    if pending.once or not pending.question:
+    if pending.once or pending.kind != "approval":
         return "it needs approval every time"
     if args is None:
         return "it contains characters that are not visible"

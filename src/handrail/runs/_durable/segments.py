@@ -41,7 +41,7 @@ _KEPT = 64
 
 def questions_of(state: RunState) -> list[Pending]:
     """Return the calls of a state that wait for a person, and not only for other calls."""
-    return [pending for pending in state.pending if pending.question]
+    return [pending for pending in state.pending if pending.kind != "waiting"]
 
 
 class Segments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.~-]{,127}")
 
 
 def to_path(text: str) -> str:

@@ -324,6 +324,7 @@ def _inbox_row(
         grade=pending.grade,
         headline=pending.headline,
         question=pending.question,
+        kind=pending.kind,
         asked=pending.asked_at,
         expires=expires,
         parts=len(pending.parts),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from handrail.permissions import Approvers, Grade, Pending
+from handrail.permissions import Approvers, Grade, Pending, PendingKind
 from handrail.runs.answers import AnswerRecord, AnswerWord
 from handrail.runs.history import CallHistory
 from handrail.runs.journal import EventRow, JournalEntry
@@ -123,6 +123,8 @@ class InboxRow:
     asked: float
     expires: float
     """``math.inf`` for never."""
+    kind: PendingKind = "approval"
+    """Whether it needs approval or a login."""
     parts: int = 0
     """How many commands a shell command has."""
     votes: int = 0

@@ -65,7 +65,7 @@ def _read_pending(entry: JournalEntry, content: Mapping[str, Any]) -> list[Any]:
 
     _, _, rest = entry.body.partition(',"state":')
     try:
-        return [pending for pending in load_state(rest[:-1]).pending if pending.question]
+        return [pending for pending in load_state(rest[:-1]).pending if pending.kind != "waiting"]
     except InvalidState:
         return []
 
