@@ -223,6 +223,7 @@ def test_edited_arguments_are_asked_for_again_and_run(tmux: Open, tmp_path: Path
             "┃ ┊ (handrail.toml:2).",
             "┃   y yes",
             "model reads: wrote 5 characters to notes.txt",
+            '[Note: a person changed the arguments: content="final".]',
             "-- end --",
         ]
     )

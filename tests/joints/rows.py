@@ -108,12 +108,14 @@ async def principal(door: Door) -> None:
 
 @row("deps")
 async def deps(door: Door) -> None:
-    assert await _facts(door, deps="db") == "None db {}"
+    assert (await _facts(door, deps="db")).endswith(" db {}")
 
 
 @row("metadata")
 async def metadata(door: Door) -> None:
-    assert await _facts(door, metadata={"tenant": "t1"}) == "None None {'tenant': 't1'}"
+    told = await _facts(door, metadata={"tenant": "t1"})
+
+    assert told.endswith(" None {'tenant': 't1'}")
 
 
 @row("cancelled by the caller")

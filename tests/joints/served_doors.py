@@ -71,12 +71,17 @@ def _executor(case: Case) -> Executor:
     return Executor(Toolset(*case.tools), **case.options)
 
 
+def _given(case: Case) -> dict[str, Any]:
+    """The options of the server. A token says who calls."""
+    return {name: value for name, value in case.turn.items() if name != "principal"}
+
+
 async def serve_here(case: Case) -> Seen:
     """A client and a server in this process."""
     seen = Seen()
     async with (
         _executor(case) as executor,
-        Client(make_server(executor), **_asking(case)) as client,
+        Client(make_server(executor, **_given(case)), **_asking(case)) as client,
     ):
         return await _use(client, case, seen)
 
@@ -86,7 +91,7 @@ async def serve_http(case: Case) -> Seen:
     seen = Seen()
     async with (
         _executor(case) as executor,
-        over_http(executor) as url,
+        over_http(executor, given=_given(case)) as url,
         connect(url, **_asking(case)) as client,
     ):
         return await _use(client, case, seen)

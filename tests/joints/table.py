@@ -21,7 +21,7 @@ _YES_OR_NO = "The client's user can approve or deny a call, and not change it."
 _WHOLE = "A result of MCP is sent as a whole."
 _SERVICE = "The tool is in the service, which gets the arguments and nothing else."
 _CLIENT = "The client of MCP's SDK hears no progress from a server in its own process."
-_GIVEN = "A caller gives no such value. The options of the server do."
+_BEHIND = "The tool is in the server behind the gateway, which gets the arguments and nothing else."
 _SUB_AGENT = (
     "Only a run of an agent passes on what its sub-agent asks. Elsewhere the sub-agent's own approver "
     "answers."
@@ -36,7 +36,7 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
         "A worker continues the run in another process, and its spans are in a separate trace."
     ),
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
-    **{(row, door): _GIVEN for row in ("deps", "metadata") for door in MCP},
+    **{(row, "MCP gateway"): _BEHIND for row in ("deps", "metadata")},
     ("progress", "MCP in process"): _CLIENT,
     **{("output in pieces", door): _WHOLE for door in MCP},
     **{("approval of changed arguments", door): _YES_OR_NO for door in MCP},

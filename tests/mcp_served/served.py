@@ -129,7 +129,7 @@ def require_asyncio(why: str = "uvicorn needs asyncio") -> None:
 
 
 @asynccontextmanager
-async def over_http(
+async def over_http(  # noqa: PLR0913  each has a default
     made: Executor,
     *,
     tokens: Any = TOKENS,
@@ -137,11 +137,12 @@ async def over_http(
     keys: Any = (),
     rules_of: Any = None,
     metrics: Any = None,
+    given: Any = None,
     **options: Any,
 ) -> AsyncIterator[str]:
     """A real server on a free port of this machine: its URL."""
     require_asyncio()
-    server = make_server(made, keys=keys, rules_of=rules_of, metrics=metrics)
+    server = make_server(made, keys=keys, rules_of=rules_of, metrics=metrics, **(given or {}))
     app: Any = http_app(server, tokens=tokens, **options)
     app = app if around is None else around(app)
     listening = bind()
