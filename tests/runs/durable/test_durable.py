@@ -98,7 +98,7 @@ async def test_a_run_waits_for_a_person_and_any_process_can_answer(
         assert (done.text, await client.inbox()) == ("All done.", ())
         assert set(ledger.count().values()) == {1}
         assert len(ledger.count()) == sum(map(len, TURNS))
-        with pytest.raises(ValueError, match=r"'r/2/pay-0\?0': Already answered. bob approved it"):
+        with pytest.raises(ValueError, match=r"'r~2~pay-0~0': Already answered. bob approved it"):
             await client.answer(pending.id, Deny("no"))
         with pytest.raises(LookupError, match="There is no question 'x'"):
             await client.answer("x", Allow())
