@@ -97,7 +97,8 @@ def test_a_compound_in_a_description_is_one_word_and_two() -> None:
 def test_an_unknown_long_word_is_taken_apart() -> None:
     index = ToolIndex.of([tool("a", "A time zone."), tool("b", "The time."), tool("c", "A zone.")])
 
-    assert names(index, "timezone") == ("a", "b", "c")
+    assert names(index, "timezone") == names(index, "zonetime") == ("a", "b", "c")
+    assert names(index, "the zone's time") == ("a", "b", "c")
 
 
 def test_long_texts_words_and_queries_are_read_in_time() -> None:
@@ -250,6 +251,9 @@ def test_frequent_words_are_scored_from_their_best_and_looked_up_for_the_leaders
     assert names(index.among(view), "rare common", limit=2) == ("zz_rare_item", "item_2296")
     assert names(index, "common item", limit=1_500)[:2] == ("item_0000", "item_0007")
     assert names(index, "common", limit=0) == ()
+    half = ToolIndex.of([*index.specs.values(), *(tool(f"thing_{n}") for n in range(3_000))])
+    assert names(half, "rare common", limit=2) == ("zz_rare_item", "item_0000")
+    assert names(half, "common thing", limit=1) == ("item_0000",)
 
 
 PULLS = (
