@@ -20,7 +20,7 @@ def order_access(order_id: str) -> Access:
     return Access(WRITE, f"order:{order_id}")
 
 
-@tool(effect=READ)
+@tool(effect=READ, touches=lambda customer: Access(READ, f"customer:{customer}"))
 async def find_order(customer: str) -> str:
     """Find the newest order of a customer.
 
