@@ -249,7 +249,7 @@ def test_the_page_about_lint_lists_every_rule() -> None:
                 input_schema=nothing,
                 exposure=Exposure.DEFERRED,
             )
-            for name in ("find_item", "item_find")
+            for name in ("find_item", "findItem")
         ),
     ]
     found = {finding.rule for finding in lint(Tool.remote(spec, _nothing) for spec in bad)}

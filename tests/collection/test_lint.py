@@ -63,7 +63,8 @@ def test_reads_that_do_not_say_what_they_read_are_found() -> None:
         """Add one."""
         return one + 1
 
-    assert lint([find_article, add_numbers]) == (
+    assert lint([find_article, add_numbers]) == ()  # nothing writes
+    assert lint([find_article, add_numbers, send_invoice]) == (
         Finding("find_article", "no-touches", "it only reads, but does not say what, so it waits for every call that writes: declare `touches`, or `touches=lambda **_: ()` if nothing can change what it returns"),
     )  # fmt: skip
 

@@ -38,24 +38,23 @@ def lint(tools: Iterable[AnyTool]) -> tuple[Finding, ...]:
     tools = list(tools)
     specs = [tool.spec for tool in tools]
     found = [
-        Finding(tool.spec.name, rule, message)
-        for tool in tools
-        for rule, message in (*_check_spec(tool.spec), *_no_touches(tool))
+        Finding(spec.name, rule, message)
+        for spec in specs
+        for rule, check in _RULES.items()
+        for message in check(spec)
     ]
+    if any(spec.effect != READ for spec in specs):  # else no call waits for another
+        found += [Finding(tool.spec.name, "no-touches", _UNDECLARED) for tool in _undeclared(tools)]
     deferred = [spec for spec in specs if spec.exposure is Exposure.DEFERRED]
     return (*found, *(_find_unfindable(deferred) if deferred else ()))
 
 
-def _check_spec(spec: Spec) -> Iterator[tuple[str, str]]:
-    for rule, check in _RULES.items():
-        for message in check(spec):
-            yield rule, message
-
-
-def _no_touches(tool: AnyTool) -> Iterator[tuple[str, str]]:
-    spec = tool.spec
-    if spec.effect == READ and tool.touches is None and spec.exposure is not Exposure.SEARCH:
-        yield "no-touches", _UNDECLARED
+def _undeclared(tools: Iterable[AnyTool]) -> Iterator[AnyTool]:
+    """Yield tools that read, and do not say what."""
+    for tool in tools:
+        spec = tool.spec
+        if spec.effect == READ and tool.touches is None and spec.exposure is not Exposure.SEARCH:
+            yield tool
 
 
 _UNDECLARED = (
