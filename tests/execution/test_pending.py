@@ -795,13 +795,19 @@ def test_a_fingerprint_tells_numbers_and_spellings_apart() -> None:
 # ---------------------------------------------------------------- no hangs, no leaks
 
 
-async def test_nobody_to_ask_is_a_no_at_once() -> None:
+async def test_nobody_to_ask_is_a_no_at_once_and_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with Executor(TOOLS, policy=Careful()) as executor:
         result = await executor.run(put("a", "1"))
+        await executor.run(put("b", "1"))
 
     assert result.text == snapshot(
         "Not run: this needs the user's approval, and no one is available to give it. Do what you can without it, and report it at the end. Request: May it write file:a?"
     )
+    assert caplog.messages == [
+        "calls that need approval are denied: no `approvals=` or `approver=` given"
+    ]
 
 
 async def test_events_tell_who_was_asked_what_and_what_they_said() -> None:

@@ -53,6 +53,7 @@ class Questions:
         self._check = check
         self._hooks = hooks
         self._preview_timeout = preview_timeout
+        self._has_warned = False
 
     @property
     def ledger(self) -> Ledger:
@@ -159,6 +160,9 @@ class Questions:
 
     def refuse_unasked(self, running: RunningCall, decision: Ask) -> Result:
         """Deny a call that needs approval where no one is available to give it."""
+        if not self._has_warned:
+            log.warning("calls that need approval are denied: no `approvals=` or `approver=` given")
+        self._has_warned = True
         return fail(running, FailureKind.DENIED, _NO_ONE.format(decision.question))
 
     async def _put(self, running: RunningCall, pending: Pending) -> Answer | Pending:
