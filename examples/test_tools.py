@@ -20,7 +20,11 @@ def order_access(order_id: str) -> Access:
     return Access(WRITE, f"order:{order_id}")
 
 
-@tool(effect=READ, touches=lambda customer: Access(READ, f"customer:{customer}"))
+def customer_access(customer: str) -> Access:
+    return Access(READ, f"customer:{customer}")
+
+
+@tool(effect=READ, touches=customer_access)
 async def find_order(customer: str) -> str:
     """Find the newest order of a customer.
 

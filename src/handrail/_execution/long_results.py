@@ -33,10 +33,9 @@ def fit_result(
         result = _cut(result, most, running.view, stored)
     if result.parts:
         result = _fit_media(result, limits.max_media_bytes)
-    ran = running.begun or result.failure is None
-    earlier = running.notes if ran else ()
-    if checked.parsed.repairs or earlier or checked.call.name != spec.name:
-        return _with_notes(result, checked, earlier)
+    if running.notes or checked.parsed.repairs or checked.call.name != spec.name:
+        ran = running.begun or result.failure is None
+        return _with_notes(result, checked, running.notes if ran else ())
     return result
 
 

@@ -256,7 +256,7 @@ class Questions:
             if fits:
                 claimed = await self._use(running, pending)
             else:  # only one of the two requests can be used
-                claimed = await self.ledger.claim(pending.id, _REPLACED)
+                claimed = await self.ledger.claim(pending.claim_name, _REPLACED)
         except Exception as error:
             log.exception("the ledger failed on %r", pending.id)
             running.given = None
@@ -271,15 +271,15 @@ class Questions:
     async def _use(self, running: RunningCall, pending: Pending) -> bool:
         """Claim a request. If it was replaced, claim the request that was asked instead."""
         ledger, claimant, current = self.ledger, running.turn.claimant, pending
-        while not await ledger.claim(current.id, claimant):
-            if not await ledger.claim(current.id, _REPLACED):
+        while not await ledger.claim(current.claim_name, claimant):
+            if not await ledger.claim(current.claim_name, _REPLACED):
                 return False
             current = replace(current, round=current.round + 1)
             running.round += 1
         if current.round and await ledger.ended(pending.key):
             return False
         for number in range(pending.round):  # this ledger may not know them
-            await ledger.claim(replace(pending, round=number).id, claimant)
+            await ledger.claim(replace(pending, round=number).claim_name, claimant)
         return True
 
     async def _check_again(

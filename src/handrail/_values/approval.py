@@ -18,7 +18,7 @@ Approver: TypeAlias = Callable[[Pending], Awaitable[Answer | Pending]]
 class Ledger(Protocol):
     """Records which approvals were used, so that each works once, and which calls have ended."""
 
-    async def claim(self, pending_id: str, by: str, /) -> bool:
+    async def claim(self, name: str, by: str, /) -> bool:
         """Use an approval. Returns False if another claimant has used it."""
         ...
 
@@ -38,9 +38,9 @@ class MemoryLedger:
         self._claims: dict[str, str] = {}
         self._ended: set[str] = set()
 
-    async def claim(self, pending_id: str, by: str, /) -> bool:
+    async def claim(self, name: str, by: str, /) -> bool:
         """Use an approval. Returns False if another claimant has used it."""
-        return self._claims.setdefault(pending_id, by) == by
+        return self._claims.setdefault(name, by) == by
 
     async def end(self, call_key: str, /) -> None:
         """Record that a pending call has its result."""

@@ -141,6 +141,11 @@ class Pending:
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{start[0] if start else 'x'}~{digest}~{self.round}"
 
+    @property
+    def claim_name(self) -> str:
+        """The name under which a ledger records its use. It begins with the key of the call."""
+        return f"{self.key}?{self.round}"
+
     def is_valid_at(self, time: float) -> bool:
         """Return whether an approval at this time is used.
 

@@ -35,9 +35,9 @@ class FileLedger:
         with self._open_directory():
             pass
 
-    async def claim(self, pending_id: str, by: str, /) -> bool:
+    async def claim(self, name: str, by: str, /) -> bool:
         """Record on disk that an approval is used. Returns False if another run has used it."""
-        return await to_thread.run_sync(self._claim, _name("claim", pending_id), _digest(by))
+        return await to_thread.run_sync(self._claim, _name("claim", name), _digest(by))
 
     async def end(self, call_key: str, /) -> None:
         """Record on disk that a pending call has its result."""

@@ -203,7 +203,8 @@ async def test_no_text_is_in_the_database_and_all_are_read_with_the_key(database
         ]
         history = read_history(map(as_fields, store.read("r")))
         texts = {call.tool: call.text for call in all_calls(history)}
-        assert texts["publish"] == f"published new {WORD}"
+        note = f'[Note: a person changed the arguments: text="new {WORD}".]'
+        assert texts["publish"] == f"published new {WORD}\n{note}"
         assert texts["post"] == f"posted {WORD}"
         asked = records.request("r~1~publish~0")
         assert asked is not None

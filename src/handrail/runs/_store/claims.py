@@ -20,10 +20,10 @@ class StoredLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def claim(self, pending_id: str, by: str, /) -> bool:
+    async def claim(self, name: str, by: str, /) -> bool:
         """Use an approval. Returns False if another claimant has used it."""
-        name, claimant = as_name(f"claim {pending_id}"), as_name(by)
-        return await to_thread.run_sync(self._add, name, claimant) == [claimant]
+        claimant = as_name(by)
+        return await to_thread.run_sync(self._add, as_name(f"claim {name}"), claimant) == [claimant]
 
     async def end(self, call_key: str, /) -> None:
         """Record that a pending call has its result."""
