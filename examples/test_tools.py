@@ -1,7 +1,6 @@
 """Tests of tools, rules and an agent, without a model.
 
-One test lints the tools, one checks what the rules decide, one calls a tool as a model would, and
-one runs an agent on a scripted model.
+They lint the tools, check what the rules decide, call a tool as a model would, and run an agent.
 
 Run it with `python -m pytest -qq examples/test_tools.py`.
 """
@@ -20,11 +19,7 @@ def order_access(order_id: str) -> Access:
     return Access(WRITE, f"order:{order_id}")
 
 
-def customer_access(customer: str) -> Access:
-    return Access(READ, f"customer:{customer}")
-
-
-@tool(effect=READ, touches=customer_access)
+@tool(effect=READ, touches=lambda **_: Access(READ, "order:*"))
 async def find_order(customer: str) -> str:
     """Find the newest order of a customer.
 

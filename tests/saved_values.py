@@ -43,7 +43,7 @@ PENDING = st.builds(
     turn_id=TEXTS,
     key=TEXTS,
     position=st.integers(0),
-    round=st.integers(0),
+    round=st.integers(0, 1_000),
     call=st.builds(Call, TEXTS, TEXTS | OBJECTS, TEXTS),
     effect=st.sampled_from(Effect),
     accesses=st.lists(st.builds(Access, st.sampled_from(Effect), RESOURCES), max_size=2).map(tuple),

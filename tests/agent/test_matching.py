@@ -303,3 +303,33 @@ async def test_interrupting_one_run_stops_no_call_of_another() -> None:
 
     assert [one.stop_reason for one in done] == ["interrupted", "answer"]
     assert kinds(done[1].state.messages) == ["two ended"]
+
+
+@tool(effect=READ)
+async def echo(x: list[object]) -> str:
+    """Echo."""
+    return "ok"
+
+
+def nested(levels: int, space: str = "") -> Call:
+    return Call("echo", f'{space}{{"x":{"[" * levels}{"]" * levels}}}', "c1")
+
+
+@pytest.mark.parametrize("levels", [10, 2_000, 100_000])
+async def test_arguments_that_are_nested_deeply_end_no_run(levels: int) -> None:
+    """A model can send them, and reads what is wrong."""
+    call = nested(levels)
+    done = await Agent(pieces_then_done(call, Reply((call,), "calls")), [echo]).run("Go.")
+
+    assert (done.text, done.stop_reason) == ("done", "answer")
+
+
+async def test_another_spelling_is_the_same_call_unless_it_is_nested_too_deeply() -> None:
+    def spelled(levels: int) -> Model:
+        return pieces_then_done(nested(levels), Reply((nested(levels, " "),), "calls"))
+
+    done = await Agent(spelled(10), [echo]).run("Go.")
+    with pytest.raises(ModelError, match="its Reply has another call with this id"):
+        await Agent(spelled(2_000), [echo]).run("Go.")
+
+    assert done.text == "done"

@@ -20,6 +20,7 @@ from handrail import (
     tool,
 )
 from handrail.approvals import defer, render_request, summarize_request
+from handrail.messages import Reply
 from handrail.permissions import Pending
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +93,29 @@ async def test_a_page_and_a_terminal_ask_a_person_to_sign_in() -> None:
     assert "question: Sign in. https://mail.example" in [
         line.text for line in render_request(pending).details
     ]
+
+
+async def test_who_signs_in_does_not_approve_a_call_that_the_policy_asks_about_by_then() -> None:
+    signed_in, asks, paid = [False], [False], list[str]()
+
+    @tool(effect=WRITE)
+    async def pay() -> str:
+        """Pay."""
+        if not signed_in[0]:
+            raise NeedsLogin("Sign in.", url="https://bank.example")
+        paid.append("paid")
+        return "paid"
+
+    def policy(_: CheckedCall) -> Decision:
+        return Ask("Pay?") if asks[0] else Allow()
+
+    async with Executor(Toolset(pay), policy=policy, approvals=defer) as executor:
+        first = await executor.run_reply(Reply((Call("pay", {}, "c1"),)))
+        signed_in[0] = asks[0] = True
+        second = await executor.resume(first, {one.id: Allow() for one in first.questions})
+        before = list(paid)
+        third = await executor.resume(second, {one.id: Allow() for one in second.questions})
+
+    assert [one.kind for one in first.questions] == ["login"]
+    assert [(one.kind, one.question) for one in second.questions] == [("approval", "Pay?")]
+    assert (before, paid, [one.text for one in third.results]) == ([], ["paid"], ["paid"])

@@ -272,3 +272,27 @@ async def test_a_failure_in_between_begins_the_count_of_successes_anew() -> None
 def test_a_guard_that_lets_nothing_through_is_a_mistake(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         loop_guard(**options)
+
+
+async def test_a_call_of_one_person_is_no_repetition_of_another_ones() -> None:
+    async with Executor(TOOLS, hooks=[loop_guard(repeats=2)]) as executor:
+
+        async def find_tea(who: str, run: str) -> str:
+            turn = executor.turn(run=run, principal=who)
+            return (await executor.run(Call("find", {"word": "tea"}, "c"), turn=turn)).text
+
+        said = [await find_tea(*one) for one in [("ada", "1"), ("bob", "1"), ("bob", "2")] * 2]
+
+    assert said == ["tea"] * 3 + ["tea" + NOTE.format("find")] * 3
+
+
+async def test_only_the_latest_owners_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handrail.hooks._loop_guard._MAX_OWNERS", 1)
+    async with Executor(TOOLS, hooks=[loop_guard(repeats=2)]) as executor:
+        runs = [executor.turn(run=run) for run in ("1", "2", "1")]
+        said = [
+            (await executor.run(Call("find", {"word": "tea"}, "c"), turn=turn)).text
+            for turn in runs
+        ]
+
+    assert said == ["tea"] * 3

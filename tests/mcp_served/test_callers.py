@@ -8,6 +8,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.server.auth.provider import AccessToken
+from mcp_types import ElicitResult
 
 from handrail import (
     READ,
@@ -133,3 +134,50 @@ async def test_a_server_of_tools_that_need_deps_is_not_made_without_any() -> Non
         await serve_stdio(executor)
     with pytest.raises(TypeError, match="deps= must not be an `async def` function"):
         make_server(executor, deps=find_shop)
+
+
+async def test_no_token_gets_what_another_token_of_the_same_user_has() -> None:
+    """Neither its deps, nor an approval of its session."""
+    require_asyncio()
+
+    @tool
+    def wipe(context: Context[Shop]) -> str:
+        """Wipe the shop."""
+        return f"wiped {context.deps.tenant}"
+
+    def open_shop(caller: Caller) -> Shop:
+        return Shop(",".join(caller.scopes))
+
+    def asks(call: CheckedCall) -> Decision:
+        return Allow() if call.spec.effect == READ else Ask("Wipe it?")
+
+    executor = Executor(Toolset(show, wipe), policy=asks)
+    server = make_server(executor, deps=open_shop)
+    app = http_app(server, tokens=Verifier(), resource_url="https://shop.example/mcp")
+    listening = bind()
+    listening.listen()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    shown, states = list[str](), list[Any]()
+    yes = {"approval": ElicitResult(action="accept")}
+    options: Any = {"mode": MODERN, "elicitation_callback": answering("accept")}
+
+    async def answer(client: Client, state: Any) -> Any:
+        more: Any = {"request_state": state, "input_responses": yes}
+        return await client.session.call_tool("wipe", {}, allow_input_required=True, **more)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve_http, app, executor, listening)
+        for token in ("ada-test", "ada-production"):
+            async with connect(url, token, **options) as client:
+                shown.append(text_of(await client.call_tool("show", {})))
+                asked: Any = await client.session.call_tool("wipe", {}, allow_input_required=True)
+                states.append(asked.request_state)
+        async with connect(url, "ada-production", **options) as client:
+            answers = [text_of(await answer(client, state)) for state in states]
+        group.cancel_scope.cancel()
+
+    assert shown == ["ada test {}", "ada production {}"]
+    assert answers == [
+        "Not run: this answer is to a question of a session with other permissions. Call again.",
+        "wiped production",
+    ]

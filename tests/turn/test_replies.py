@@ -19,6 +19,7 @@ from handrail import (
     CheckedCall,
     Context,
     Decision,
+    DefinitionError,
     Deny,
     Executor,
     FailureKind,
@@ -234,3 +235,29 @@ async def test_an_answer_to_a_request_that_is_not_open_is_refused() -> None:
             await executor.resume(ToolResults((Result("1", "done"),)), {"x": Allow()})
 
     assert world.did == ["get b"]
+
+
+class Shop:
+    """What a tool needs."""
+
+
+async def test_a_resume_without_deps_uses_no_approval() -> None:
+    paid: list[Shop] = []
+
+    @tool(effect=WRITE)
+    async def pay(context: Context[Shop]) -> str:
+        """Pay."""
+        paid.append(context.deps)
+        return "paid"
+
+    shop = Shop()
+    async with Executor(Toolset(pay), policy=lambda _: Ask("Pay?"), approvals=defer) as executor:
+        saved = await executor.run_reply(
+            Reply((Call("pay", {}, "c1"),)), turn=executor.turn(deps=shop)
+        )
+        yes = {one.id: Allow() for one in saved.questions}
+        with pytest.raises(DefinitionError, match=r"Pass `deps=` to `executor.resume`"):
+            await executor.resume(saved, yes)
+        done = await executor.resume(saved, yes, deps=shop)
+
+    assert ([one.text for one in done.results], paid) == (["paid"], [shop])

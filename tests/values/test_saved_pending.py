@@ -192,6 +192,8 @@ WRONG: dict[str, tuple[str, str]] = {
             ("position", "1", "'position' must be an integer, got \"1\""),
             ("round", True, "'round' must be an integer, got true"),
             ("round", 1.0, "'round' must be an integer, got 1.0"),
+            ("round", -1, "'round' must be from 0 to 1000, not -1"),
+            ("round", 10**9, "'round' must be from 0 to 1000, not 1000000000"),
             ("call", "pay", 'an object is expected, got "pay"'),
             ("call", {"name": "pay", "id": "c1"}, "'args' is missing"),
             ("call", {"name": "pay", "args": {}, "id": "c1"}, "'args' must be a string, got {}"),
@@ -254,3 +256,11 @@ def test_notes_and_a_login_are_saved_only_where_there_are_any() -> None:
 
     assert Pending.from_json(told.to_json()) == told
     assert json.loads(told.to_json()) == {**PLAIN, "notes": ["a: b"], "approves": False}
+
+
+def test_a_login_of_an_older_version_approves_nothing() -> None:
+    older = {name: PLAIN[name] for name in PLAIN if name != "kind"}
+    login = {"once": True, "origin": None}
+    read = [Pending.from_json(json.dumps(older | change)) for change in ({}, login)]
+
+    assert [(one.kind, one.approves) for one in read] == [("approval", True), ("login", False)]

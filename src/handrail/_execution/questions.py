@@ -314,10 +314,11 @@ class Questions:
         self, running: RunningCall, pending: Pending, now: Decision, *, fits: bool
     ) -> Decision:
         """Allow a call whose approval covers exactly this call. Any other needs approval again."""
+        fits = fits and (pending.approves or not isinstance(now, Ask))  # a login approves nothing
         if fits and self._fingerprint(running) == pending.fingerprint.removeprefix(_UNSEEN):
             return Allow(pending.origin)
         if isinstance(now, Ask):
-            return replace(now, question=f"{_CHANGED} {now.question}")
+            return replace(now, question=f"{_CHANGED} {now.question}") if pending.approves else now
         kind = SignIn if pending.kind == "login" else Ask
         question = f"{_CHANGED} {pending.question}"
         return kind(question, now.origin, pending.once, (), pending.approvers)

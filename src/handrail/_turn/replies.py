@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
+from handrail._definition.tool import check_deps
 from handrail._support.loop import close_generator
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
@@ -124,7 +125,13 @@ class WaitingCalls:
         return self._open[0] if self._open else None
 
     def answer(self, turn: Turn[Any]) -> None:
-        """Let the calls run that can run now. The others stay pending."""
+        """Let the calls run that can run now. The others stay pending.
+
+        Raises DefinitionError if one needs deps, and there are none: its approval is not used.
+        """
+        found = [turn.tools.find(one.call.name) for one in self._ready]
+        for tool in filter(None, found if turn.deps is None else ()):
+            check_deps(tool, "`executor.resume`")
         keys = {pending.key for pending in self._open}
         turn.adopt(*[one for one in self._open if one not in self._ready])
         for one in self._ready:

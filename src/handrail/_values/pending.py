@@ -33,6 +33,8 @@ from handrail._values.strict_json import canonical, clip, format_value
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
 _MAX_KEY_CHARS = 100
+_MAX_ROUND = 1_000
+"""More than a call can need approval again: a larger number was not written here."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9][\w.-]*/~?[\w.-]+/[\w.-]+", re.ASCII)  # ~1 is a turn
 _START = re.compile(r"[A-Za-z0-9][\w.-]{,39}", re.ASCII)
 
@@ -213,7 +215,9 @@ def read_pending(value: object) -> Pending:
     if is_object(value):
         # older versions have none of these
         grade = "loses" if value.get("effect") == "destroy" else "unconfined"
-        value = {**_LATER_FIELDS, "grade": grade, "kind": _guess_kind(value), **value}
+        kind = _guess_kind(value)
+        approves = "kind" in value or kind != "login"
+        value = {**_LATER_FIELDS, "grade": grade, "kind": kind, "approves": approves, **value}
     saved = Fields.with_version(value, Pending.__dataclass_fields__)
     call = Fields(saved.value["call"], ("name", "args", "id"))
     expires_at = saved.optional("expires_at", saved.number)
@@ -222,7 +226,7 @@ def read_pending(value: object) -> Pending:
         turn_id=saved.text("turn_id"),
         key=saved.text("key"),
         position=saved.get("position", int),
-        round=saved.get("round", int),
+        round=_read_round(saved),
         call=Call(call.text("name"), call.text("args"), call.text("id")),
         effect=find_effect(saved.text("effect")),
         accesses=tuple(_read_access(access) for access in saved.items("accesses")),
@@ -243,6 +247,13 @@ def read_pending(value: object) -> Pending:
         approves=saved.get("approves", bool),
         kind=_read_kind(saved),
     )
+
+
+def _read_round(saved: Fields) -> int:
+    found = saved.get("round", int)
+    if not 0 <= found <= _MAX_ROUND:
+        raise ValueError(f"'round' must be from 0 to {_MAX_ROUND}, not {format_value(found)}")
+    return found
 
 
 def _guess_kind(value: Mapping[str, Any]) -> str:
@@ -266,7 +277,6 @@ _LATER_FIELDS: Mapping[str, Any] = {
     "parts": [],
     "approvers": {"groups": [], "not_requester": False, "count": 1},
     "notes": [],
-    "approves": True,
 }
 """Fields that older versions do not have, or that are omitted."""
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection
+from typing import NamedTuple
 
 from handrail import READ, Call, CheckedCall, FailureKind, Hook, Result, Text
 from handrail.hooks._shared import canonical, plural, quote_name, refuse
+
+_MAX_OWNERS = 1_000
+"""Principals and runs whose last call is remembered."""
 
 
 def loop_guard(*, most: int = 3, repeats: int | None = 3, except_for: Collection[str] = ()) -> Hook:
@@ -16,8 +21,8 @@ def loop_guard(*, most: int = 3, repeats: int | None = 3, except_for: Collection
     first message. A call that waits for approval is not counted.
 
     A call that has succeeded ``repeats`` times has a note to the model in its last result, and is
-    refused from then on. A tool that only reads is counted as long as its result stays the same.
-    With ``repeats=None``, successes are not counted.
+    refused from then on. Each principal and each run has its own count. A tool that only reads is
+    counted as long as its result stays the same. With ``repeats=None``, successes are not counted.
 
     Another call in between resets both counts. List tools in ``except_for`` that are meant to be
     called until something happens.
@@ -38,9 +43,8 @@ class _Repetitions:
         self._running: set[str] = set()
         """The keys under which it has no result yet. A hook can rewrite everything else."""
         self._failures = 0
-        self._successes = 0
-        self._text = ""
-        """The last result."""
+        self._successes: OrderedDict[tuple[str | None, str], _Success] = OrderedDict()
+        """By principal and run: a call of one of them is none of another."""
 
     def before(self, call: CheckedCall) -> CheckedCall | Result:
         if call.name in self._free:
@@ -48,7 +52,11 @@ class _Repetitions:
         self._note(call)
         if self._failures >= self._most:
             return _refuse_failing(call, self._most)
-        if self._repeats is not None and self._successes >= self._repeats:
+        owner, this = _owner(call), (call.name, canonical(call))
+        found = self._successes.get(owner)
+        if found is not None and found.call != this:
+            del self._successes[owner]
+        elif self._repeats is not None and found is not None and found.times >= self._repeats:
             return _refuse_repeated(call, self._repeats)
         self._running.add(call.key)
         return call
@@ -62,17 +70,22 @@ class _Repetitions:
         if result.pending is not None:
             return result
         if result.failure is not None:
-            self._failures, self._successes = self._failures + 1, 0
+            self._failures += 1
+            self._successes.pop(_owner(call), None)
             return result
         return self._after_success(call, result)
 
     def _after_success(self, call: CheckedCall, result: Result) -> Result:
-        is_new = call.spec.effect == READ and result.text != self._text
-        self._failures, self._successes = 0, 1 if is_new else self._successes + 1
-        self._text = result.text
-        if self._repeats is None or self._successes < self._repeats:
-            return result
-        return _warn(call, result, self._successes)
+        self._failures, owner = 0, _owner(call)
+        this, before = (call.name, canonical(call)), self._successes.pop(owner, None)
+        is_new = before is None or (call.spec.effect == READ and result.text != before.text)
+        times = 1 if before is None or is_new else before.times + 1
+        self._successes[owner] = _Success(this, times, result.text)
+        if len(self._successes) > _MAX_OWNERS:
+            self._successes.popitem(last=False)
+        return (
+            result if self._repeats is None or times < self._repeats else _warn(call, result, times)
+        )
 
     def _after_refusal(self, call: Call, result: Result) -> Result:
         """Count a call that failed the check, which ``before`` did not see."""
@@ -86,11 +99,23 @@ class _Repetitions:
         return result
 
     def _note(self, call: CheckedCall | Call) -> None:
-        """Reset the counts if this call differs from the last one."""
+        """Reset the count of failures if this call differs from the last one."""
         this = (call.name, canonical(call))
         if this != self._last:
-            self._last, self._failures, self._successes = this, 0, 0
+            self._last, self._failures = this, 0
             self._running.clear()
+
+
+class _Success(NamedTuple):
+    """The last call of a principal in a run, its successes in a row, and its result."""
+
+    call: tuple[str, str]
+    times: int
+    text: str
+
+
+def _owner(call: CheckedCall) -> tuple[str | None, str]:
+    return call.turn.principal, call.turn.run_id
 
 
 def _refuse_failing(call: CheckedCall | Call, failures: int) -> Result:

@@ -51,7 +51,7 @@ def _is_object(text: str) -> bool:
     """Return whether the SDK can parse arguments. About others, it would ask a person."""
     try:
         return isinstance(json.loads(text, parse_constant=int), dict)  # int("NaN") is an error
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

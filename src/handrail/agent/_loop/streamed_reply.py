@@ -120,6 +120,8 @@ def _expect_same(part: object, early: Call) -> None:
     """Raise ModelError if a complete call differs from the one that may have started."""
     if not isinstance(part, Call):
         return
+    if part == early:
+        return
     if (part.name, _plain_args(part)) != (early.name, _plain_args(early)):
         raise ModelError(
             f"The model streamed the call {early.id!r}, and its Reply has another call with this "
@@ -133,7 +135,7 @@ def _plain_args(call: Call) -> object:
         return dict(call.args)
     try:
         return json.loads(call.args)
-    except ValueError:
+    except (ValueError, RecursionError):
         return call.args
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +17,8 @@ from handrail import Executor, Json
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 PLACE = "`make_server`"
+_FLEETING = frozenset({"exp", "iat", "nbf", "jti"})
+"""Claims that each new token of a caller has, and that say nothing about the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,15 @@ class CallerFacts:
         if deps is None:
             executor.tools.check_deps(None, PLACE)
         self._deps, self._metadata = deps, metadata
+
+    def digest(self, caller: Caller, metadata: Mapping[str, Json]) -> str:
+        """Return a text that differs if deps or metadata may differ; empty if neither can."""
+        facts: list[object] = [dict(metadata)] if metadata else []
+        if _is_function(self._deps):
+            lasting = {name: one for name, one in caller.claims.items() if name not in _FLEETING}
+            facts += [caller.scopes, lasting]
+        text = json.dumps(facts, sort_keys=True, default=repr)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if facts else ""
 
     def read_deps(self, caller: Caller) -> Any:
         """Return the objects for the tools. They may be None if a function returns that."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,6 +34,9 @@ from handrail.permissions import Answer, Pending
 MAX_SESSIONS = 10_000
 """Sessions that are kept. The one that was idle for longest is dropped first."""
 _TURN = "session"
+_OTHER_FACTS = (
+    "Not run: this answer is to a question of a session with other permissions. Call again."
+)
 _BEHIND = (
     "Not run: an earlier call that it depends on is still waiting for approval. Call again when "
     "that call has its result."
@@ -86,7 +88,7 @@ class Calls:
         self.changes = None if executor.registry is None else Changes(executor.registry)
         """Tells clients of changes, if the tools can change."""
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
-        """By name and metadata: two tokens of one principal can differ in what they permit."""
+        """By name and facts: two tokens of one principal can differ in what they permit."""
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
         """Return the tools that a client can call. From here on, calls mean these."""
@@ -143,6 +145,8 @@ class Calls:
                 return refuse(refused)
             await self._prepare(session)
             pending = Pending.from_json(params.request_state or "")
+            if pending.run_id != session.turn.run_id:
+                return refuse(_OTHER_FACTS)
             answer = find_answer(params.input_responses)
             result = await self._answer(session, request, pending, answer)
             return await self._finish(session, request, pending.call.name, result)
@@ -205,10 +209,10 @@ class Calls:
     def _find_session(self, request: Request) -> Session:
         caller, name = find_caller(), _name_session(request)
         metadata = self._facts.read_metadata(caller)
-        key = (name, json.dumps(dict(metadata), sort_keys=True))
+        key = (name, self._facts.digest(caller, metadata))
         session = self._sessions.get(key)
         if session is None or (session.is_over and not _has_session(request)):
-            session = self._sessions[key] = Session(self._open_turn(name, caller, metadata))
+            session = self._sessions[key] = Session(self._open_turn(key, caller, metadata))
         self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:
@@ -223,11 +227,13 @@ class Calls:
         turn.tools = await self._tools.select(now.tools, turn.principal)
         turn.generation = now.generation if turn.tools is now.tools else -1
 
-    def _open_turn(self, name: str, caller: Caller, metadata: Mapping[str, Json]) -> Turn[Any]:
+    def _open_turn(
+        self, key: tuple[str, str], caller: Caller, metadata: Mapping[str, Json]
+    ) -> Turn[Any]:
         own = partial(self._approve, caller.principal)
         return self._executor.turn(
             _TURN,
-            run=f"mcp:{name}",
+            run=":".join(filter(None, ("mcp", *key))),
             principal=caller.principal,
             deps=self._facts.read_deps(caller),
             metadata=metadata,
