@@ -22,7 +22,7 @@ from handrail.messages import Reply, Request
 from handrail.runs import RunStore, open_runs
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
-from handrail.runs._store.schema import MIGRATIONS, Migration, migrate
+from handrail.runs._store.schema import MIGRATIONS, Migration, find_missing, migrate
 from handrail.runs.durable import DurableRuns
 from handrail.runs.migrating import migrate_tables, write_migrations
 from services import find_binaries
@@ -311,3 +311,22 @@ async def test_a_worker_that_may_not_create_tables_works_if_they_are_there(
             await other.start("a", "Go.")
 
     assert done.text == "Done."
+
+
+def test_tables_that_another_process_creates_meanwhile_are_not_of_an_earlier_version(
+    create_database: Callable[[], str],
+) -> None:
+    url = create_database()
+    database = Database(url)
+    looks: list[str] = []
+
+    def select(sql: str, values: Any) -> list[tuple[Any, ...]]:
+        rows = database.read_now(sql, values)
+        if not looks:
+            migrate_tables(url)
+        looks.append(sql)
+        return rows
+
+    assert find_missing(select, postgres=database.is_postgres) == []
+    assert len(looks) == 4
+    database.close()

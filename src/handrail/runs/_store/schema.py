@@ -185,13 +185,18 @@ _HINT = "run `handrail runs migrate` as a user who may create tables."
 
 def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
     """Return the numbers of the applied migrations, and whether each is breaking."""
-    if not select(FIND_TABLE[postgres], {"name": "handrail_schema"}):
-        if select(FIND_TABLE[postgres], {"name": "handrail_summary"}):
+
+    def has(table: str) -> bool:
+        return bool(select(FIND_TABLE[postgres], {"name": table}))
+
+    if not has("handrail_schema"):
+        if not has("handrail_summary"):
+            return {}
+        if not has("handrail_schema"):  # else another process has just created all of them
             raise DatabaseError(
                 "An earlier version of handrail has written these runs, and this one cannot read "
                 "them: choose another file or database."
             )
-        return {}
     rows = select("SELECT number, breaking FROM handrail_schema ORDER BY number", {})
     return dict(rows)
 
