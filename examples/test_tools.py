@@ -1,11 +1,8 @@
-"""Tests of tools, rules and an agent, without a model.
-
-They lint the tools, check what the rules decide, call a tool as a model would, and run an agent.
+"""Tests of tools, rules and an agent, without a model: lint, decisions, a call and a run.
 
 Run it with `python -m pytest -qq examples/test_tools.py`.
 """
 
-import anyio
 import pytest
 
 from handrail import READ, WRITE, Access, Call, Executor, FailureKind, Result, Toolset, lint, tool
@@ -19,7 +16,11 @@ def order_access(order_id: str) -> Access:
     return Access(WRITE, f"order:{order_id}")
 
 
-@tool(effect=READ, touches=lambda **_: Access(READ, "order:*"))
+def customer_access(customer: str) -> Access:
+    return Access(READ, f"customer:{customer}")
+
+
+@tool(effect=READ, touches=customer_access)
 async def find_order(customer: str) -> str:
     """Find the newest order of a customer.
 
@@ -70,7 +71,7 @@ def test_the_agent_cancels_the_order_that_it_found() -> None:
     find = Call("find_order", {"customer": "ada"}, "c1")
     cancel = Call("cancel_order", {"order_id": "A1"}, "c2")
     with ScriptedModel(find, cancel, "Order A1 is cancelled.") as model:
-        done = anyio.run(Agent(model, TOOLS).run, "Cancel the last order of Ada.")
+        done = Agent(model, TOOLS).run_sync("Cancel the last order of Ada.")
     assert done.text == "Order A1 is cancelled."
     assert done.state.messages[-2] == ToolResults((Result("c2", "Cancelled A1."),))
 

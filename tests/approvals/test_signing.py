@@ -39,7 +39,7 @@ QUESTIONS = st.builds(
     turn_id=TEXTS,
     key=TEXTS,
     position=st.integers(),
-    round=st.integers(),
+    round=st.integers(0, 1_000),
     call=st.builds(Call, TEXTS, TEXTS | st.dictionaries(TEXTS, JSON, max_size=3), TEXTS),
     effect=st.sampled_from([READ, DESTROY]),
     accesses=st.lists(st.builds(Access, st.sampled_from([READ, DESTROY]), RESOURCES)).map(tuple),
