@@ -83,8 +83,6 @@ async def invoke(world: World, running: RunningCall) -> Result:
 def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
     """Return a coroutine that runs the tool's function, of any kind."""
     way = tool._way
-    if tool.takes_context and running.turn.deps is None:
-        check_deps(tool, "`executor.turn`")
     context = _context(running, world) if tool.takes_context else None
     args = running.checked.parsed if running.attempts == 1 else _args_again(running, tool)
     if way == "async":
@@ -136,6 +134,8 @@ def _take(running: RunningCall, world: World, piece: object) -> bool:
 
 def _context(running: RunningCall, world: World) -> Context[Any]:
     checked, turn = running.checked, running.turn
+    if turn.deps is None:
+        check_deps(checked.tool, "`executor.turn`")
 
     def progress(message: str, fraction: float | None = None, /) -> None:
         fields = running.call.id, message, fraction

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from handrail._definition.tool import AnyTool
@@ -23,12 +24,11 @@ _NO_OUTPUT = "(no output)"
 _JOIN_AT = 1_000
 
 
-def _to_json(value: object) -> str:
-    """Return a value as JSON. The first call loads pydantic: many programs only import this."""
-    from handrail._schema.validator import json_of
+@cache
+def _load_serializer() -> Callable[[object], str]:
+    from handrail._schema.validator import json_of  # loads pydantic: many programs only import this
 
-    globals()["_to_json"] = json_of  # the next calls need no import
-    return json_of(value)
+    return json_of
 
 
 class Collected:
@@ -47,7 +47,7 @@ class Collected:
 
     def write(self, piece: object) -> str:
         """Add the next piece, and return it as text."""
-        whole = text = piece if isinstance(piece, str) else _to_json(piece)
+        whole = text = piece if isinstance(piece, str) else _load_serializer()(piece)
         self.total += len(text)
         if self._held < self._kept:
             part = text[: self._kept - self._held]
@@ -124,7 +124,7 @@ def _render_undeclared(call_id: str, value: Any) -> Result:
         return _render_parts(call_id, [value])
     if is_list(value) and value and all(isinstance(part, (*_PARTS, str)) for part in value):
         return _render_parts(call_id, value)
-    data = _to_json(value)
+    data = _load_serializer()(value)
     return Result(call_id, data, data=data)
 
 
