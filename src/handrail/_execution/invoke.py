@@ -83,7 +83,7 @@ async def invoke(world: World, running: RunningCall) -> Result:
 def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
     """Return a coroutine that runs the tool's function, of any kind."""
     way = tool._way
-    context = _context(running, world) if tool.takes_context else None
+    context = _context(running, tool, world) if tool.takes_context else None
     args = running.checked.parsed if running.attempts == 1 else _args_again(running, tool)
     if way == "async":
         coroutine: Coroutine[Any, Any, Any] = tool.invoke(args, context)
@@ -132,10 +132,10 @@ def _take(running: RunningCall, world: World, piece: object) -> bool:
     return not running.stopped
 
 
-def _context(running: RunningCall, world: World) -> Context[Any]:
+def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
     checked, turn = running.checked, running.turn
     if turn.deps is None:
-        check_deps(checked.tool, "`executor.turn`")
+        check_deps(tool, "`executor.turn`")
 
     def progress(message: str, fraction: float | None = None, /) -> None:
         fields = running.call.id, message, fraction
