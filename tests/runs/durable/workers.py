@@ -174,4 +174,6 @@ def _is_right(key: str, result: Result, effects: Counter[str], *, zombies: bool)
     happened = effects[f"{name} {key}"] > 0
     if name in ("pay", "wire" if zombies else "pay") and _kind(result) is FailureKind.UNKNOWN:
         return True
+    if zombies and _kind(result) is FailureKind.TRANSIENT:
+        return not happened  # the disk was full, and the call was refused
     return result.failure is None and happened
