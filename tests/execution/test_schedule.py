@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from handrail import DESTROY, READ, WRITE, Access, Executor
-from handrail._execution import schedule as module
-from handrail._execution.schedule import Schedule
 from handrail._execution.threads import Thread
+from handrail._schedule import resource_tree, schedule
+from handrail._schedule.resource_tree import EntryState, ScheduleEntry
+from handrail._schedule.schedule import Schedule
 from steps import counting
 
 RESOURCES = [
@@ -45,12 +46,15 @@ def accesses(*verbs: int) -> st.SearchStrategy[list[Access]]:
 @contextmanager
 def tuned(**few: Any) -> Iterator[None]:
     """What happens only to many calls happens to few, so that a short test sees it."""
-    usual = {name: getattr(module, name) for name in few}
-    vars(module).update(few)
+    places = [vars(module) for module in (resource_tree, schedule)]
+    usual = [{name: names[name] for name in few if name in names} for names in places]
+    for names, own in zip(places, usual, strict=True):
+        names.update({name: few[name] for name in own})
     try:
         yield
     finally:
-        vars(module).update(usual)
+        for names, own in zip(places, usual, strict=True):
+            names.update(own)
 
 
 class Oracle:
@@ -463,18 +467,18 @@ def one_in_ten_is_given_up(shape: list[list[Access]]) -> None:
     assert schedule.open == 0
 
 
-class CountedEntry(module.ScheduleEntry):
+class CountedEntry(ScheduleEntry):
     """An entry that counts how often somebody looks at its state, where no function is called."""
 
     looks = 0
 
     @property
-    def state(self) -> module.EntryState:
+    def state(self) -> EntryState:
         CountedEntry.looks += 1
         return self._own_state
 
     @state.setter
-    def state(self, state: module.EntryState) -> None:
+    def state(self, state: EntryState) -> None:
         self._own_state = state
 
 

@@ -15,13 +15,13 @@ from functools import partial
 import anyio
 
 from handrail._execution.running import RunningCall, Waits, fail
-from handrail._execution.schedule import Schedule
 from handrail._execution.settings import CallLimits
 from handrail._execution.threads import Thread
+from handrail._schedule.access_index import AccessIndex
+from handrail._schedule.schedule import Schedule
 from handrail._support.loop import spawn
 from handrail._turn.event_feed import Listeners
 from handrail._values.access import EVERYTHING, Access
-from handrail._values.access_index import AccessIndex
 from handrail._values.effect import WRITE
 from handrail._values.result import FailureKind, Result
 from handrail.events import Waiting
