@@ -13,15 +13,26 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, Protocol, cast
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 
 from handrail._definition.tool import AnyTool, check_deps
 from handrail._execution.output import Collected, render_result
-from handrail._execution.running import RunningCall, fail, not_begun
+from handrail._execution.running import NeedsAccess, RunningCall, fail, not_begun
 from handrail._execution.settings import CallLimits, LongResults
 from handrail._execution.threads import Thread, collect, run_in_thread
-from handrail._support.loop import Escaped, Expired, complete, finish, must_pass, start
+from handrail._support.loop import (
+    Escaped,
+    Expired,
+    Home,
+    complete,
+    finish,
+    in_event_loop,
+    must_pass,
+    start,
+)
 from handrail._turn.event_feed import Listeners
+from handrail._values.access import Access
 from handrail._values.call import Args
 from handrail._values.context import Context
 from handrail._values.errors import (
@@ -48,12 +59,17 @@ class World(Protocol):
     long_results: LongResults
     listeners: Listeners
     cleanups: list[Callable[[], Awaitable[None]]]
+    home: Home
+
+    async def may(self, running: RunningCall, *accesses: Access) -> None:
+        """Let a running call access more."""
 
 
 async def invoke(world: World, running: RunningCall) -> Result:
     """Run a call, and retry it if that is allowed.
 
-    Raises NeedsLogin and Suspended if the tool does, and a cancellation that came from outside.
+    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and a cancellation that came from
+    outside.
     """
     tool: Any = running.checked.tool
     began = perf_counter()
@@ -155,7 +171,15 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
         progress=progress,
         on_close=world.cleanups.append,
         is_cancelled=partial(_is_cancelled, running),
+        may=partial(world.may, running),
+        may_sync=partial(_may_sync, running, world),
     )
+
+
+def _may_sync(running: RunningCall, world: World, *accesses: Access) -> None:
+    if in_event_loop():
+        raise RuntimeError("may_sync was called in an event loop. Use `await context.may(access)`.")
+    anyio.from_thread.run(partial(world.may, running, *accesses), token=world.home.token)
 
 
 def _is_cancelled(running: RunningCall) -> bool:
@@ -181,7 +205,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
         return result_of_bug(running, error.error)
     leaves = _leaves(error)
     for leaf in leaves:
-        if isinstance(leaf, KeyboardInterrupt | NeedsLogin | Suspended):
+        if isinstance(leaf, KeyboardInterrupt | NeedsLogin | NeedsAccess | Suspended):
             raise leaf
     for leaf in leaves:
         if must_pass(leaf):

@@ -128,7 +128,32 @@ class Schedule:
         entry = self._entries.pop(key)
         self._entries = {key: entry, **self._entries}
         self._reorder()
-        blockers = [other for other, before in self._entries.items() if entry in before.followers]
+        return self._blockers_of(entry)
+
+    def extend(self, key: int, accesses: Sequence[Access]) -> None:
+        """Change the accesses of a running call, or of an inner one. No running call conflicts."""
+        index = self._index()
+        index.remove(key)
+        index.add(key, accesses)
+        if key not in self._lent:
+            self._entries[key].accesses = accesses
+            self._reorder()
+
+    def restart(self, key: int, accesses: Sequence[Access]) -> tuple[int, ...]:
+        """Let a running call wait again, with these accesses and before all that have not started.
+
+        Returns the calls that it waits for.
+        """
+        self._index().remove(key)
+        entry = self._entries[key]
+        entry.state, entry.accesses = EntryState.WAITING, accesses
+        self._count -= 1
+        self._running[entry.tool] -= 1
+        self._reorder()
+        return self._blockers_of(entry)
+
+    def _blockers_of(self, entry: ScheduleEntry) -> tuple[int, ...]:
+        blockers = [key for key, before in self._entries.items() if entry in before.followers]
         return tuple(dict.fromkeys([*blockers, *self._lenders(entry)]))
 
     def _reorder(self) -> None:

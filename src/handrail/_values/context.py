@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
 
@@ -37,6 +37,20 @@ def _never() -> bool:
     return False
 
 
+class May(Protocol):
+    """Asks for accesses that a tool learns of while it runs."""
+
+    def __call__(self, *accesses: Access) -> Coroutine[Any, Any, None]:
+        """Return once the call may access this. Raises Refused if the policy denies it."""
+        ...
+
+
+async def _allow(*_accesses: Access) -> None: ...
+
+
+def _allow_sync(*_accesses: Access) -> None: ...
+
+
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
 class Context(Generic[D]):
     """Facts about the call that a tool serves. Never sent to a model, never set by one.
@@ -52,7 +66,7 @@ class Context(Generic[D]):
     """
     attempt: int = 1
     accesses: tuple[Access, ...] = ()
-    """The accesses that the call declared, and on which it was decided."""
+    """The accesses of the call when this attempt began, on which it was decided."""
     is_approved: bool = False
     """Whether the approver approved exactly this call, with these arguments and accesses."""
     run_id: str = ""
@@ -70,6 +84,15 @@ class Context(Generic[D]):
     """Registers a function that ends what outlives the call. It runs when the executor closes."""
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     """Returns whether the call was cancelled or timed out. A plain ``def`` tool has to check it."""
+    may: May = field(default=_allow, repr=False)
+    """Asks for accesses that are known only now: ``await context.may(Access("read", "net:host"))``.
+
+    The policy decides about the call again, with these added. Raises Refused if it denies them. If
+    a person must approve them, or another call uses one, the tool ends here and begins again later.
+    So await it before the tool has side effects.
+    """
+    may_sync: Callable[..., None] = field(default=_allow_sync, repr=False)
+    """Does the same as ``may``, for a plain ``def`` tool."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
