@@ -84,8 +84,7 @@ class Ordering:
                 return
         self._calls[key] = running
         checked = running.checked
-        spec, accesses = checked.spec, checked.accesses
-        effect = spec.effect
+        spec, accesses, effect = checked.spec, checked.accesses, checked.spec.effect
         if spec.exclusive:
             accesses, effect = ALONE, WRITE
         if (
@@ -98,8 +97,7 @@ class Ordering:
             self._queue(running, accesses, holds)
 
     def _queue(self, running: RunningCall, accesses: tuple[Access, ...], holds: int) -> None:
-        name = running.checked.spec.name
-        waits = self._schedule.add(running.key, name, accesses, held=holds)
+        waits = self._schedule.add(running.key, running.checked.name, accesses, held=holds)
         if running.parent is not None and not running.parent.key:
             # a `before` hook made it; waiting calls may wait for the hook's own call
             waits = self._schedule.advance(running.key)
@@ -118,10 +116,16 @@ class Ordering:
             self._unstarted[running.parent].add(running.key, accesses_of(running))
             self._waits.wake(running)
 
+    def is_started(self, running: RunningCall) -> bool:
+        """Return whether the tool of a call is running."""
+        found = self._inner.get(running.key) or self._calls.get(running.key)
+        return found is running and running.may_start and running not in self._survived
+
     def extend(self, running: RunningCall, accesses: tuple[Access, ...]) -> bool:
-        """Give a running call these accesses. Returns False if another running call conflicts."""
+        """Give a running call these accesses. Returns False if it must wait for another call."""
         wanted = ALONE if running.checked.spec.exclusive else accesses
-        if self._conflicting(running, wanted):
+        is_behind = running.root is None and self._schedule.is_behind(running.key, wanted)
+        if is_behind or self._conflicting(running, wanted):
             return False
         self._schedule.extend(running.key, wanted)
         self.launch()
@@ -204,8 +208,7 @@ class Ordering:
         for running in lost:
             running.gate = running.stop = None
             running.stopped = True
-        self._waits = Waits()
-        self._watch = self._last_ended = None
+        self._waits, self._watch, self._last_ended = Waits(), None, None
         for running in reversed(lost):
             self.leave(running)
         if self._lingering:

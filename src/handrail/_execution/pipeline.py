@@ -166,7 +166,7 @@ class Pipeline:
 
     async def may(self, running: RunningCall, *accesses: Access) -> None:
         """Let a running call access more: see ``Context.may``."""
-        if running not in self.live:
+        if not self.ordering.is_started(running):
             raise RuntimeError("`may` was called after its call had ended.")
         await self.restarts.may(running, accesses)
 

@@ -195,9 +195,9 @@ class Group:
 
 
 class NeedsAccess(BaseException):
-    """A tool cannot go on: it asks for more, and its call begins again once it has that.
+    """A tool asks for more access, and its call begins again once it has that.
 
-    Not an Exception, so that a tool does not take it for a failure of its own.
+    Not an Exception, so that a tool does not handle it as a failure.
     """
 
     def __init__(self, asked: CheckedCall, more: tuple[Access, ...], decision: Decision) -> None:

@@ -139,16 +139,30 @@ class Schedule:
             self._entries[key].accesses = accesses
             self._reorder()
 
+    def is_behind(self, key: int, accesses: Sequence[Access]) -> bool:
+        """Return whether an earlier call that has not started conflicts with these accesses."""
+        return any(
+            entry.state is not EntryState.RUNNING
+            and entry.key < key
+            and any(access.conflicts(other) for access in entry.accesses for other in accesses)
+            for entry in self._entries.values()
+        )
+
     def restart(self, key: int, accesses: Sequence[Access]) -> tuple[int, ...]:
-        """Let a running call wait again, with these accesses and before all that have not started.
+        """Let a running call wait again, with these accesses, and before all later calls.
 
         Returns the calls that it waits for.
         """
         self._index().remove(key)
-        entry = self._entries[key]
+        entry = self._entries.pop(key)
         entry.state, entry.accesses = EntryState.WAITING, accesses
         self._count -= 1
         self._running[entry.tool] -= 1
+        others = list(self._entries.values())
+        is_later = [other.state is not EntryState.RUNNING and other.key > key for other in others]
+        place = is_later.index(True) if True in is_later else len(others)
+        others.insert(place, entry)
+        self._entries = {other.key: other for other in others}
         self._reorder()
         return self._blockers_of(entry)
 
