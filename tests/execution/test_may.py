@@ -384,7 +384,7 @@ async def test_the_blocking_form_says_what_to_write_in_an_event_loop() -> None:
 
     result = await Executor(Toolset(save)).run(SAVE)
     assert result.failure is not None
-    assert "Use `await context.may(access)`." in result.failure.detail
+    assert "Write `await context.may(...)` instead." in result.failure.detail
 
 
 async def test_a_call_that_has_ended_gets_nothing() -> None:

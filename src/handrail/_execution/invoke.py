@@ -13,7 +13,6 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, Protocol, cast
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 
 from handrail._definition.tool import AnyTool, check_deps
@@ -24,15 +23,12 @@ from handrail._execution.threads import Thread, collect, run_in_thread
 from handrail._support.loop import (
     Escaped,
     Expired,
-    Home,
     complete,
     finish,
-    in_event_loop,
     must_pass,
     start,
 )
 from handrail._turn.event_feed import Listeners
-from handrail._values.access import Access
 from handrail._values.call import Args
 from handrail._values.context import Context
 from handrail._values.errors import (
@@ -59,10 +55,6 @@ class World(Protocol):
     long_results: LongResults
     listeners: Listeners
     cleanups: list[Callable[[], Awaitable[None]]]
-    home: Home
-
-    async def may(self, running: RunningCall, *accesses: Access) -> None:
-        """Let a running call access more."""
 
 
 async def invoke(world: World, running: RunningCall) -> Result:
@@ -171,15 +163,8 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
         progress=progress,
         on_close=world.cleanups.append,
         is_cancelled=partial(_is_cancelled, running),
-        may=partial(world.may, running),
-        may_sync=partial(_may_sync, running, world),
+        _call=running,
     )
-
-
-def _may_sync(running: RunningCall, world: World, *accesses: Access) -> None:
-    if in_event_loop():
-        raise RuntimeError("may_sync was called in an event loop. Use `await context.may(access)`.")
-    anyio.from_thread.run(partial(world.may, running, *accesses), token=world.home.token)
 
 
 def _is_cancelled(running: RunningCall) -> bool:

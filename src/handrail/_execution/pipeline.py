@@ -164,7 +164,7 @@ class Pipeline:
         checked = check(call, running.turn, running.view, running.nth)
         return with_added(running, checked) if running.added else checked
 
-    async def may(self, running: RunningCall, *accesses: Access) -> None:
+    async def may(self, running: RunningCall, accesses: tuple[Access, ...]) -> None:
         """Let a running call access more: see ``Context.may``."""
         if not self.ordering.is_started(running):
             raise RuntimeError("`may` was called after its call had ended.")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
 
 from handrail._execution.output import Collected
 from handrail._execution.threads import Thread
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
+from handrail._support.loop import in_event_loop
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.access import EVERYTHING, Access
@@ -94,6 +97,17 @@ class RunningCall(Record):
         """Whether it waits, and is about to leave the schedule because it was stopped."""
         stops = self.stopped or self.is_blocked
         return stops and self.gate is not None and not self.may_start
+
+    async def may(self, *accesses: Access) -> None:
+        """Let its tool access more, or raise."""
+        await self.turn.owner.pipeline.may(self, accesses)
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Do the same as ``may``, in a thread."""
+        if in_event_loop():
+            raise RuntimeError(_IN_LOOP)
+        token = self.turn.owner.pipeline.home.token
+        anyio.from_thread.run(partial(self.may, *accesses), token=token)
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
@@ -244,6 +258,7 @@ def keep_finds(running: RunningCall, result: Result) -> Result:
     return result if searched else result._replace(found=())
 
 
+_IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."
 _NOT_BEGUN = "Not run: the call was cancelled before it started."
 _WAITS = (
     "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "

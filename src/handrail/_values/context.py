@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
 
@@ -37,18 +37,14 @@ def _never() -> bool:
     return False
 
 
-class May(Protocol):
-    """Asks for accesses that a tool learns of while it runs."""
+class Asks(Protocol):
+    """A running call, which can ask for more access."""
 
-    def __call__(self, *accesses: Access) -> Coroutine[Any, Any, None]:
-        """Return once the call may access this. Raises Refused if the policy denies it."""
-        ...
+    async def may(self, *accesses: Access) -> None:
+        """Ask for accesses, and wait for them."""
 
-
-async def _allow(*_accesses: Access) -> None: ...
-
-
-def _allow_sync(*_accesses: Access) -> None: ...
+    def may_sync(self, *accesses: Access) -> None:
+        """Ask for accesses, and block until the call has them."""
 
 
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
@@ -84,15 +80,22 @@ class Context(Generic[D]):
     """Registers a function that ends what outlives the call. It runs when the executor closes."""
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     """Returns whether the call was cancelled or timed out. A plain ``def`` tool has to check it."""
-    may: May = field(default=_allow, repr=False)
-    """Asks for accesses that are known only now: ``await context.may(Access("read", "net:host"))``.
+    _call: Asks | None = field(default=None, repr=False, compare=False)
 
-    The policy decides about the call again, with these added. Raises Refused if it denies them. If
-    a person must approve them, or another call uses one, the tool ends here and begins again later.
-    So await it before the tool has side effects.
-    """
-    may_sync: Callable[..., None] = field(default=_allow_sync, repr=False)
-    """Does the same as ``may``, for a plain ``def`` tool."""
+    async def may(self, *accesses: Access) -> None:
+        """Ask for accesses that are known only now. The policy decides about the call again.
+
+        Raises Refused if it denies them. If a person must approve them, or another call uses one,
+        the tool ends here and begins again later. So await it before the tool has side effects. In
+        a Context of your own, it allows everything.
+        """
+        if self._call is not None:
+            await self._call.may(*accesses)
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Do the same as ``may``, for a plain ``def`` tool."""
+        if self._call is not None:
+            self._call.may_sync(*accesses)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
