@@ -17,7 +17,7 @@ Graph = dict[str, set[str]]
 CORE = (
     {"_support"},
     {"_values"},
-    {"events", "_schema", "_search"},
+    {"events", "_schedule", "_schema", "_search"},
     {"_definition"},
     {"_collection"},
     {"messages"},

@@ -238,6 +238,48 @@ def test_a_door_without_its_extra_names_the_command_that_installs_it(
     assert shown == f"{missing}|{said.format_map(commands)}\n"
 
 
+_HIDE_ALL = """
+import ast, importlib, sys
+from pathlib import Path
+import handrail
+HIDDEN = {hidden!r}
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hide())
+root = Path(handrail.__file__).parent
+for path in sorted(root.rglob("[a-z]*.py")) + sorted(root.rglob("__init__.py")):
+    parts = path.relative_to(root).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    listed = "__all__" in path.read_text(encoding="utf-8") or parts[:1] in [("adapters",), ("net",)]
+    if any(part.startswith("_") for part in parts) or not listed:
+        continue
+    module = ".".join(("handrail", *parts))
+    try:
+        for name in getattr(importlib.import_module(module), "__all__", ()):
+            getattr(sys.modules[module], name)
+    except ModuleNotFoundError as error:
+        said = "pip install 'handrail[" in str(error)
+        print(module, "ok" if said else error)
+"""
+
+
+def test_each_public_module_without_its_packages_names_the_command_that_installs_them() -> None:
+    hidden = (
+        "agent_framework agents agno anthropic authlib autogen_core click crewai dbos fastmcp google "
+        "html_to_markdown httpcore2 httpx2 jinja2 joserfc jwt langchain_core langgraph llama_index mcp "
+        "mcp_types openai opentelemetry prompt_toolkit psycopg pydantic_ai re2 rich smolagents "
+        "sqlalchemy starlette strands tree_sitter uvicorn yaml"
+    ).split()
+    told = dict(line.split(" ", 1) for line in run(_HIDE_ALL.format(hidden=hidden)).splitlines())
+
+    assert told.pop("handrail.adapters.crewai") == "No module named 'crewai'"  # there is no extra
+    assert {module for module, said in told.items() if said != "ok"} == set()
+    adapters = {module for module in told if module.startswith("handrail.adapters.")}
+    assert (len(adapters), told["handrail.net.oidc"]) == (13, "ok")
+
+
 def test_what_a_list_of_tools_needs_loads_neither_pydantic_nor_the_executor(
     tmp_path: Path,
 ) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from handrail._values.access import Access
+from handrail._values.approval import Edit
 from handrail._values.call import Call
 from handrail._values.decision import Allow, Decision, Deny
-from handrail._values.pending import Edit, Pending
+from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
 
 __all__ = [

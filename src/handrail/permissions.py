@@ -6,7 +6,7 @@ from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
 from handrail._permissions.verify import verify_call
 from handrail._turn.replies import check_answers
-from handrail._values.approval import Answer, Approver, Ledger, MemoryLedger
+from handrail._values.approval import Answer, Approver, Edit, Ledger, MemoryLedger
 from handrail._values.decision import (
     Allow,
     Approvers,
@@ -18,7 +18,7 @@ from handrail._values.decision import (
     Origin,
 )
 from handrail._values.errors import Suspended
-from handrail._values.pending import Edit, FileChange, Pending, PendingKind, Undoable
+from handrail._values.pending import FileChange, Pending, PendingKind, Undoable
 from handrail._values.saved_answers import read_answer, write_answer
 
 __all__ = [

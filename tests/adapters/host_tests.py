@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -45,6 +46,24 @@ BEHIND = (
     "Not run: it waits for an earlier call of the same reply that needs the user's approval. "
     "Call again when that call has its result."
 )
+
+
+@pytest.mark.skipif(HOST == "crewai", reason="there is no extra with it")
+def test_without_its_framework_it_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adapter = import_module(f"handrail.adapters.{HOST}")
+    [attempt] = [
+        one
+        for one in ast.parse(Path(str(adapter.__file__)).read_text(encoding="utf-8")).body
+        if isinstance(one, ast.Try)
+    ]
+    for one in attempt.body:
+        hidden = one.module if isinstance(one, ast.ImportFrom) else one.names[0].name
+        monkeypatch.setitem(sys.modules, hidden, None)
+    monkeypatch.delitem(sys.modules, adapter.__name__)
+    with pytest.raises(ModuleNotFoundError, match=rf"{HOST} needs .* pip install 'handrail\["):
+        import_module(adapter.__name__)
 
 
 def observe(kind: str) -> dict[str, str]:

@@ -55,7 +55,7 @@ def anyio_backend() -> str:
 
 
 ADAPTERS = Path(handrail.__file__).parent / "adapters"
-MAX_LINES = 120
+MAX_LINES = 126
 NOT_BEGUN = "Not run: the call was cancelled before it started."
 
 

@@ -58,8 +58,8 @@ from handrail._execution.hooks import Hooks
 from handrail._execution.ordering import Ordering
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import Group, RunningCall, Waits, pending_result
-from handrail._execution.schedule import Schedule
 from handrail._execution.tasks import Tasks
+from handrail._schedule.schedule import Schedule
 from handrail._support.loop import spawn
 from handrail.events import Event, Finished, Requested
 from handrail.permissions import Edit, MemoryLedger, Pending

@@ -12,8 +12,8 @@ import pytest
 
 import handrail
 from handrail import READ, WRITE, Access, Call, Executor, Toolset, tool
-from handrail._execution.schedule import Schedule
-from handrail._values.access_index import AccessIndex
+from handrail._schedule.access_index import AccessIndex
+from handrail._schedule.schedule import Schedule
 
 SOURCE = handrail.__file__.removesuffix("__init__.py")
 MOST = 2.0

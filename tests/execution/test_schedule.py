@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from handrail import DESTROY, READ, WRITE, Access, Executor
-from handrail._execution import schedule as module
-from handrail._execution.schedule import Schedule
 from handrail._execution.threads import Thread
+from handrail._schedule import resource_tree, schedule
+from handrail._schedule.resource_tree import EntryState, ScheduleEntry
+from handrail._schedule.schedule import Schedule
 from steps import counting
 
 RESOURCES = [
@@ -45,12 +46,15 @@ def accesses(*verbs: int) -> st.SearchStrategy[list[Access]]:
 @contextmanager
 def tuned(**few: Any) -> Iterator[None]:
     """What happens only to many calls happens to few, so that a short test sees it."""
-    usual = {name: getattr(module, name) for name in few}
-    vars(module).update(few)
+    places = [vars(module) for module in (resource_tree, schedule)]
+    usual = [{name: names[name] for name in few if name in names} for names in places]
+    for names, own in zip(places, usual, strict=True):
+        names.update({name: few[name] for name in own})
     try:
         yield
     finally:
-        vars(module).update(usual)
+        for names, own in zip(places, usual, strict=True):
+            names.update(own)
 
 
 class Oracle:
@@ -88,6 +92,22 @@ class Oracle:
         self.calls[key] = (self.calls[key][0], accesses)
         self.calls = dict(sorted(self.calls.items(), key=lambda one: one[0] not in self.running))
 
+    def behind(self, key: int, accesses: list[Access]) -> bool:
+        """Whether an earlier call that has not started is in the way."""
+        waiting = [one for one in self.calls if one < key and one not in self.running]
+        return any(self.conflict(accesses, one) for one in waiting)
+
+    def restart(self, key: int, accesses: list[Access]) -> None:
+        """A call that runs waits again, before all later ones that have not started."""
+        tool, _ = self.calls.pop(key)
+        self.running.remove(key)
+        order = list(self.calls)
+        later = [at for at, one in enumerate(order) if one > key and one not in self.running]
+        order.insert(later[0] if later else len(order), key)
+        self.calls[key] = (tool, accesses)
+        self.calls = {one: self.calls[one] for one in order}
+        self.amend(key, accesses)
+
     def free(self, key: int) -> bool:
         """Whether nothing but a place can be missing."""
         return key not in self.running and not self.holds[key] and not self.before(key)
@@ -112,6 +132,8 @@ class ScheduleMachine(RuleBasedStateMachine):
         self.schedule = Schedule(max_running=most, max_per_tool=most_of or {})
         self.oracle = Oracle(most, most_of or {})
         self.keys = count(1)
+        self.dropped: set[int] = set()
+        """Those whose tools have ended."""
 
     @rule(
         target=open_calls,
@@ -167,6 +189,29 @@ class ScheduleMachine(RuleBasedStateMachine):
             self.oracle.amend(key, accesses)
             self.schedule.amend(key, accesses)
 
+    @rule(key=open_calls, accesses=accesses(READ, WRITE, DESTROY))
+    def ask_for_more(self, key: int, accesses: list[Access]) -> None:
+        """One that runs will touch something else: at once, or after it has waited again."""
+        if key not in self.oracle.running or key in self.dropped:
+            return
+        behind, met = self.oracle.behind(key, accesses), self.schedule.running(accesses)
+        assert self.schedule.is_behind(key, accesses) == behind
+        if behind or [one for one in met if key not in (one, *self.oracle.inner.get(one, ())[:1])]:
+            self.oracle.restart(key, accesses)
+            told = self.schedule.restart(key, accesses)
+            assert set(told) <= self.oracle.before(key), "told of somebody who is not waited for"
+        else:
+            self.oracle.amend(key, accesses)
+            self.schedule.extend(key, accesses)
+
+    @rule(at=st.integers(0, 3), accesses=accesses(READ, WRITE, DESTROY))
+    def ask_within(self, at: int, accesses: list[Access]) -> None:
+        """An inner call will touch something else, too."""
+        for inner, (outer, tool, _) in list(self.oracle.inner.items())[at : at + 1]:
+            if set(self.schedule.running(accesses)) <= {inner, outer}:
+                self.oracle.inner[inner] = (outer, tool, accesses)
+                self.schedule.extend(inner, accesses)
+
     @rule(key=open_calls, tool=st.sampled_from(TOOLS), accesses=accesses(READ, WRITE, DESTROY))
     def lend(self, key: int, tool: str, accesses: list[Access]) -> None:
         """One that runs makes a call."""
@@ -187,6 +232,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         if key in self.oracle.running:
             self.oracle.calls[key] = (self.oracle.calls[key][0], [])
             self.schedule.drop_accesses(key)
+            self.dropped.add(key)
 
     @rule(accesses=accesses(READ, WRITE, DESTROY))
     def running(self, accesses: list[Access]) -> None:
@@ -463,18 +509,18 @@ def one_in_ten_is_given_up(shape: list[list[Access]]) -> None:
     assert schedule.open == 0
 
 
-class CountedEntry(module.ScheduleEntry):
+class CountedEntry(ScheduleEntry):
     """An entry that counts how often somebody looks at its state, where no function is called."""
 
     looks = 0
 
     @property
-    def state(self) -> module.EntryState:
+    def state(self) -> EntryState:
         CountedEntry.looks += 1
         return self._own_state
 
     @state.setter
-    def state(self, state: module.EntryState) -> None:
+    def state(self, state: EntryState) -> None:
         self._own_state = state
 
 

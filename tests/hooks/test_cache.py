@@ -38,6 +38,44 @@ from handrail.hooks import cache
 from handrail.permissions import Pending
 
 
+async def test_a_result_that_needed_more_access_is_not_kept() -> None:
+    fetched: list[str] = []
+
+    @tool(effect=READ, touches=reads_file)
+    async def show(path: str, context: Context) -> str:
+        """Show a file."""
+        await context.may(reads_file("b" if path == "link" else path))
+        fetched.append(path)
+        return path
+
+    executor = Executor(Toolset(show), hooks=[cache()])
+    for path in ("link", "link", "plain", "plain"):
+        await executor.run(Call("show", {"path": path}, "c1"))
+
+    assert fetched == ["link", "link", "plain"]
+
+
+async def test_a_write_to_what_a_tool_asked_for_drops_what_was_read() -> None:
+    text = ["old"]
+
+    @tool(effect=READ, touches=reads_file)
+    async def show(path: str) -> str:
+        """Show a file."""
+        return f"{path}: {text[-1]}"
+
+    @tool(effect=WRITE, touches=lambda: writes_file("log"))
+    async def save(context: Context) -> None:
+        """Save what the log names."""
+        await context.may(writes_file("b"))
+        text.append("new")
+
+    executor = Executor(Toolset(show, save), hooks=[cache()])
+    show_b, save_b = Call("show", {"path": "b"}, "c1"), Call("save", {}, "c2")
+    results = [await executor.run(call) for call in (show_b, save_b, show_b)]
+
+    assert [result.text for result in results] == ["b: old", "(no output)", "b: new"]
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 0.0

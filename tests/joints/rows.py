@@ -14,6 +14,7 @@ from opentelemetry.trace import use_span
 
 from handrail import (
     READ,
+    Access,
     Allow,
     Approvals,
     Ask,
@@ -220,6 +221,24 @@ async def login(door: Door) -> None:
 
     case = Case(replies=((Call("private", {}, "c1"),),), tools=(private,), answers=(Allow(),))
     assert (await door(case)).results == {"c1": Shown("private")}
+
+
+@row("context.may")
+async def more_access(door: Door) -> None:
+    @tool(effect=READ, touches=lambda: [Access("read", "net:example.org")])
+    async def fetch(context: Context) -> str:
+        """Fetch."""
+        await context.may(Access("read", "net:other.example"))
+        return f"fetched, approved: {context.is_approved}"
+
+    def ask_for_two(call: CheckedCall) -> Decision:
+        return Ask("Fetch?") if len(call.accesses) > 1 else Allow()
+
+    calls = (Call("fetch", {}, "c1"),)
+    case = Case(
+        replies=(calls,), tools=(fetch,), options={"policy": ask_for_two}, answers=(Allow(),)
+    )
+    assert (await door(case)).results == {"c1": Shown("fetched, approved: True")}
 
 
 @row("long result, read_result")

@@ -52,7 +52,11 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     ),
     **{
         (row, "MCP gateway"): "The gateway asks, and the tool is in the server behind it."
-        for row in ("is_approved, the policy asks", "is_approved, the tool always asks")
+        for row in (
+            "context.may",
+            "is_approved, the policy asks",
+            "is_approved, the tool always asks",
+        )
     },
     **{
         ("question of a sub-agent", door): _SUB_AGENT
@@ -68,6 +72,7 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
             "progress",
             "output in pieces",
             "login",
+            "context.may",
             "is_approved, the policy asks",
             "is_approved, the tool always asks",
         )

@@ -14,6 +14,7 @@ from handrail import (
     Ask,
     Call,
     CheckedCall,
+    Context,
     Decision,
     Deny,
     Executor,
@@ -104,6 +105,16 @@ async def _waiting() -> list[Row]:
         """Need a login."""
         raise NeedsLogin("Sign in to the shop first.", url="https://shop.example/login")
 
+    @tool(name="save", touches=lambda: [writes_file("a")])
+    async def more(context: Context) -> str:
+        """Ask for more."""
+        await context.may(writes_file("b"))
+        return ""
+
+    def ask_for_two(call: CheckedCall) -> Decision:
+        return Ask("Save it?") if len(call.accesses) > 1 else Allow()
+
+    asking: dict[str, Any] = {"policy": ask_for_two, "approvals": defer}
     async with Executor(TOOLS, policy=ask, approvals=defer) as executor:
         first, behind = await executor.run_all([CALL, replace(CALL, name="look", id="c2")])
     return [
@@ -113,6 +124,7 @@ async def _waiting() -> list[Row]:
             "The tool has `needs_approval`", await run(careful, Call("save", "{}"), approvals=defer)
         ),
         describe("The tool needs a login", await run(private, Call("save", "{}"), approvals=defer)),
+        describe("The tool asks for more access", await run(more, Call("save", "{}"), **asking)),
     ]
 
 

@@ -152,7 +152,7 @@ def _collect_accesses(call: Call, tool: AnyTool, args: Args) -> tuple[Access, ..
     try:
         accesses = tool.accesses(args)
         for access in accesses:
-            _check_access(access, tool)
+            check_access(access, tool)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  a tool's own code, which must not end the turn
@@ -160,7 +160,8 @@ def _collect_accesses(call: Call, tool: AnyTool, args: Args) -> tuple[Access, ..
     return accesses
 
 
-def _check_access(access: object, tool: AnyTool) -> None:
+def check_access(access: object, tool: AnyTool) -> None:
+    """Raise TypeError for anything but an access that the effect of a tool permits."""
     effect = tool.spec.effect
     if type(access) is not Access or access.verb > effect:
         raise TypeError(f"{tool.origin} is a {effect.name} tool, but declares {access!s}.")

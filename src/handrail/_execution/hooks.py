@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import anyio
 
@@ -55,6 +55,11 @@ class Hooks:
     async def decide(self, running: RunningCall) -> Decision | None:
         """Return the decision about a call, or None if it was stopped before."""
         return await self._deciding.decide(running.view.policy, running.checked, running)
+
+    async def decide_more(self, running: RunningCall, checked: CheckedCall) -> Decision:
+        """Return the decision about a running call with more accesses. A stop ends its tool."""
+        decision: Any = await self._deciding.decide(running.view.policy, checked, None)
+        return cast("Decision", decision)
 
     def guard(self, running: RunningCall) -> Awaitable[Result | None]:
         """Run the hooks before a call, and ask a policy that may take long. Returns a result."""

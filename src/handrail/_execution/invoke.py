@@ -17,10 +17,17 @@ import anyio.lowlevel
 
 from handrail._definition.tool import AnyTool, check_deps
 from handrail._execution.output import Collected, render_result
-from handrail._execution.running import RunningCall, fail, not_begun
+from handrail._execution.running import NeedsAccess, RunningCall, fail, not_begun
 from handrail._execution.settings import CallLimits, LongResults
 from handrail._execution.threads import Thread, collect, run_in_thread
-from handrail._support.loop import Escaped, Expired, complete, finish, must_pass, start
+from handrail._support.loop import (
+    Escaped,
+    Expired,
+    complete,
+    finish,
+    must_pass,
+    start,
+)
 from handrail._turn.event_feed import Listeners
 from handrail._values.call import Args
 from handrail._values.context import Context
@@ -53,7 +60,8 @@ class World(Protocol):
 async def invoke(world: World, running: RunningCall) -> Result:
     """Run a call, and retry it if that is allowed.
 
-    Raises NeedsLogin and Suspended if the tool does, and a cancellation that came from outside.
+    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and a cancellation that came from
+    outside.
     """
     tool: Any = running.checked.tool
     began = perf_counter()
@@ -155,6 +163,7 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
         progress=progress,
         on_close=world.cleanups.append,
         is_cancelled=partial(_is_cancelled, running),
+        _call=running,
     )
 
 
@@ -181,7 +190,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
         return result_of_bug(running, error.error)
     leaves = _leaves(error)
     for leaf in leaves:
-        if isinstance(leaf, KeyboardInterrupt | NeedsLogin | Suspended):
+        if isinstance(leaf, KeyboardInterrupt | NeedsLogin | NeedsAccess | Suspended):
             raise leaf
     for leaf in leaves:
         if must_pass(leaf):

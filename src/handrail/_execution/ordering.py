@@ -14,20 +14,17 @@ from functools import partial
 
 import anyio
 
-from handrail._execution.running import RunningCall, Waits, fail
-from handrail._execution.schedule import Schedule
+from handrail._execution.running import ALONE, RunningCall, Waits, accesses_of, fail
 from handrail._execution.settings import CallLimits
 from handrail._execution.threads import Thread
+from handrail._schedule.access_index import AccessIndex
+from handrail._schedule.schedule import Schedule
 from handrail._support.loop import spawn
 from handrail._turn.event_feed import Listeners
-from handrail._values.access import EVERYTHING, Access
-from handrail._values.access_index import AccessIndex
+from handrail._values.access import Access
 from handrail._values.effect import WRITE
 from handrail._values.result import FailureKind, Result
 from handrail.events import Waiting
-
-_ALONE = (Access(WRITE, EVERYTHING),)
-"""The accesses of a call that must run alone."""
 
 
 class Ordering:
@@ -87,10 +84,9 @@ class Ordering:
                 return
         self._calls[key] = running
         checked = running.checked
-        spec, accesses = checked.spec, checked.accesses
-        effect = spec.effect
+        spec, accesses, effect = checked.spec, checked.accesses, checked.spec.effect
         if spec.exclusive:
-            accesses, effect = _ALONE, WRITE
+            accesses, effect = ALONE, WRITE
         if (
             not holds
             and not running.turn.waiting
@@ -101,14 +97,12 @@ class Ordering:
             self._queue(running, accesses, holds)
 
     def _queue(self, running: RunningCall, accesses: tuple[Access, ...], holds: int) -> None:
-        name = running.checked.spec.name
-        waits = self._schedule.add(running.key, name, accesses, held=holds)
+        waits = self._schedule.add(running.key, running.checked.name, accesses, held=holds)
         if running.parent is not None and not running.parent.key:
             # a `before` hook made it; waiting calls may wait for the hook's own call
             waits = self._schedule.advance(running.key)
         running.waits = bool(waits)
-        if waits and self._listeners.feeds:
-            self._tell_waiting(running, accesses, waits)
+        self._tell_waiting(running, accesses, waits)
         self.launch()
         if not holds:
             self.tell_if_crowded(running)
@@ -116,11 +110,38 @@ class Ordering:
     def amend(self, running: RunningCall) -> None:
         """Note that a call was edited, and may have other accesses."""
         if running.root is None:
-            self._schedule.amend(running.key, _accesses_of(running))
+            self._schedule.amend(running.key, accesses_of(running))
         else:
             self._unstarted[running.parent].remove(running.key)
-            self._unstarted[running.parent].add(running.key, _accesses_of(running))
+            self._unstarted[running.parent].add(running.key, accesses_of(running))
             self._waits.wake(running)
+
+    def is_started(self, running: RunningCall) -> bool:
+        """Return whether the tool of a call is running."""
+        found = self._inner.get(running.key) or self._calls.get(running.key)
+        return found is running and running.may_start and running not in self._survived
+
+    def extend(self, running: RunningCall, accesses: tuple[Access, ...]) -> bool:
+        """Give a running call these accesses. Returns False if it must wait for another call."""
+        wanted = ALONE if running.checked.spec.exclusive else accesses
+        is_behind = running.root is None and self._schedule.is_behind(running.key, wanted)
+        if is_behind or self._conflicting(running, wanted):
+            return False
+        self._schedule.extend(running.key, wanted)
+        self.launch()
+        return True
+
+    def restart(self, running: RunningCall) -> None:
+        """Let a started call wait again, since its accesses have changed. It keeps its place."""
+        running.may_start, accesses = False, accesses_of(running)
+        if running.root is None:
+            waits = self._schedule.restart(running.key, accesses)
+            self._tell_waiting(running, accesses, waits)
+        else:
+            self._schedule.take_back(running.key, running.checked.name)
+            self._add_unstarted(running)
+            self._waits.wake(running)
+        self.launch()
 
     def release(self, running: RunningCall) -> None:
         """Release a call that waited for approval, or for others' decisions."""
@@ -168,7 +189,7 @@ class Ordering:
         else:
             self._schedule.end(running.key)
         if self._schedule.open and (
-            running.may_start or not any(map(_leaves_now, self._calls.values()))
+            running.may_start or not any(call.is_leaving for call in self._calls.values())
         ):
             self.launch()
 
@@ -187,8 +208,7 @@ class Ordering:
         for running in lost:
             running.gate = running.stop = None
             running.stopped = True
-        self._waits = Waits()
-        self._watch = self._last_ended = None
+        self._waits, self._watch, self._last_ended = Waits(), None, None
         for running in reversed(lost):
             self.leave(running)
         if self._lingering:
@@ -202,6 +222,8 @@ class Ordering:
         self, running: RunningCall, accesses: tuple[Access, ...], waits: tuple[int, ...]
     ) -> None:
         """Send an event with the calls that a call waits for, and the resource that they use."""
+        if not waits or not self._listeners.feeds:
+            return
         names = tuple([self._name_of(other) for other in waits])
         what = self._schedule.find_conflict(accesses, waits)
         self._listeners.tell(running, Waiting, running.call.id, names, "resource", what)
@@ -293,8 +315,7 @@ class Ordering:
         running.holds = holds
         self._inner[running.key] = running
         self._within[root] = self._within.get(root, 0) + 1
-        unstarted = self._unstarted.setdefault(running.parent, AccessIndex())
-        unstarted.add(running.key, _accesses_of(running))
+        self._add_unstarted(running)
 
     def _leave_within(self, running: RunningCall, root: RunningCall) -> None:
         """Note that an inner call has ended. The last one may have outlived its tool."""
@@ -313,6 +334,10 @@ class Ordering:
             if root.key not in self._lingering:
                 self._free(root)
 
+    def _add_unstarted(self, running: RunningCall) -> None:
+        unstarted = self._unstarted.setdefault(running.parent, AccessIndex())
+        unstarted.add(running.key, accesses_of(running))
+
     def _drop_unstarted(self, running: RunningCall) -> None:
         unstarted = self._unstarted[running.parent]
         unstarted.remove(running.key)
@@ -322,11 +347,11 @@ class Ordering:
     async def _wait_within(self, running: RunningCall, root: RunningCall) -> bool:
         """Wait for running calls that conflict. Returns False if the call would wait for itself."""
         while not (running.stopped or running.is_blocked):
-            blockers = self._blockers(running, root)
+            blockers = self._blockers(running)
             if not blockers and not running.holds:
                 running.may_start = True
                 self._drop_unstarted(running)
-                tool, accesses = running.checked.name, _accesses_of(running)
+                tool, accesses = running.checked.name, accesses_of(running)
                 self._schedule.lend(root.key, running.key, tool, accesses)
                 break
             if self._waits.is_circle(running, blockers):
@@ -334,19 +359,23 @@ class Ordering:
             await self._waits.wait(running, blockers)
         return True
 
-    def _blockers(self, running: RunningCall, root: RunningCall) -> set[RunningCall]:
+    def _blockers(self, running: RunningCall) -> set[RunningCall]:
         """Return the calls that block an inner call: an earlier one of its tool, or running ones.
 
         If an earlier one has not started, running ones are looked for once it has ended.
         """
-        accesses, around = _accesses_of(running), {root, *running.enclosing()}
+        accesses = accesses_of(running)
         beside = self._unstarted[running.parent].find(accesses)
         earlier = [key for key in beside if key < running.key]
         if earlier:
             return {self._inner[max(earlier)]}
+        return self._conflicting(running, accesses) | self._slot_holders(running)
+
+    def _conflicting(self, running: RunningCall, accesses: Sequence[Access]) -> set[RunningCall]:
+        """Return the running calls that conflict, except for those around a call and inside it."""
+        around = {running, running.root, *running.enclosing()}
         found = {self._find(key) for key in self._schedule.running(accesses)} - around
-        blockers = {call for call in found if call and running not in call.enclosing()}
-        return blockers | self._slot_holders(running)
+        return {call for call in found if call and running not in call.enclosing()}
 
     def _find(self, key: int) -> RunningCall | None:
         return self._inner.get(key) or self._calls.get(key) or self._lingering.get(key)
@@ -359,17 +388,6 @@ class Ordering:
         known = [*self._calls.values(), *self._lingering.values(), *self._inner.values()]
         blockers = {call for call in known if call.may_start and call.checked.name == name}
         return blockers.difference(running.enclosing())
-
-
-def _leaves_now(running: RunningCall) -> bool:
-    """Return whether a waiting call is about to leave because it was stopped."""
-    stops = running.stopped or running.is_blocked
-    return stops and running.gate is not None and not running.may_start
-
-
-def _accesses_of(running: RunningCall) -> tuple[Access, ...]:
-    """Return the accesses that are reserved while a call runs."""
-    return _ALONE if running.checked.spec.exclusive else running.checked.accesses
 
 
 _BLOCKED = (

@@ -20,16 +20,27 @@ from handrail._execution.hooks import Hooks
 from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
 from handrail._execution.ordering import Ordering
-from handrail._execution.questions import MAX_ROUNDS, Questions, valid_answer
-from handrail._execution.running import CURRENT, Group, RunningCall, fail, not_begun, pending_result
+from handrail._execution.questions import Questions
+from handrail._execution.restarts import Restarts, with_added
+from handrail._execution.running import (
+    CURRENT,
+    Group,
+    NeedsAccess,
+    RunningCall,
+    fail,
+    not_begun,
+    put_off,
+)
 from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
 from handrail._support.loop import Home, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
 from handrail._turn.turn import Turn
+from handrail._values.access import Access
+from handrail._values.approval import valid_answer
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Ask, Decision, Deny, SignIn
+from handrail._values.decision import Allow, Ask, Deny
 from handrail._values.effect import READ
 from handrail._values.errors import NeedsLogin, Suspended
 from handrail._values.pending import Pending
@@ -73,7 +84,7 @@ class Pipeline:
         self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
         self._run_tool = self._invoke
         if self.hooks.around:
-            self._run_tool = partial(self.hooks.run_around, self._invoke_signed_in)
+            self._run_tool = partial(self.hooks.run_around, self._invoke_for_hooks)
         self.is_hooked = bool(self.hooks.before or self.hooks.after or self.hooks.around)
         self.questions = Questions(
             approvals,
@@ -83,6 +94,9 @@ class Pipeline:
             preview_timeout=limits.hook_timeout,
         )
         self.ordering = Ordering(limits, self.listeners, self.home.call, self.notice)
+        self.restarts = Restarts(
+            self.questions, self.ordering, self.hooks, invoke=self._invoke, tell=self.tell_decided
+        )
         self.cleanups: list[Callable[[], Awaitable[None]]] = []
 
     def bind(self) -> None:
@@ -147,7 +161,14 @@ class Pipeline:
 
     def check(self, call: Call, running: RunningCall) -> CheckedCall | Result:
         """Find a call's tool, validate its arguments and collect its accesses."""
-        return check(call, running.turn, running.view, running.nth)
+        checked = check(call, running.turn, running.view, running.nth)
+        return with_added(running, checked) if running.added else checked
+
+    async def may(self, running: RunningCall, accesses: tuple[Access, ...]) -> None:
+        """Let a running call access more: see ``Context.may``."""
+        if not self.ordering.is_started(running):
+            raise RuntimeError("`may` was called after its call had ended.")
+        await self.restarts.may(running, accesses)
 
     def look_up(self, running: RunningCall) -> Result | None:
         """Check a new call. Returns its result if it cannot run."""
@@ -172,10 +193,11 @@ class Pipeline:
         elif self.is_hooked:
             running.checked = with_decision(checked, ALLOW)
         if self.listeners.feeds:
-            self._tell_decided(running)
+            self.tell_decided(running)
         return self.admit(running, group)
 
-    def _tell_decided(self, running: RunningCall) -> None:
+    def tell_decided(self, running: RunningCall) -> None:
+        """Send an event about the decision of a call."""
         checked = running.checked
         changed = running.is_rewritten or checked.parsed.repairs or checked.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
@@ -211,8 +233,8 @@ class Pipeline:
                 result = await self._wait(running)
             if result is None:
                 result = await self._run_tool(running)
-        except (NeedsLogin, Suspended) as error:
-            result = await self._put_aside(running, error)
+        except (NeedsLogin, NeedsAccess, Suspended) as error:
+            result = await self.restarts.begin_again(running, error)
         except BaseException:
             result = result_of_stop(running)
             raise
@@ -243,67 +265,22 @@ class Pipeline:
         if running.stopped or result is not None:
             return result_of_stop(running) if running.stopped else result
         after = running.turn.waiting_before(running.position, running.checked.accesses)
-        if later is None and after:
-            later = await self._ask_behind(running, asked)
-        return None if later is None else self._put_off(running, replace(later, after=after))
+        if later is not None:
+            return put_off(running, replace(later, after=after))
+        return await self.restarts.wait_behind(running, asked, after) if after else None
 
-    async def _ask_behind(self, running: RunningCall, asked: Decision | None) -> Pending:
-        """Return the request of a call that must wait for others. An approval stays valid."""
-        running.round += isinstance(asked, Ask)
-        later = self.questions.make_pending(running, asked)
-        if later.kind != "waiting":
-            running.turn.approved += (later.id,)
-        return await self.questions.preview(running, later)
-
-    def _put_off(self, running: RunningCall, pending: Pending) -> Result:
-        running.turn.put_off(pending)
-        return pending_result(pending)
-
-    async def _invoke_signed_in(self, running: RunningCall) -> Result:
+    async def _invoke_for_hooks(self, running: RunningCall) -> Result:
         """Run a call's tool for its ``around`` hooks, which always get a result."""
         try:
             return await self._invoke(running)
-        except (NeedsLogin, Suspended) as error:
-            return await self._put_aside(running, error)
-
-    async def _put_aside(self, running: RunningCall, error: NeedsLogin | Suspended) -> Result:
-        """Ask for what a tool needs, or leave its call pending. Then the tool runs again."""
-        if isinstance(error, NeedsLogin):
-            return await self._sign_in(running, error)
-        return self._put_off(running, self.questions.make_pending(running, None))
-
-    async def _sign_in(self, running: RunningCall, error: NeedsLogin) -> Result:
-        """Ask a person to sign in, and then run the tool."""
-        for _ in range(MAX_ROUNDS):
-            question = f"{error} {error.url}".strip() or "Sign in."
-            before = running.checked.accesses
-            settled = await self.questions.ask(running, SignIn(question, once=True))
-            running.stopped = running.stopped or running.turn.is_closed  # while it was asked
-            running.round += 1
-            if settled is None and running.checked.accesses != before:
-                settled = await self._move(running)
-            if isinstance(settled, Result):
-                return settled
-            if settled is not None:
-                return self._put_off(running, settled)
-            try:
-                return await self._invoke(running)
-            except NeedsLogin as again:
-                error = again
-        return self.questions.refuse_endless(running)
-
-    async def _move(self, running: RunningCall) -> Result | None:
-        """Schedule a started call again: it was edited, and its accesses have changed."""
-        self.ordering.leave(running)
-        running.may_start = False
-        self.ordering.enter(running)
-        result = await self.ordering.wait(running)
-        return result_of_stop(running) if running.stopped else result
+        except (NeedsLogin, NeedsAccess, Suspended) as error:
+            return await self.restarts.begin_again(running, error)
 
     async def take_up(self, running: RunningCall) -> Result:
         """Resume a pending call that was answered."""
         given: Any = running.given
         pending, answer = given
+        running.added = pending.added
         known = running.find_known_result()
         if known is not None:
             return await self.recall(running, known)
@@ -327,7 +304,7 @@ class Pipeline:
             behind = running.turn.waiting_before(running.position, pending.accesses)
             asked = answer is None and pending.kind != "waiting"
             if not free or behind or asked or isinstance(given, Pending):
-                return self._put_off(running, pending)
+                return put_off(running, pending)
         assert not isinstance(given, Pending)  # noqa: S101  handled above
         if answer is not None and self.listeners.feeds:
             fields = pending.id, running.call.id, given, pending.asked_at
@@ -336,7 +313,7 @@ class Pipeline:
         if result is not None:
             return result
         if self.listeners.feeds:
-            self._tell_decided(running)
+            self.tell_decided(running)
         return self._refuse(running) or self.admit(running)
 
     async def settle(self, running: RunningCall, result: Result) -> Result:

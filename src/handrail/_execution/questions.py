@@ -23,10 +23,17 @@ from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
-from handrail._values.approval import Answer, Approver, Ledger
+from handrail._values.approval import (
+    Answer,
+    Approver,
+    Edit,
+    Ledger,
+    describe_edit,
+    valid_answer,
+)
 from handrail._values.call import Call
 from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, SignIn
-from handrail._values.pending import Edit, Pending, describe_edit, find_kind, fingerprint
+from handrail._values.pending import Pending, find_kind, fingerprint
 from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Asked, Decided
 
@@ -98,6 +105,7 @@ class Questions:
             approvers=ask.approvers if ask is not None else ANYONE,
             notes=(*running.notes, *checked.parsed.repairs),
             approves=running.is_approved or kind != "login",
+            added=running.added,
         )
         return pending if ask is None else grade_pending(pending)
 
@@ -148,10 +156,10 @@ class Questions:
             if isinstance(answer, Edit) or isinstance(again, Ask):
                 call = checked.call
                 self._tell(running, Decided, call.id, checked.accesses, again, call)
+            running.round += 1
             if not isinstance(again, Ask):
                 return None
             decision = again
-            running.round += 1
         return self.refuse_endless(running)
 
     def refuse_endless(self, running: RunningCall) -> Result:
@@ -301,7 +309,9 @@ class Questions:
         self, running: RunningCall, pending: Pending, answer: Answer | None
     ) -> Result | None:
         """Check a call with the arguments of its answer, and keep the notes on them."""
-        call = replace(pending.call, args=answer.args) if isinstance(answer, Edit) else pending.call
+        call = pending.call
+        if isinstance(answer, Edit):  # with other arguments, its tool may ask for something else
+            call, running.added = replace(call, args=answer.args), ()
         checked = self._check(call, running)
         if isinstance(checked, Result):
             return checked
@@ -353,18 +363,6 @@ async def _ask(approver: Approver, pending: Pending) -> object:
     if not isawaitable(answer):
         raise TypeError(f"The approver is not async: {_WRAP}")
     return await answer
-
-
-def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
-    """Return an answer if it is valid for this request, else a denial."""
-    if isinstance(answer, Allow | Deny | Edit):
-        return answer
-    if isinstance(answer, Pending) and answer == pending:
-        return answer
-    if isinstance(answer, Result) and (answer.call_id, answer.pending) == (pending.call.id, None):
-        return answer
-    log.error("the answer to %r was %r", pending.id, answer)
-    return Deny("Not run: the approver returned an invalid answer. Tell the user.")
 
 
 def _can_ask_again(pending: Pending, answer: Answer) -> bool:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.from_thread
 
 from handrail._execution.output import Collected
 from handrail._execution.threads import Thread
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
+from handrail._support.loop import in_event_loop
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
+from handrail._values.access import EVERYTHING, Access
 from handrail._values.call import Call
-from handrail._values.effect import Exposure
+from handrail._values.decision import Decision
+from handrail._values.effect import WRITE, Exposure
 from handrail._values.errors import StopRun
 from handrail._values.pending import Pending
 from handrail._values.result import Failure, FailureKind, Result
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
 """The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
+ALONE = (Access(WRITE, EVERYTHING),)
+"""The accesses of a call that must run alone."""
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -43,6 +50,8 @@ class RunningCall(Record):
     """Whether a hook has changed it."""
     is_approved: bool
     """Whether an approval covers exactly this call."""
+    added: tuple[Access, ...]
+    """The accesses that its tool asked for while it ran, and that its arguments do not name."""
     notes: tuple[str, ...]
     """Notes on its arguments for the model, from before it was last checked."""
     key: int
@@ -66,7 +75,7 @@ class RunningCall(Record):
         self.parent = CURRENT.get()
         self.is_checked = self.is_rewritten = self.is_approved = False
         self.may_start = self.is_blocked = self.stopped = False
-        self.notes = ()
+        self.notes = self.added = ()
         self.result = self.given = self.entered = self.previous = None
         self.stop = self.gate = self.done = self.collected = None
         self.thread = self.root = self.meant = None
@@ -82,6 +91,23 @@ class RunningCall(Record):
     def subject(self) -> CheckedCall | Call:
         """The checked call, or the one that was refused, for ``after`` hooks."""
         return self.checked if self.is_checked else self.meant or self.call
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it waits, and is about to leave the schedule because it was stopped."""
+        stops = self.stopped or self.is_blocked
+        return stops and self.gate is not None and not self.may_start
+
+    async def may(self, *accesses: Access) -> None:
+        """Let its tool access more, or raise."""
+        await self.turn.owner.pipeline.may(self, accesses)
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Do the same as ``may``, in a thread."""
+        if in_event_loop():
+            raise RuntimeError(_IN_LOOP)
+        token = self.turn.owner.pipeline.home.token
+        anyio.from_thread.run(partial(self.may, *accesses), token=token)
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
@@ -182,6 +208,25 @@ class Group:
         self.held: list[RunningCall] = []
 
 
+class NeedsAccess(BaseException):
+    """A tool asks for more access, and its call begins again once it has that.
+
+    Not an Exception, so that a tool does not handle it as a failure.
+    """
+
+    def __init__(self, asked: CheckedCall, more: tuple[Access, ...], decision: Decision) -> None:
+        super().__init__(f"The call needs more: {', '.join(map(str, more))}.")
+        self.asked = asked
+        """The call as it was when its tool asked."""
+        self.more = more
+        self.decision = decision
+
+
+def accesses_of(running: RunningCall) -> tuple[Access, ...]:
+    """Return the accesses that are reserved while a call runs."""
+    return ALONE if running.checked.spec.exclusive else running.checked.accesses
+
+
 def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = "") -> Result:
     """Return a failed result of a call."""
     return Result.fail(running.call.id, kind, message, detail)
@@ -201,12 +246,19 @@ def pending_result(pending: Pending) -> Result:
     return Result(pending.call.id, message, failure=failure, pending=pending)
 
 
+def put_off(running: RunningCall, pending: Pending) -> Result:
+    """Leave a call pending, and return its result."""
+    running.turn.put_off(pending)
+    return pending_result(pending)
+
+
 def keep_finds(running: RunningCall, result: Result) -> Result:
     """Return a result without the tools that it claims to have found, unless its tool searches."""
     searched = running.is_checked and running.checked.spec.exposure is Exposure.SEARCH
     return result if searched else result._replace(found=())
 
 
+_IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."
 _NOT_BEGUN = "Not run: the call was cancelled before it started."
 _WAITS = (
     "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "

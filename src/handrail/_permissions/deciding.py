@@ -12,7 +12,7 @@ import anyio
 
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import decide, is_quick
-from handrail._support.loop import Expired, Home, complete, current_loop
+from handrail._support.loop import Expired, Home, Stop, complete, current_loop
 from handrail._turn.record import Record
 from handrail._values.decision import Decision, Deny
 
@@ -33,22 +33,27 @@ class Deciding:
         self._free: anyio.Semaphore
 
     async def decide(
-        self, policy: Policy | None, checked: CheckedCall, record: Record
+        self, policy: Policy | None, checked: CheckedCall, record: Record | None
     ) -> Decision | None:
-        """Return the decision about a call, or None if the call was stopped before."""
+        """Return the decision about a call, or None if the call was stopped before.
+
+        Without a record, only a cancellation of the task stops it.
+        """
         if policy is None or is_quick(policy, checked):
             return decide(policy, checked)
         work = _Work(policy, checked, self._stuck)
         try:
-            decision: Decision = await complete(self._run(work), self._seconds, record.may_wait)
+            waits = _ignore if record is None else record.may_wait
+            decision: Decision = await complete(self._run(work), self._seconds, waits)
         except Expired:
-            if record.stopped:
+            if record is not None and record.stopped:
                 return None
             log.warning("the policy timed out on a call of %r", checked.name)
             detail = f"the policy took more than {self._seconds:g} s"
             return Deny(_HANGS.format(self._seconds), detail=detail)
         finally:
-            record.stop = None
+            if record is not None:
+                record.stop = None
             work.give_up()
         return decision
 
@@ -61,6 +66,9 @@ class Deciding:
                 return await work.run()
         log.error("a call of %r was not decided: the policy hangs", work.checked.name)
         return Deny(_BUSY, detail=f"the policy hangs in {_MAX_STUCK} threads")
+
+
+def _ignore(_stop: Stop) -> None: ...
 
 
 class _Work:

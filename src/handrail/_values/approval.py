@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, cast
 
-from handrail._values.decision import Allow, Deny
-from handrail._values.pending import Edit, Pending
+from handrail._values.call import Args, Call
+from handrail._values.decision import Allow, Deny, Given
+from handrail._values.pending import Pending
 from handrail._values.result import Result
+from handrail._values.strict_json import clip, format_value
+
+log = logging.getLogger("handrail")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Given):
+    """An answer: call the same tool with these arguments. The policy decides again."""
+
+    args: Mapping[str, Any] | str
+
 
 Answer: TypeAlias = Allow | Deny | Edit | Result
 """Approve the call, deny it, replace its arguments (which are decided again), or its result."""
 Approver: TypeAlias = Callable[[Pending], Awaitable[Answer | Pending]]
 """Answers an approval request, or returns the request to answer it later."""
+
+
+def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
+    """Return an answer if it is valid for this request, else a denial."""
+    if isinstance(answer, Allow | Deny | Edit):
+        return answer
+    if isinstance(answer, Pending) and answer == pending:
+        return answer
+    if isinstance(answer, Result) and (answer.call_id, answer.pending) == (pending.call.id, None):
+        return answer
+    log.error("the answer to %r was %r", pending.id, answer)
+    return Deny("Not run: the approver returned an invalid answer. Tell the user.")
+
+
+def describe_edit(call: Call, edited: Args) -> tuple[str, ...]:
+    """Return a note for the model on the arguments that a person changed; none if all are equal."""
+    before, after = json.loads(cast("str", call.args)), json.loads(edited.text)
+    left_out = [name for name in before if name not in after]
+    changed = [name for name in after if name not in before or before[name] != after[name]]
+    shown = [f"{clip(name)}={format_value(after[name])}" for name in changed]
+    shown += [f"{clip(name)} left out" for name in left_out]
+    return (f"a person changed the arguments: {', '.join(shown)}",) if shown else ()
 
 
 class Ledger(Protocol):

@@ -37,6 +37,16 @@ def _never() -> bool:
     return False
 
 
+class Asks(Protocol):
+    """A running call, which can ask for more access."""
+
+    async def may(self, *accesses: Access) -> None:
+        """Ask for accesses, and wait for them."""
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Ask for accesses, and block until the call has them."""
+
+
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
 class Context(Generic[D]):
     """Facts about the call that a tool serves. Never sent to a model, never set by one.
@@ -52,7 +62,7 @@ class Context(Generic[D]):
     """
     attempt: int = 1
     accesses: tuple[Access, ...] = ()
-    """The accesses that the call declared, and on which it was decided."""
+    """The accesses of the call when this attempt began, on which it was decided."""
     is_approved: bool = False
     """Whether the approver approved exactly this call, with these arguments and accesses."""
     run_id: str = ""
@@ -70,6 +80,22 @@ class Context(Generic[D]):
     """Registers a function that ends what outlives the call. It runs when the executor closes."""
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     """Returns whether the call was cancelled or timed out. A plain ``def`` tool has to check it."""
+    _call: Asks | None = field(default=None, repr=False, compare=False)
+
+    async def may(self, *accesses: Access) -> None:
+        """Ask for accesses that are known only now. The policy decides about the call again.
+
+        Raises Refused if it denies them. If a person must approve them, or another call uses one,
+        the tool ends here and begins again later. So await it before the tool has side effects. In
+        a Context of your own, it allows everything.
+        """
+        if self._call is not None:
+            await self._call.may(*accesses)
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Do the same as ``may``, for a plain ``def`` tool."""
+        if self._call is not None:
+            self._call.may_sync(*accesses)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:

@@ -7,7 +7,7 @@ HandrailError
 ├── StopRun            A hook ends the run.
 └── Deliberate         A tool reports a failure. The model receives the message.
     ├── ToolFailed     The tool did its work, and it failed.
-    ├── Refused        The tool does not do this.
+    ├── Refused        The tool does not do this, or may not.
     ├── Transient      A temporary failure.
     ├── Unknown        The call may have taken effect.
     ├── NeedsLogin     A person must sign in first.
@@ -47,7 +47,7 @@ class ToolFailed(Deliberate):
 
 
 class Refused(Deliberate):
-    """The tool does not do this for anyone."""
+    """The tool does not do this for anyone, or the policy denied what it asked for."""
 
 
 class Transient(Deliberate):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Args, Call
@@ -19,7 +18,6 @@ from handrail._values.decision import (
     Ask,
     CommandPart,
     Decision,
-    Given,
     Grade,
     Origin,
     OriginKind,
@@ -28,7 +26,7 @@ from handrail._values.decision import (
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.spec import Spec
-from handrail._values.strict_json import canonical, clip, format_value
+from handrail._values.strict_json import canonical, format_value
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
@@ -119,8 +117,12 @@ class Pending:
     """Whether ``Allow()`` approves the call. False if it only says that the user has signed in."""
     kind: PendingKind = "approval"
     """Whether the call needs approval or a login, or only waits for other calls."""
+    added: tuple[Access, ...] = ()
+    """The last of ``accesses``, which the tool asked for while it ran: see ``Context.may``."""
 
     def __post_init__(self) -> None:
+        if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
+            raise ValueError("'added' must be the last of the accesses")
         if (self.kind == "waiting") is bool(self.question):
             raise ValueError("'question' must be empty if the kind is 'waiting', and only then")
         args = self.call.args
@@ -187,10 +189,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         "round": pending.round,
         "call": {"name": call.name, "args": call.args, "id": call.id},
         "effect": pending.effect.name.lower(),
-        "accesses": [
-            {"verb": access.verb.name.lower(), "resource": access.resource}
-            for access in pending.accesses
-        ],
+        "accesses": _write_accesses(pending.accesses),
         "question": pending.question,
         "fingerprint": pending.fingerprint,
         "asked_at": pending.asked_at,
@@ -207,6 +206,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"notes": list(pending.notes)} if pending.notes else {}),
         **({} if pending.approves else {"approves": False}),
         "kind": pending.kind,
+        **({"added": _write_accesses(pending.added)} if pending.added else {}),
     }
 
 
@@ -246,6 +246,7 @@ def read_pending(value: object) -> Pending:
         notes=saved.texts("notes"),
         approves=saved.get("approves", bool),
         kind=_read_kind(saved),
+        added=tuple(_read_access(access) for access in saved.items("added")),
     )
 
 
@@ -277,6 +278,7 @@ _LATER_FIELDS: Mapping[str, Any] = {
     "parts": [],
     "approvers": {"groups": [], "not_requester": False, "count": 1},
     "notes": [],
+    "added": [],
 }
 """Fields that older versions do not have, or that are omitted."""
 
@@ -332,6 +334,10 @@ def _read_change(value: object) -> PlannedChange:
     )
 
 
+def _write_accesses(accesses: tuple[Access, ...]) -> list[dict[str, str]]:
+    return [{"verb": one.verb.name.lower(), "resource": one.resource} for one in accesses]
+
+
 def _read_access(value: object) -> Access:
     saved = Fields(value, ("verb", "resource"))
     return Access(find_effect(saved.text("verb")), saved.text("resource"))
@@ -348,23 +354,6 @@ def _read_origin(value: object) -> Origin | None:
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
     file, line = saved.text("file"), saved.get("line", int)
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
-
-
-@dataclass(frozen=True, slots=True)
-class Edit(Given):
-    """An answer: call the same tool with these arguments. The policy decides again."""
-
-    args: Mapping[str, Any] | str
-
-
-def describe_edit(call: Call, edited: Args) -> tuple[str, ...]:
-    """Return a note for the model on the arguments that a person changed; none if all are equal."""
-    before, after = json.loads(cast("str", call.args)), json.loads(edited.text)
-    left_out = [name for name in before if name not in after]
-    changed = [name for name in after if name not in before or before[name] != after[name]]
-    shown = [f"{clip(name)}={format_value(after[name])}" for name in changed]
-    shown += [f"{clip(name)} left out" for name in left_out]
-    return (f"a person changed the arguments: {', '.join(shown)}",) if shown else ()
 
 
 def fingerprint(

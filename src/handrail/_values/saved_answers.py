@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from handrail._values.approval import Answer
+from handrail._values.approval import Answer, Edit
 from handrail._values.content import is_object
 from handrail._values.decision import Allow, Deny
-from handrail._values.pending import Edit
 from handrail._values.result import Result
 
 

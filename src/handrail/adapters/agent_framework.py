@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_framework import Content, FunctionInvocationContext, FunctionTool
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from agent_framework import Content, FunctionInvocationContext, FunctionTool
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "agent-framework") from error
 
 from handrail import Call, Executor, Result, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts

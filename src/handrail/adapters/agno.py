@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agno.media import File as AgnoFile
-from agno.media import Image as AgnoImage
-from agno.run import RunContext
-from agno.tools.function import Function, FunctionCall, ToolResult
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from agno.media import File as AgnoFile
+    from agno.media import Image as AgnoImage
+    from agno.run import RunContext
+    from agno.tools.function import Function, FunctionCall, ToolResult
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "agno") from error
 
 from handrail import Call, Executor, File, Image, Result
 from handrail.adapters._calls._given import Given, TurnFacts

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, ToolError
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, ToolError
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "anthropic") from error
 
 from handrail import Call, Executor
 from handrail.adapters._calls._given import Values, check_values

@@ -7,18 +7,24 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, cast
 
-from autogen_core import CancellationToken
-from autogen_core import Image as AutogenImage
-from autogen_core.tools import (
-    ImageResultContent,
-    ParametersSchema,
-    TextResultContent,
-    ToolResult,
-    ToolSchema,
-    Workbench,
-)
 from pydantic import BaseModel
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from autogen_core import CancellationToken
+    from autogen_core import Image as AutogenImage
+    from autogen_core.tools import (
+        ImageResultContent,
+        ParametersSchema,
+        TextResultContent,
+        ToolResult,
+        ToolSchema,
+        Workbench,
+    )
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "autogen") from error
 
 from handrail import Call, Executor, Image, Result, Text
 from handrail.adapters._calls._given import Values, check_values

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import mcp_types as types
-from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_context
-from fastmcp.server.providers import Provider
-from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    import mcp_types as types
+    from fastmcp.server.context import Context
+    from fastmcp.server.dependencies import get_context
+    from fastmcp.server.providers import Provider
+    from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "fastmcp") from error
 
 from handrail import READ, WRITE, Allow, Call, Deny, Executor, Image, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.adk.agents.readonly_context import ReadonlyContext
-from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.base_toolset import BaseToolset
-from google.adk.tools.tool_context import ToolContext
-from google.genai import types
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from google.adk.agents.readonly_context import ReadonlyContext
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.base_toolset import BaseToolset
+    from google.adk.tools.tool_context import ToolContext
+    from google.genai import types
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "google-adk") from error
 
 from handrail import Allow, Call, Deny, Executor, Spec
 from handrail.adapters._calls._given import Given, TurnFacts

@@ -5,13 +5,19 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig, ensure_config
-from langchain_core.tools import BaseTool
-from langgraph.func import task
-from langgraph.prebuilt import ToolRuntime
-from langgraph.types import interrupt
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig, ensure_config
+    from langchain_core.tools import BaseTool
+    from langgraph.func import task
+    from langgraph.prebuilt import ToolRuntime
+    from langgraph.types import interrupt
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "langchain") from error
 
 from handrail import Call, Executor, Result
 from handrail.adapters._calls._given import Given, TurnFacts

@@ -6,12 +6,18 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.func import task
-from langgraph.runtime import get_runtime
-from langgraph.types import interrupt
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.func import task
+    from langgraph.runtime import get_runtime
+    from langgraph.types import interrupt
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "langgraph") from error
 
 from handrail import Call, Executor, Result, Turn
 from handrail.adapters._calls._given import Given, TurnFacts

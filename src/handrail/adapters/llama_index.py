@@ -5,10 +5,16 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from llama_index.core.base.llms.types import DocumentBlock, ImageBlock, TextBlock
-from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
-from llama_index.core.workflow import Context
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from llama_index.core.base.llms.types import DocumentBlock, ImageBlock, TextBlock
+    from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
+    from llama_index.core.workflow import Context
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "llama-index") from error
 
 from handrail import READ, Call, Executor, Image, Result, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts

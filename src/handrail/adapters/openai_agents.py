@@ -6,9 +6,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from agents import FunctionTool, RunContextWrapper, Tool, ToolApprovalItem
-from agents.tool_context import ToolContext
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from agents import FunctionTool, RunContextWrapper, Tool, ToolApprovalItem
+    from agents.tool_context import ToolContext
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "openai-agents") from error
 
 from handrail import Allow, Call, Executor, Failure, Spec
 from handrail.adapters._calls._given import Given, TurnFacts

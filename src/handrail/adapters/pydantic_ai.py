@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 from weakref import ref
 
-from pydantic_ai import BinaryContent, RunContext, ToolFailed
-from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.messages import ModelResponse
-from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from pydantic_ai import BinaryContent, RunContext, ToolFailed
+    from pydantic_ai.exceptions import ApprovalRequired
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "pydantic-ai") from error
 
 from handrail import Allow, Call, Executor, File, Image, Result, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from smolagents import Tool  # type: ignore[import-untyped]
-from smolagents.tools import AUTHORIZED_TYPES  # type: ignore[import-untyped]
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from smolagents import Tool  # type: ignore[import-untyped]
+    from smolagents.tools import AUTHORIZED_TYPES  # type: ignore[import-untyped]
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "smolagents") from error
 
 from handrail import Call, Executor, Spec
 from handrail.adapters._calls._given import Values, check_values

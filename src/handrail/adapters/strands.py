@@ -6,8 +6,14 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from strands.types.tools import AgentTool, ToolContext, ToolGenerator, ToolSpec, ToolUse
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_extra
+
+try:
+    from strands.types.tools import AgentTool, ToolContext, ToolGenerator, ToolSpec, ToolUse
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "strands") from error
 
 from handrail import Call, Executor, Image, Result, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts

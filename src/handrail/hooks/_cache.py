@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail import READ, Access, CheckedCall, Hook, Result
+from handrail import READ, Access, Call, CheckedCall, Hook, Result
 from handrail.hooks._shared import Clock, Next, canonical
 
 _Key: TypeAlias = tuple[Any, ...]
@@ -29,15 +29,14 @@ def cache(
     The hook wraps the run of a call: rules and approvals come first, and conflicting calls still
     wait for each other. A result is dropped when a conflicting call begins, and again when it has
     ended. It is used only for the same principal and, if the tool takes a Context, for the same
-    deps and metadata. Failures and results of more than 20,000 characters are not cached. List
-    tools in ``except_for`` whose results change by themselves, or depend on something else, such as
-    a context variable.
+    deps and metadata. Failures, results of more than 20,000 characters, and results of calls that
+    asked for more access while they ran are not cached. List tools in ``except_for`` whose results
+    change by themselves, or depend on something else, such as a context variable.
     """
     if most < 1:
         raise ValueError(f"cache(most={most}): must be at least 1.")
-    return Hook(
-        around=_CachedResults(frozenset(except_for), ttl=ttl, most=most, clock=clock).around
-    )
+    results = _CachedResults(frozenset(except_for), ttl=ttl, most=most, clock=clock)
+    return Hook(around=results.around, after=results.after)
 
 
 class _Entry(NamedTuple):
@@ -68,6 +67,18 @@ class _CachedResults:
         if call.name in self._free:
             return await run()
         return self._recall(call) or await self._run(call, run)
+
+    def after(self, call: CheckedCall | Call, result: Result) -> Result:
+        """Drop what a call that asked for more access has changed, or read."""
+        if isinstance(call, CheckedCall):
+            if call.spec.effect != READ:
+                self._drop(call.accesses)
+            elif call.name not in self._free:
+                key, _ = _key(call)
+                entry = self._entries.get(key)
+                if entry is not None and entry.accesses != call.accesses:
+                    del self._entries[key]
+        return result
 
     def _recall(self, call: CheckedCall) -> Result | None:
         key, _ = _key(call)

@@ -16,14 +16,20 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, cast
 
 import anyio
-import httpx2
-from authlib.oauth2.client import OAuth2Client
-from authlib.oauth2.rfc6749.parameters import prepare_token_request
-from authlib.oidc.core.claims import CodeIDToken
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
-from joserfc.jws import JWSRegistry
+
+from handrail._support.lazy import name_extra
+
+try:
+    import httpx2
+    from authlib.oauth2.client import OAuth2Client
+    from authlib.oauth2.rfc6749.parameters import prepare_token_request
+    from authlib.oidc.core.claims import CodeIDToken
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+    from joserfc.jws import JWSRegistry
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "console-oidc") from error
 
 from handrail import HandrailError, Refused, ToolFailed
 from handrail.net._url import Url, parse_url

@@ -16,59 +16,23 @@ conflicts with them is not started before they are returned.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum, auto
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from handrail._schedule.access_index import AccessIndex
+from handrail._schedule.resource_tree import (
+    GROUP,
+    EntryState,
+    ResourceNode,
+    ScheduleEntry,
+    register,
+)
 from handrail._values.access import Access
-from handrail._values.access_index import AccessIndex, steps
 from handrail._values.effect import READ, Effect
 
 MAX_RUNNING = 128
-_MIN_GROUP_ENTRIES = 8
-"""Entries of one node that are waited for through a group."""
 _MAX_STALE_ACCESSES = 10_000
 """Accesses of ended calls that may be in the tree before it is rebuilt without them."""
-
-
-class EntryState(Enum):
-    WAITING = auto()
-    READY = auto()
-    RUNNING = auto()
-    OVER = auto()
-
-
-class ScheduleEntry:
-    """A call, or a group of calls."""
-
-    __slots__ = ("accesses", "followers", "holds", "key", "state", "tool", "waits")
-
-    def __init__(self, key: int, tool: str = "", accesses: Sequence[Access] = ()) -> None:
-        self.key = key
-        self.tool = tool
-        self.accesses = accesses
-        self.waits = 0
-        """The number of entries that it waits for."""
-        self.holds = 0
-        """The number of releases that it waits for."""
-        self.followers: list[ScheduleEntry] = []
-        self.state = EntryState.WAITING
-
-
-_GROUP = -1
-"""The key of an entry that is not a call."""
-
-
-class _ResourceNode:
-    """One resource, with the calls that a later one may have to wait for."""
-
-    __slots__ = ("below", "readers", "writer", "writers_below")
-
-    def __init__(self) -> None:
-        self.writer: ScheduleEntry | None = None
-        self.readers: list[ScheduleEntry] = []
-        self.below: dict[str, _ResourceNode] = {}
-        self.writers_below: list[ScheduleEntry] = []
 
 
 class Schedule:
@@ -84,7 +48,7 @@ class Schedule:
         self.max_per_tool = dict(max_per_tool)
         self.open = 0
         """The number of calls that have not ended."""
-        self._root = _ResourceNode()
+        self._root = ResourceNode()
         self._registered = 0
         """Accesses in the tree of calls that have not ended."""
         self._stale = 0
@@ -130,7 +94,7 @@ class Schedule:
         blockers = self._enter(entry)
         self._entries[key] = entry
         self._ready_or_not(entry)
-        earlier = [blocker.key for blocker in blockers if blocker.key != _GROUP]
+        earlier = [blocker.key for blocker in blockers if blocker.key != GROUP]
         return tuple(dict.fromkeys([*earlier, *self._lenders(entry)]))
 
     def _settle(self) -> None:
@@ -164,7 +128,46 @@ class Schedule:
         entry = self._entries.pop(key)
         self._entries = {key: entry, **self._entries}
         self._reorder()
-        blockers = [other for other, before in self._entries.items() if entry in before.followers]
+        return self._blockers_of(entry)
+
+    def extend(self, key: int, accesses: Sequence[Access]) -> None:
+        """Change the accesses of a running call, or of an inner one. No running call conflicts."""
+        index = self._index()
+        index.remove(key)
+        index.add(key, accesses)
+        if key not in self._lent:
+            self._entries[key].accesses = accesses
+            self._reorder()
+
+    def is_behind(self, key: int, accesses: Sequence[Access]) -> bool:
+        """Return whether an earlier call that has not started conflicts with these accesses."""
+        return any(
+            entry.state is not EntryState.RUNNING
+            and entry.key < key
+            and any(access.conflicts(other) for access in entry.accesses for other in accesses)
+            for entry in self._entries.values()
+        )
+
+    def restart(self, key: int, accesses: Sequence[Access]) -> tuple[int, ...]:
+        """Let a running call wait again, with these accesses, and before all later calls.
+
+        Returns the calls that it waits for.
+        """
+        self._index().remove(key)
+        entry = self._entries.pop(key)
+        entry.state, entry.accesses = EntryState.WAITING, accesses
+        self._count -= 1
+        self._running[entry.tool] -= 1
+        others = list(self._entries.values())
+        is_later = [other.state is not EntryState.RUNNING and other.key > key for other in others]
+        place = is_later.index(True) if True in is_later else len(others)
+        others.insert(place, entry)
+        self._entries = {other.key: other for other in others}
+        self._reorder()
+        return self._blockers_of(entry)
+
+    def _blockers_of(self, entry: ScheduleEntry) -> tuple[int, ...]:
+        blockers = [key for key, before in self._entries.items() if entry in before.followers]
         return tuple(dict.fromkeys([*blockers, *self._lenders(entry)]))
 
     def _reorder(self) -> None:
@@ -300,7 +303,7 @@ class Schedule:
             self._over(entry)
 
     def _clear(self) -> None:
-        self._root, self._registered, self._stale, self._is_outdated = _ResourceNode(), 0, 0, False
+        self._root, self._registered, self._stale, self._is_outdated = ResourceNode(), 0, 0, False
 
     def _unpark(self, tool: str) -> None:
         """Give a free slot of a tool to the next call that waits for it."""
@@ -323,7 +326,7 @@ class Schedule:
             done.state = EntryState.OVER
             for follower in done.followers:
                 follower.waits -= 1
-                if follower.key != _GROUP:
+                if follower.key != GROUP:
                     self._ready_or_not(follower)
                 elif not follower.waits:
                     todo.append(follower)
@@ -335,7 +338,7 @@ class Schedule:
         self._registered += len(entry.accesses)
         blockers: dict[ScheduleEntry, None] = {}
         for access in entry.accesses:
-            blockers.update(dict.fromkeys(self._register(entry, access)))
+            blockers.update(dict.fromkeys(register(self._root, entry, access)))
         blockers.pop(entry, None)
         entry.waits = len(blockers)
         for blocker in blockers:
@@ -350,51 +353,3 @@ class Schedule:
         for entry in self._entries.values():
             self._enter(entry)
             self._ready_or_not(entry)
-
-    def _register(self, entry: ScheduleEntry, access: Access) -> Iterator[ScheduleEntry]:
-        reads = access.verb == READ
-        node = self._root
-        for step in steps(access.resource):
-            yield from _blockers_at(node, entry, reads=reads)
-            if not reads:
-                node.writers_below.append(entry)
-            node = node.below.setdefault(step, _ResourceNode())
-        yield from _blockers_at(node, entry, reads=reads)
-        if reads:
-            node.writers_below = _group_entries(node.writers_below, entry)
-            yield from node.writers_below
-            node.readers.append(entry)
-        else:
-            yield from _blockers_below(node, entry)
-            node.writer, node.readers, node.below, node.writers_below = entry, [], {}, []
-
-
-def _blockers_at(
-    node: _ResourceNode, entry: ScheduleEntry, *, reads: bool
-) -> Iterator[ScheduleEntry]:
-    """Yield what an entry at or below a node waits for: the writer and, if it writes, readers."""
-    if node.writer is not None and node.writer.state is not EntryState.OVER:
-        yield node.writer
-    if not reads:
-        node.readers = _group_entries(node.readers, entry)
-        yield from node.readers
-
-
-def _blockers_below(node: _ResourceNode, entry: ScheduleEntry) -> Iterator[ScheduleEntry]:
-    todo = list(node.below.values())
-    while todo:
-        lower = todo.pop()
-        yield from _blockers_at(lower, entry, reads=False)
-        todo += lower.below.values()
-
-
-def _group_entries(entries: list[ScheduleEntry], own: ScheduleEntry) -> list[ScheduleEntry]:
-    """Return the entries that have not ended, as one group if they are many. Excludes ``own``."""
-    others = [other for other in entries if other.state is not EntryState.OVER and other is not own]
-    if len(others) >= _MIN_GROUP_ENTRIES:
-        group = ScheduleEntry(_GROUP)
-        group.waits = len(others)
-        for other in others:
-            other.followers.append(group)
-        others = [group]
-    return [*others, own] if own in entries else others

@@ -1,0 +1,1 @@
+"""Which call can start when: records, without clocks or tasks."""
