@@ -1,0 +1,66 @@
+"""The names of the doors, and why some cells have no test. Nothing here needs a door."""
+
+from __future__ import annotations
+
+OWN = ("Executor.run", "run_all", "run_all of a stream", "Turn.add", "run_sync", "in_thread")
+AGENTS = ("Agent.run", "Agent.stream", "Agent.resume", "as_tool", "DurableRuns")
+MCP = ("MCP in process", "MCP over HTTP", "MCP gateway")
+HOSTS = ("pydantic_ai", "langgraph", "langchain", "openai_agents")
+
+_THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
+_OBJECT = "Arguments arrive as an object: the client has read the JSON."
+_YES_OR_NO = "The client's or framework's user can approve or deny a call, and not change it."
+_WHOLE = "A result of MCP is sent as a whole."
+_SERVICE = "The tool is in the service, which gets the arguments and nothing else."
+_CLIENT = "The client of MCP's SDK hears no progress from a server in its own process."
+_BEHIND = "The tool is in the server behind the gateway, which gets the arguments and nothing else."
+_NEXT = "Each request is a separate turn, and a client sends the next one."
+_BEFORE = (
+    "The SDK asks only before a tool runs. The model tells the user to sign in, and calls again."
+)
+_SUB_AGENT = (
+    "Only a run of an agent passes on what its sub-agent asks. Elsewhere the sub-agent's own approver "
+    "answers."
+)
+
+NOT_POSSIBLE: dict[tuple[str, str], str] = {
+    **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
+    ("long result, read_result", "Agent.resume"): (
+        "The text stays in the process that made it. `read_result` says so, and to call again."
+    ),
+    ("span below the caller's", "DurableRuns"): (
+        "A worker continues the run in another process, and its spans are in a separate trace."
+    ),
+    ("principal", "MCP in process"): "A program that starts the server is its only user.",
+    **{(row, "MCP gateway"): _BEHIND for row in ("deps", "metadata")},
+    ("progress", "MCP in process"): _CLIENT,
+    **{("output in pieces", door): _WHOLE for door in MCP},
+    **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
+    **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
+    **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
+    ("login", "MCP gateway"): "A gateway has no user to sign in at its servers while a call runs.",
+    ("login", "openai_agents"): _BEFORE,
+    ("long result, read_result", "MCP gateway"): (
+        "The server behind the gateway has truncated it, and its `read_result` is not offered."
+    ),
+    **{
+        (row, "MCP gateway"): "The gateway asks, and the tool is in the server behind it."
+        for row in ("is_approved, the policy asks", "is_approved, the tool always asks")
+    },
+    **{("question of a sub-agent", door): _SUB_AGENT for door in (*OWN, *MCP, "OpenAPI", *HOSTS)},
+    **{
+        (row, "OpenAPI"): _SERVICE
+        for row in (
+            "principal",
+            "deps",
+            "metadata",
+            "deadline of a tool",
+            "progress",
+            "output in pieces",
+            "login",
+            "is_approved, the policy asks",
+            "is_approved, the tool always asks",
+        )
+    },
+}
+"""Why a cell has no test, by row and door."""
