@@ -26,7 +26,7 @@ ENVIRONMENTS = Path(os.environ.get("HANDRAIL_HOSTS", Path.home() / ".cache" / "h
 NEEDED = ["coverage", "mypy", "opentelemetry-sdk", "pytest"]
 HOSTS: dict[str, list[str]] = {
     "pydantic_ai": ["openai"],
-    "langgraph": ["langchain-openai", "langgraph-checkpoint-sqlite"],
+    "langgraph": ["langchain", "langchain-openai", "langgraph-checkpoint-sqlite"],
     "langchain": ["langgraph-checkpoint-sqlite"],
     "openai_agents": [],
     "anthropic": [],
@@ -43,8 +43,8 @@ HOSTS: dict[str, list[str]] = {
 """The hosts, each with packages that only its tests need."""
 REAL = ("pydantic_ai", "langgraph", "openai_agents")
 """The hosts that a real model drives too, unless --short."""
-CELLS = ("pydantic_ai", "langgraph", "langchain", "openai_agents")
-"""The hosts that are columns of the table of joints."""
+CELLS = ("pydantic_ai", "langgraph", "openai_agents")
+"""The hosts in whose environments cells of the table of joints are tested."""
 OVERRIDDEN = {"crewai"}
 """Hosts without an extra: their packages exclude the versions that handrail needs, but work with them."""
 PAGE = ROOT / "docs" / "frameworks" / "index.md"
