@@ -28,9 +28,6 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     ("long result, read_result", "Agent.resume"): (
         "The text stays in the process that made it. `read_result` says so, and to call again."
     ),
-    ("span below the caller's", "DurableRuns"): (
-        "A worker continues the run in another process, and its spans are in a separate trace."
-    ),
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
     **{(row, "MCP gateway"): _BEHIND for row in ("deps", "metadata")},
     ("progress", "MCP in process"): _CLIENT,

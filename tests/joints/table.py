@@ -52,9 +52,9 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - "no" has a number: the list below the table says why.
 - An approval is given later, by an executor that reads the request from JSON, or by the user of an MCP client.
 - `MCP in process` is the server of `serve_stdio`, with a client in the same process.
-- The last four columns are [frameworks](../frameworks/index.md), each with an agent or a graph of its own that streams.
-- In LangGraph and LangChain, "malformed JSON" and "a key twice" are seen if the messages of the model keep the text of the arguments, as those of
-  LangChain's clients for Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.
+- The last four columns are [frameworks](../frameworks/index.md), each with its own agent or graph, which streams.
+- In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the text of the arguments. Messages of LangChain's clients for
+  Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.
 
 This is one cell, "the same note after an approval" at `Executor.run`:
 

@@ -16,6 +16,7 @@ from handrail import Refused, ToolFailed, Transient, Unknown
 from handrail.net import Guard, Url, parse_url
 from handrail.openapi._request import OutgoingRequest
 from handrail.openapi._response import Response
+from handrail.telemetry import read_trace
 
 Client: TypeAlias = httpx2.AsyncClient
 """Sends requests."""
@@ -110,10 +111,12 @@ class Sender:
 
     async def _request(self, request: OutgoingRequest) -> Response:
         host = request.url.host
+        sent = {name.lower() for name, _ in request.headers}
+        trace = [(name, value) for name, value in read_trace().items() if name not in sent]
         built = self.client.build_request(
             request.method,
             str(request.url),
-            headers=[("Accept", "application/json, */*;q=0.5"), *request.headers],
+            headers=[("Accept", "application/json, */*;q=0.5"), *trace, *request.headers],
             content=request.content or None,
         )
         if built.url.raw_path != request.url.target.encode() or built.url.host != host:
