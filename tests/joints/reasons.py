@@ -11,7 +11,7 @@ _THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
 _OBJECT = "Arguments arrive as an object: the client has read the JSON."
 _YES_OR_NO = "The client's or framework's user can approve or deny a call, and not change it."
 _WHOLE = "A result of MCP is sent as a whole."
-_SERVICE = "The tool is in the service, which gets the arguments and nothing else."
+_RESPONSE = "A response of HTTP arrives as a whole, and nothing before it."
 _CLIENT = "The client of MCP's SDK hears no progress from a server in its own process."
 _BEHIND = "The tool is in the server behind the gateway, which gets the arguments and nothing else."
 _NEXT = "Each request is a separate turn, and a client sends the next one."
@@ -45,19 +45,6 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
         for row in ("is_approved, the policy asks", "is_approved, the tool always asks")
     },
     **{("question of a sub-agent", door): _SUB_AGENT for door in (*OWN, *MCP, "OpenAPI", *HOSTS)},
-    **{
-        (row, "OpenAPI"): _SERVICE
-        for row in (
-            "principal",
-            "deps",
-            "metadata",
-            "deadline of a tool",
-            "progress",
-            "output in pieces",
-            "login",
-            "is_approved, the policy asks",
-            "is_approved, the tool always asks",
-        )
-    },
+    **{(row, "OpenAPI"): _RESPONSE for row in ("progress", "output in pieces")},
 }
 """Why a cell has no test, by row and door."""

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 import httpx2
 from typing_extensions import override
 
-from handrail import Refused, ToolFailed, Transient, Unknown
+from handrail import NeedsLogin, Refused, ToolFailed, Transient, Unknown
 from handrail.net import Guard, Url, parse_url
 from handrail.openapi._request import OutgoingRequest
 from handrail.openapi._response import Response
@@ -29,6 +29,7 @@ _TO_HTTPS = (80, 443)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
 _GOOD = 2
+_UNAUTHORIZED = 401
 _SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -86,6 +87,8 @@ class Sender:
     max_bytes: int
     is_repeatable: bool
     """Whether a request can be repeated without harm, if its outcome is not known."""
+    is_personal: bool
+    """Whether a person can sign in again if the service refuses the credentials."""
 
     async def send(self, request: OutgoingRequest) -> Any:
         """Return the content of the response. Raises a failure for the model to read."""
@@ -106,6 +109,8 @@ class Sender:
     def _read(self, request: OutgoingRequest, response: Response) -> Any:
         if response.status // 100 == _GOOD:
             return response.read_content()
+        if response.status == _UNAUTHORIZED and self.is_personal:
+            raise NeedsLogin(f"Sign in at {request.url.host}: it refused the credentials.")
         what = f"{request.method} {request.url.host}{request.url.path}"
         raise response.make_failure(what, is_repeatable=self.is_repeatable)
 
