@@ -10,10 +10,8 @@ HOSTS = ("pydantic_ai", "langgraph", "langchain", "openai_agents")
 _THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
 _OBJECT = "Arguments arrive as an object: the client has read the JSON."
 _YES_OR_NO = "The client's or framework's user can approve or deny a call, and not change it."
-_WHOLE = "A result of MCP is sent as a whole."
-_RESPONSE = "A response of HTTP arrives as a whole, and nothing before it."
-_CLIENT = "The client of MCP's SDK hears no progress from a server in its own process."
-_BEHIND = "The tool is in the server behind the gateway, which gets the arguments and nothing else."
+_WHOLE = "A result of MCP, or of an HTTP service, is sent as a whole."
+_BEHIND = "The gateway asks its client. The server behind it is not told, and cannot ask."
 _NEXT = "Each request is a separate turn, and a client sends the next one."
 _BEFORE = (
     "The SDK asks only before a tool runs. The model tells the user to sign in, and calls again."
@@ -25,26 +23,17 @@ _SUB_AGENT = (
 
 NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
-    ("long result, read_result", "Agent.resume"): (
-        "The text stays in the process that made it. `read_result` says so, and to call again."
-    ),
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
-    **{(row, "MCP gateway"): _BEHIND for row in ("deps", "metadata")},
-    ("progress", "MCP in process"): _CLIENT,
-    **{("output in pieces", door): _WHOLE for door in MCP},
+    **{("output in pieces", door): _WHOLE for door in (*MCP, "OpenAPI")},
+    ("progress", "OpenAPI"): _WHOLE,
     **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
-    ("login", "MCP gateway"): "A gateway has no user to sign in at its servers while a call runs.",
     ("login", "openai_agents"): _BEFORE,
-    ("long result, read_result", "MCP gateway"): (
-        "The server behind the gateway has truncated it, and its `read_result` is not offered."
-    ),
     **{
-        (row, "MCP gateway"): "The gateway asks, and the tool is in the server behind it."
-        for row in ("is_approved, the policy asks", "is_approved, the tool always asks")
+        (row, "MCP gateway"): _BEHIND
+        for row in ("login", "is_approved, the policy asks", "is_approved, the tool always asks")
     },
     **{("question of a sub-agent", door): _SUB_AGENT for door in (*OWN, *MCP, "OpenAPI", *HOSTS)},
-    **{(row, "OpenAPI"): _RESPONSE for row in ("progress", "output in pieces")},
 }
 """Why a cell has no test, by row and door."""

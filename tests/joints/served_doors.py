@@ -101,12 +101,17 @@ async def serve_http(case: Case) -> Seen:
 
 
 async def use_gateway(case: Case) -> Seen:
-    """A gateway in front of a server with a socket between them. The gateway has the options."""
+    """A gateway in front of a server with a socket between them. The gateway has the options.
+
+    The server behind it truncates nothing, as most servers do.
+    """
     seen, reads = Seen(), tuple(tool.spec.name for tool in case.tools if tool.spec.effect is READ)
     asks = tuple(tool.spec.name for tool in case.tools if tool.spec.effect is not READ)
     async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(Executor(Toolset(*case.tools)))
-        url = await stack.enter_async_context(over_http(upstream))
+        whole = LongResults(max_result_chars=100_000)
+        behind = Executor(Toolset(*case.tools), long_results=whole)
+        upstream = await stack.enter_async_context(behind)
+        url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
         server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
         effects = Effects(reads=reads, writes=asks)
         upstreams = Upstreams([McpSource(server, offer=Offer(effects=effects))], defer_over=10_000)
@@ -114,7 +119,7 @@ async def use_gateway(case: Case) -> Seen:
         executor = await stack.enter_async_context(Executor(upstreams.registry, **options))
         await stack.enter_async_context(upstreams.connect(executor))
         await upstreams.wait_tried(PATIENCE)
-        own_url = await stack.enter_async_context(over_http(executor))
+        own_url = await stack.enter_async_context(over_http(executor, given=_given(case)))
         client = await stack.enter_async_context(connect(own_url, **_asking(case)))
         return await _use(client, case, seen, "mcp__up__")
 

@@ -9,10 +9,10 @@ import pytest
 
 from adapters import run
 from handrail import Call
-from joints.agent_doors import resume_every_turn
+from joints.agent_doors import run_agent
 from joints.case import PATIENCE, Case, Seen, Shown
 from joints.reasons import AGENTS, HOSTS, MCP, NOT_POSSIBLE, OWN
-from joints.rows import ROWS, long_result, principal, write_long
+from joints.rows import ROWS, principal, progress, write_long
 from joints.table import CELLS, DOORS, PAGE, page
 
 pytestmark = pytest.mark.anyio
@@ -35,15 +35,15 @@ async def test_no_row_holds_at_a_door_that_loses_everything(row: str) -> None:
 
 async def test_a_row_fails_at_a_door_where_it_is_not_possible() -> None:
     with pytest.raises(AssertionError):
-        await principal(DOORS["OpenAPI"])
+        await principal(DOORS["MCP in process"])
     with pytest.raises(AssertionError):
-        await long_result(DOORS["Agent.resume"])
+        await progress(DOORS["OpenAPI"])
 
 
 async def test_a_result_that_was_lost_with_its_process_is_called_so() -> None:
     rest = Call("read_result", {"call_id": "c1"}, "c2")
     case = Case(replies=((Call("write", {}, "c1"),), (rest,)), tools=(write_long,))
-    seen = await resume_every_turn(case)
+    seen = await run_agent(case, every_turn=True)
 
     assert seen.results["c2"] == Shown(
         "No result is stored for 'c1'. Stored: none. A stored result is lost when the run moves to "
