@@ -69,8 +69,8 @@ def _find_sent(reply: Any, call_id: str) -> list[str]:
     chunks = [one for one in getattr(reply, "tool_call_chunks", ()) if one["id"] == call_id]
     if chunks:
         return [one["args"] or "" for one in chunks]
-    content = getattr(reply, "content", "")
-    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    content: Any = getattr(reply, "content", ())
+    blocks: list[Any] = [one for one in content if isinstance(one, Mapping)]
     own = [one for one in blocks if call_id in (one.get("call_id"), one.get("id"))]
     texts = [one.get("partial_json", one.get("arguments")) for one in own]
     return [text for text in texts if isinstance(text, str)]
