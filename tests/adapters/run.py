@@ -26,7 +26,7 @@ ENVIRONMENTS = Path(os.environ.get("HANDRAIL_HOSTS", Path.home() / ".cache" / "h
 NEEDED = ["coverage", "mypy", "opentelemetry-sdk", "pytest"]
 HOSTS: dict[str, list[str]] = {
     "pydantic_ai": ["openai"],
-    "langgraph": ["langchain-openai", "langgraph-checkpoint-sqlite"],
+    "langgraph": ["langchain", "langchain-openai", "langgraph-checkpoint-sqlite"],
     "langchain": ["langgraph-checkpoint-sqlite"],
     "openai_agents": [],
     "anthropic": [],
@@ -43,6 +43,8 @@ HOSTS: dict[str, list[str]] = {
 """The hosts, each with packages that only its tests need."""
 REAL = ("pydantic_ai", "langgraph", "openai_agents")
 """The hosts that a real model drives too, unless --short."""
+CELLS = ("pydantic_ai", "langgraph", "openai_agents")
+"""The hosts in whose environments cells of the table of joints are tested."""
 OVERRIDDEN = {"crewai"}
 """Hosts without an extra: their packages exclude the versions that handrail needs, but work with them."""
 PAGE = ROOT / "docs" / "frameworks" / "index.md"
@@ -105,9 +107,11 @@ def test(host: str, *, short: bool) -> bool:
     measured = [str(one.relative_to(ROOT)) for one in modules if one.exists()]
     plain = ["--noconftest", "-c", os.devnull, "--rootdir", str(HERE), "-p", "no:cacheprovider"]
     chosen = ["-k", "not control and not first_denied"] if short else []
+    tests = [HERE / "host_tests.py", HERE / f"on_{host}.py"]
+    tests += [HERE.parent / "joints" / "host_cells.py"] if host in CELLS else []
     steps = [
         ["coverage", "run", "--branch", f"--include={','.join(measured)}", "--rcfile", os.devnull,
-         "-m", "pytest", "-q", "--disable-warnings", *plain, *chosen, str(HERE / "host_tests.py"), str(HERE / f"on_{host}.py")],
+         "-m", "pytest", "-q", "--disable-warnings", *plain, *chosen, *map(str, tests)],
         ["coverage", "report", "--show-missing", "--fail-under=100", "--rcfile", os.devnull],
         ["mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(ENVIRONMENTS / host / "mypy"),
          "--config-file", os.devnull, *measured],

@@ -88,6 +88,40 @@ def test_a_call_is_what_was_sent(message: Any, expected: Call | TruncatedCall) -
     assert read(message) == [expected]
 
 
+def kept(args: Any, *blocks: Any, facts: Any = None) -> Any:
+    """A whole message, whose content has what was sent."""
+    return reply(("c1", args), facts=facts, content=["text", *blocks])
+
+
+def anthropic(text: Any, name: str = "c1") -> Any:
+    return {"type": "tool_use", "id": name, "input": {}, "partial_json": text}
+
+
+def responses(text: str) -> Any:
+    return {"type": "function_call", "id": "fc1", "call_id": "c1", "arguments": text}
+
+
+TWICE = '{"path": "a", "path": "b"}'
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (kept({"path": "b"}, anthropic(TWICE)), call(TWICE)),
+        (kept({"path": "b"}, responses(TWICE)), call(TWICE)),
+        (kept({"path": "a"}, anthropic('{"path": "a')), call('{"path": "a')),
+        (kept({"path": "a"}, anthropic('{"path": "a'), facts=CUT), cut('{"path": "a')),
+        (kept({"path": "a"}, anthropic(None)), call({"path": "a"})),
+        (kept({"path": "a"}, anthropic(TWICE, "c2")), call({"path": "a"})),
+        (kept({"path": "edited"}, anthropic(WHOLE)), call({"path": "edited"})),
+    ],
+)
+def test_the_content_of_a_whole_message_can_have_what_was_sent(
+    message: Any, expected: Call | TruncatedCall
+) -> None:
+    assert read(message) == [expected]
+
+
 def test_without_what_was_sent_the_last_call_of_an_incomplete_reply_is_cut_off() -> None:
     message = reply(("c1", {"path": "a"}), ("c2", {"path": "b"}), facts=CUT)
 

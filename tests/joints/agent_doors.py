@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,8 +11,16 @@ from typing import Any
 
 import anyio
 
-from handrail import Approvals, Call, Executor, Toolset
-from handrail.agent import Agent, Limits, RunResult, RunState, dump_state, load_state
+from handrail import Approvals, Call, Executor, LongResults, Toolset
+from handrail.agent import (
+    Agent,
+    Limits,
+    ResultFolder,
+    RunResult,
+    RunState,
+    dump_state,
+    load_state,
+)
 from handrail.approvals import defer
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, MemoryLedger
@@ -51,8 +60,11 @@ async def run_agent(case: Case, *, every_turn: bool = False) -> Seen:
 
 
 async def resume_every_turn(case: Case) -> Seen:
-    """Save the state after every turn, and let another agent continue."""
-    return await run_agent(case, every_turn=True)
+    """Save the state after every turn, and let another agent continue. A folder has long results."""
+    with TemporaryDirectory() as folder:
+        kept = LongResults(store=ResultFolder(folder))
+        options = {"long_results": kept, **case.options}
+        return await run_agent(replace(case, options=options), every_turn=True)
 
 
 async def stream_agent(case: Case) -> Seen:

@@ -52,8 +52,6 @@ class Seen:
     results: dict[str, Shown] = field(default_factory=dict[str, Shown])
     progress: list[tuple[str, float | None]] = field(default_factory=list[Any])
     yielded: list[str] = field(default_factory=list[str])
-    requests: list[Mapping[str, str]] = field(default_factory=list[Any])
-    """Headers that a service received."""
 
     def take(self, *results: Result) -> None:
         """Keep results that are not pending."""

@@ -15,8 +15,10 @@ from mcp import Client
 from handrail import (
     READ,
     Allow,
+    Ask,
     Call,
     CallLimits,
+    Context,
     Deny,
     Executor,
     Image,
@@ -25,6 +27,7 @@ from handrail import (
     Retry,
     Toolset,
 )
+from handrail.approvals import callback
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
 from handrail.mcp.gateway import Upstreams
 from handrail.mcp.server import make_server
@@ -98,12 +101,17 @@ async def serve_http(case: Case) -> Seen:
 
 
 async def use_gateway(case: Case) -> Seen:
-    """A gateway in front of a server with a socket between them. The gateway has the options."""
+    """A gateway in front of a server with a socket between them. The gateway has the options.
+
+    The server behind it truncates nothing, as most servers do.
+    """
     seen, reads = Seen(), tuple(tool.spec.name for tool in case.tools if tool.spec.effect is READ)
     asks = tuple(tool.spec.name for tool in case.tools if tool.spec.effect is not READ)
     async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(Executor(Toolset(*case.tools)))
-        url = await stack.enter_async_context(over_http(upstream))
+        whole = LongResults(max_result_chars=100_000)
+        behind = Executor(Toolset(*case.tools), long_results=whole)
+        upstream = await stack.enter_async_context(behind)
+        url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
         server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
         effects = Effects(reads=reads, writes=asks)
         upstreams = Upstreams([McpSource(server, offer=Offer(effects=effects))], defer_over=10_000)
@@ -111,19 +119,29 @@ async def use_gateway(case: Case) -> Seen:
         executor = await stack.enter_async_context(Executor(upstreams.registry, **options))
         await stack.enter_async_context(upstreams.connect(executor))
         await upstreams.wait_tried(PATIENCE)
-        own_url = await stack.enter_async_context(over_http(executor))
+        own_url = await stack.enter_async_context(over_http(executor, given=_given(case)))
         client = await stack.enter_async_context(connect(own_url, **_asking(case)))
         return await _use(client, case, seen, "mcp__up__")
 
 
 async def use_service(case: Case) -> Seen:
-    """An agent with tools from the OpenAPI document of a service that runs the tools of the case."""
-    given = [replace(tool, spec=replace(tool.spec, retry=None)) for tool in case.tools]
-    service = Executor(Toolset(*given), long_results=LongResults(max_result_chars=100_000))
-    received: list[Any] = []
+    """An agent with tools from the OpenAPI document of a service that runs the tools of the case.
+
+    The credentials of each request say what the call runs with, as a token with claims does.
+    """
+    given = [
+        replace(one, spec=replace(one.spec, retry=None, timeout=None, needs_approval=False))
+        for one in case.tools
+    ]
+    service = Executor(
+        Toolset(*given),
+        long_results=LongResults(max_result_chars=100_000),
+        policy=lambda call: Ask("May it?") if call.turn.metadata.get("approved") else Allow(),
+        approvals=callback(lambda one: Deny("expired") if one.kind == "login" else Allow()),
+    )
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
-        received.append(dict(request.headers))
+        claims = json.loads(request.headers["authorization"].removeprefix("Bearer "))
         name = request.url.path.removeprefix("/")
         schema = next(tool for tool in case.tools if tool.spec.name == name).spec.input_schema
         kinds = schema.get("properties", {})
@@ -131,21 +149,34 @@ async def use_service(case: Case) -> Seen:
             key: int(value) if kinds[key].get("type") == "integer" else value
             for key, value in request.url.params.items()
         }
-        return _respond(await service.run(Call(name, args, "s1")))
+        turn = service.turn(**claims)
+        return _respond(await service.run(Call(name, args, "s1"), turn=turn))
 
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Service", "version": "1"},
         "servers": [{"url": "https://service.test"}],
         "paths": {f"/{tool.spec.name}": _operation(tool) for tool in case.tools},
+        "components": {"securitySchemes": {"user": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"user": []}],
     }
     async with service, httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
-        made = openapi_tools(document, client)
+        timeout = min([one.spec.timeout for one in case.tools if one.spec.timeout], default=None)
+        made = openapi_tools(document, client, credentials={"user": _claims}, timeout=timeout)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
         options = {"limits": limits, **case.options}
-        seen = await run_agent(replace(case, tools=tuple(made), options=options))
-    seen.requests = received
-    return seen
+        asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
+        tools = [
+            replace(one, spec=replace(one.spec, needs_approval=asking[one.spec.name]))
+            for one in made
+        ]
+        return await run_agent(replace(case, tools=tuple(tools), options=options))
+
+
+def _claims(context: Context[Any]) -> str:
+    metadata = {**context.metadata, **({"approved": True} if context.is_approved else {})}
+    turn = {"principal": context.principal, "deps": context.deps, "metadata": metadata}
+    return json.dumps(turn)
 
 
 def _operation(tool: Any) -> dict[str, Any]:
@@ -161,13 +192,16 @@ def _operation(tool: Any) -> dict[str, Any]:
     }
 
 
+_STATUSES = {"busy": 503, "expired": 401}
+
+
 def _respond(result: Result) -> httpx2.Response:
     for part in result.parts:
         if isinstance(part, Image):
             return httpx2.Response(
                 200, headers={"content-type": part.media_type}, content=part.data
             )
-    status = 200 if result.failure is None else 503 if "busy" in result.text else 500
+    status = 200 if result.failure is None else _STATUSES.get(result.text, 500)
     return httpx2.Response(status, headers={"content-type": "text/plain"}, text=result.text)
 
 

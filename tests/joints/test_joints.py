@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
+from adapters import run
 from handrail import Call
-from joints.agent_doors import resume_every_turn
+from joints.agent_doors import run_agent
 from joints.case import PATIENCE, Case, Seen, Shown
-from joints.rows import ROWS, long_result, principal, write_long
-from joints.table import CELLS, DOORS, HOSTS, NOT_POSSIBLE, PAGE, has_test, page
+from joints.reasons import AGENTS, HOSTS, MCP, NOT_POSSIBLE, OWN
+from joints.rows import ROWS, principal, progress, write_long
+from joints.table import CELLS, DOORS, PAGE, page
 
 pytestmark = pytest.mark.anyio
 
@@ -31,15 +35,15 @@ async def test_no_row_holds_at_a_door_that_loses_everything(row: str) -> None:
 
 async def test_a_row_fails_at_a_door_where_it_is_not_possible() -> None:
     with pytest.raises(AssertionError):
-        await principal(DOORS["OpenAPI"])
+        await principal(DOORS["MCP in process"])
     with pytest.raises(AssertionError):
-        await long_result(DOORS["Agent.resume"])
+        await progress(DOORS["OpenAPI"])
 
 
 async def test_a_result_that_was_lost_with_its_process_is_called_so() -> None:
     rest = Call("read_result", {"call_id": "c1"}, "c2")
     case = Case(replies=((Call("write", {}, "c1"),), (rest,)), tools=(write_long,))
-    seen = await resume_every_turn(case)
+    seen = await run_agent(case, every_turn=True)
 
     assert seen.results["c2"] == Shown(
         "No result is stored for 'c1'. Stored: none. A stored result is lost when the run moves to "
@@ -49,14 +53,19 @@ async def test_a_result_that_was_lost_with_its_process_is_called_so() -> None:
 
 
 def test_the_sentences_are_about_cells() -> None:
-    assert [cell for cell in NOT_POSSIBLE if cell[0] not in ROWS or cell[1] not in DOORS] == []
+    doors = (*OWN, *AGENTS, *MCP, "OpenAPI")
+
+    assert tuple(DOORS) == doors
+    assert {row for row, _ in NOT_POSSIBLE} <= ROWS.keys()
+    assert {door for _, door in NOT_POSSIBLE} <= {*doors, *HOSTS}
 
 
-def test_the_tests_of_frameworks_exist() -> None:
-    cells = [(host, row, name) for host, tests in HOSTS.items() for row, name in tests.items()]
+def test_each_framework_of_the_table_has_a_door() -> None:
+    """Its cells are tested in the environment of the framework."""
+    files = {path.stem for path in (Path(__file__).parent / "hosts").glob("*.py")}
 
-    assert [cell for cell in cells if cell[1] not in ROWS or not has_test(cell[0], cell[2])] == []
-    assert not has_test("langgraph", "test_of_something_else")
+    assert files == {*HOSTS, "shared"}
+    assert {*run.CELLS, "langchain"} == {*HOSTS}
 
 
 def test_the_page_is_the_table() -> None:

@@ -40,24 +40,40 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
     """Return a call that a message lists, or that it was cut off.
 
     LangChain completes the JSON of a stream that was cut off, so that half of a text looks whole.
-    The pieces of the stream are the best evidence. Without them, the last call of a reply is not
-    trusted if its provider says that the reply is not complete.
+    The text that was sent is the best evidence. Without it, the last call of a reply is not trusted
+    if its provider says that the reply is not complete.
     """
     args, cut = listed["args"] or "{}", was_cut_off(reply.response_metadata)
     if isinstance(listed["args"], str):  # it is not JSON
         return TruncatedCall(name, call_id, args) if cut else Call(name, args, call_id)
-    chunks = getattr(reply, "tool_call_chunks", ())
-    sent = [one["args"] or "" for one in chunks if one["id"] == listed["id"]]
+    sent = _find_sent(reply, listed["id"])
     if not sent:
         is_last = reply.tool_calls[-1]["id"] == listed["id"]
         return TruncatedCall(name, call_id) if cut and is_last else Call(name, args, call_id)
-    has_ended = not cut and reply.chunk_position == "last"
+    has_ended = not cut and getattr(reply, "chunk_position", "last") == "last"
     whole = [text for text in sent if _is_json(text) or (not text.strip() and has_ended)]
     same = [text for text in whole if text.strip() and json.loads(text) == listed["args"]]
     if same:
         return Call(name, same[0], call_id)
-    # if all of them are whole, other code has changed the arguments
-    return Call(name, args, call_id) if whole == sent else TruncatedCall(name, call_id, sent[-1])
+    if whole == sent:  # other code has changed the arguments
+        return Call(name, args, call_id)
+    return Call(name, sent[-1], call_id) if has_ended else TruncatedCall(name, call_id, sent[-1])
+
+
+def _find_sent(reply: Any, call_id: str) -> list[str]:
+    """Return the arguments of a call as a model sent them, if the message still has them.
+
+    They are in the chunks of a stream. Clients of some APIs keep them in the content too, which
+    stays when a stream becomes one message.
+    """
+    chunks = [one for one in getattr(reply, "tool_call_chunks", ()) if one["id"] == call_id]
+    if chunks:
+        return [one["args"] or "" for one in chunks]
+    content: Any = getattr(reply, "content", ())
+    blocks: list[Any] = [one for one in content if isinstance(one, Mapping)]
+    own = [one for one in blocks if call_id in (one.get("call_id"), one.get("id"))]
+    texts = [one.get("partial_json", one.get("arguments")) for one in own]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _is_json(text: str) -> bool:

@@ -22,6 +22,7 @@ from handrail.agent._loop.settings import (
     SystemPrompt,
     Unfinished,
 )
+from handrail.agent._result_folder import ResultFolder
 from handrail.agent._run import Run
 from handrail.agent._skill_task import skill_task_tool
 from handrail.agent._skills.skills import Skill, Skills, find_skills
@@ -47,6 +48,7 @@ __all__ = [
     "OnEvent",
     "Prepare",
     "Recorder",
+    "ResultFolder",
     "Run",
     "RunArgs",
     "RunEvent",

@@ -1,33 +1,38 @@
-"""Adds credentials to a request. They come from variables that the application names."""
+"""Adds credentials to a request. They come from variables or functions of the application."""
 
 from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from handrail import DefinitionError, Refused, ToolFailed
+from handrail import Context, DefinitionError, Refused, ToolFailed
 from handrail.net import Url
 from handrail.openapi._document import Document, Node, get_list, get_node, get_text, is_node
 from handrail.openapi._operations import Operation
 from handrail.openapi._request import OutgoingRequest
 
+Secret: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
+"""The environment variable of a secret, or a function that returns it for a call."""
+
 
 class Credentials:
-    """The security schemes of a document, each with the environment variable of its secret.
+    """The security schemes of a document, each with where its secret comes from.
 
     A secret is sent to ``servers`` only: a path or an operation of the document may name others.
     Raises DefinitionError for a scheme that the document does not have.
     """
 
     def __init__(
-        self, document: Document, variables: Mapping[str, str], servers: Iterable[Url]
+        self, document: Document, secrets: Mapping[str, Secret], servers: Iterable[Url]
     ) -> None:
         components = get_node(document.root, "components")
         schemes = get_node(components, "securitySchemes")
-        for name in variables:
+        for name in secrets:
             if name not in schemes:
                 known = ", ".join(schemes) or "none"
                 raise DefinitionError(
@@ -35,8 +40,8 @@ class Credentials:
                 )
         self._root = document.root
         self._servers = {_origin(server): server for server in servers}
-        self._variables = dict(variables)
-        self._schemes = {name: document.resolve(schemes[name]) for name in variables}
+        self._secrets = dict(secrets)
+        self._schemes = {name: document.resolve(schemes[name]) for name in secrets}
 
     @property
     def hidden(self) -> frozenset[tuple[str, str]]:
@@ -47,7 +52,13 @@ class Credentials:
             if scheme.get("type") == "apiKey"
         )
 
-    def add(self, operation: Operation, request: OutgoingRequest) -> OutgoingRequest:
+    def are_personal(self, operation: Operation) -> bool:
+        """Return whether a function makes the credentials of an operation, for each call."""
+        return any(callable(self._secrets[name]) for name in self._choose(operation))
+
+    async def add(
+        self, operation: Operation, request: OutgoingRequest, context: Context[Any]
+    ) -> OutgoingRequest:
         """Return a request with the first credentials that satisfy its operation.
 
         Raises Refused if they are not for its server.
@@ -62,7 +73,7 @@ class Credentials:
                 f'`tools(..., credential_servers=["{there}"])` sends them there too.'
             )
         for name in names:
-            request = _add(request, self._schemes[name], self._secret(name))
+            request = _add(request, self._schemes[name], await self._find(name, context))
         return request
 
     def _choose(self, operation: Operation) -> tuple[str, ...]:
@@ -72,13 +83,15 @@ class Credentials:
                 return tuple(choice)
         return ()
 
-    def _secret(self, name: str) -> str:
-        variable = self._variables[name]
-        secret = os.environ.get(variable, "")
+    async def _find(self, name: str, context: Context[Any]) -> str:
+        given = self._secrets[name]
+        found = os.environ.get(given, "") if isinstance(given, str) else given(context)
+        secret = await found if isawaitable(found) else found
         if not secret or not secret.isprintable() or not secret.isascii():
+            place = f"environment variable {given}" if isinstance(given, str) else "application"
             raise ToolFailed(
-                f"Not sent: the environment variable {variable} has no usable credentials. Tell "
-                "the user, and continue without this tool."
+                f"Not sent: the {place} has no usable credentials. Tell the user, and continue "
+                "without this tool."
             )
         return secret
 

@@ -12,10 +12,11 @@ from urllib.parse import urljoin
 import httpx2
 from typing_extensions import override
 
-from handrail import Refused, ToolFailed, Transient, Unknown
+from handrail import NeedsLogin, Refused, ToolFailed, Transient, Unknown
 from handrail.net import Guard, Url, parse_url
 from handrail.openapi._request import OutgoingRequest
 from handrail.openapi._response import Response
+from handrail.telemetry import read_trace
 
 Client: TypeAlias = httpx2.AsyncClient
 """Sends requests."""
@@ -28,6 +29,7 @@ _TO_HTTPS = (80, 443)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
 _GOOD = 2
+_UNAUTHORIZED = 401
 _SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -85,6 +87,8 @@ class Sender:
     max_bytes: int
     is_repeatable: bool
     """Whether a request can be repeated without harm, if its outcome is not known."""
+    is_personal: bool
+    """Whether a person can sign in again if the service refuses the credentials."""
 
     async def send(self, request: OutgoingRequest) -> Any:
         """Return the content of the response. Raises a failure for the model to read."""
@@ -105,15 +109,19 @@ class Sender:
     def _read(self, request: OutgoingRequest, response: Response) -> Any:
         if response.status // 100 == _GOOD:
             return response.read_content()
+        if response.status == _UNAUTHORIZED and self.is_personal:
+            raise NeedsLogin(f"Sign in at {request.url.host}: it refused the credentials.")
         what = f"{request.method} {request.url.host}{request.url.path}"
         raise response.make_failure(what, is_repeatable=self.is_repeatable)
 
     async def _request(self, request: OutgoingRequest) -> Response:
         host = request.url.host
+        sent = {name.lower() for name, _ in request.headers}
+        trace = [(name, value) for name, value in read_trace().items() if name not in sent]
         built = self.client.build_request(
             request.method,
             str(request.url),
-            headers=[("Accept", "application/json, */*;q=0.5"), *request.headers],
+            headers=[("Accept", "application/json, */*;q=0.5"), *trace, *request.headers],
             content=request.content or None,
         )
         if built.url.raw_path != request.url.target.encode() or built.url.host != host:

@@ -27,7 +27,7 @@ from handrail import (
     Toolset,
 )
 from handrail.net import Url
-from handrail.openapi._credentials import Credentials
+from handrail.openapi._credentials import Credentials, Secret
 from handrail.openapi._definition import describe_operation, find_hint, find_name, find_schema
 from handrail.openapi._document import Document
 from handrail.openapi._operations import Operation, operations
@@ -50,12 +50,13 @@ def tools(  # noqa: PLR0913  each option has a default
     client: Client | None = None,
     *,
     server: str | None = None,
-    credentials: Mapping[str, str] | None = None,
+    credentials: Mapping[str, Secret] | None = None,
     credential_servers: Iterable[str] = (),
     effects: Mapping[str, Effect] | None = None,
     idempotent: Iterable[str] = (),
     idempotency_header: str | None = None,
     retry: Retry | None = None,
+    timeout: float | None = None,
     max_bytes: int = _MAX_BYTES,
     defer_over: int = _MAX_DIRECT_TOKENS,
 ) -> Toolset:
@@ -65,13 +66,15 @@ def tools(  # noqa: PLR0913  each option has a default
     default, it is a ``guarded_client()``. ``server`` replaces the servers of the document.
 
     ``credentials`` maps names of security schemes to environment variables, which are read for each
-    call. They are sent to ``server``, or to the servers of the whole document, and to
-    ``credential_servers``: not to others that a path or an operation names.
+    call, or to functions that get the ``Context`` of the call and return the secret. A function can
+    raise NeedsLogin; a status 401 does the same for it. They are sent to ``server``, or to the
+    servers of the whole document, and to ``credential_servers``: not to others that a path or an
+    operation names.
 
     ``effects`` maps names of tools, or patterns such as ``search_*``, to their effect; the
     first that matches applies. ``idempotent`` lists names or patterns of tools that can be called
     twice without harm. With ``idempotency_header``, each call that is not a read has its key in
-    that header. ``retry`` applies to tools that read or are idempotent.
+    that header. ``retry`` applies to tools that read or are idempotent, ``timeout`` to all.
 
     A response is read up to ``max_bytes``. If the definitions have more than ``defer_over`` tokens,
     the tools are deferred. Raises DefinitionError if the document cannot be used.
@@ -93,7 +96,7 @@ def tools(  # noqa: PLR0913  each option has a default
         idempotency_header,
         max_bytes,
     )
-    choices = _Choices(effects or {}, tuple(idempotent), retry)
+    choices = _Choices(effects or {}, tuple(idempotent), retry, timeout)
     with read.limited():
         made = service.make_all(choices)
     choices.check(made)
@@ -113,6 +116,7 @@ class _Choices:
     effects: Mapping[str, Effect]
     idempotent: tuple[str, ...]
     retry: Retry | None
+    timeout: float | None
 
     def make_spec(self, document: Document, operation: Operation, name: str) -> Spec:
         default = _EFFECTS.get(operation.method, WRITE)
@@ -130,6 +134,7 @@ class _Choices:
             effect=effect,
             idempotent=is_idempotent,
             retry=self.retry if effect == READ or is_idempotent else None,
+            timeout=self.timeout,
             search_hint=find_hint(operation),
             metadata={"namespace": document.title, "operation": operation.where},
         )
@@ -168,14 +173,15 @@ class _Service:
         from handrail.openapi._http import Sender
 
         is_repeatable = spec.effect == READ or spec.idempotent
-        sender = Sender(self.client, self.max_bytes, is_repeatable)
+        is_personal = self.credentials.are_personal(operation)
+        sender = Sender(self.client, self.max_bytes, is_repeatable, is_personal)
 
         async def send(args: dict[str, Json], context: Context) -> Any:
             request = make_request(self.document, operation, base, args)
             if self.idempotency_header is not None and spec.effect != READ:
                 header = self.idempotency_header, context.idempotency_key
                 request = replace(request, headers=(*request.headers, header))
-            return await sender.send(self.credentials.add(operation, request))
+            return await sender.send(await self.credentials.add(operation, request, context))
 
         def touches(**args: Any) -> Access:
             try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
+from opentelemetry.context import attach, detach
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 from opentelemetry.trace import (
     Span,
@@ -16,17 +17,28 @@ from opentelemetry.trace import (
     get_tracer,
     use_span,
 )
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from handrail.telemetry._facts import ERROR_TYPE, Value
 from handrail.telemetry._measures import Measured, Values
 
-__all__ = ["Instruments", "MeterProvider", "Span", "TracerProvider", "as_current", "end"]
+__all__ = [
+    "Instruments",
+    "MeterProvider",
+    "Span",
+    "TracerProvider",
+    "as_current",
+    "below_headers",
+    "end",
+    "write_headers",
+]
 
 Kind: TypeAlias = Literal["internal", "client"]
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 _SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 _TOKENS = [4.0**power for power in range(14)]
 """The buckets that the conventions name."""
+_HEADERS = TraceContextTextMapPropagator()
 _WAITS = [0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0]
 
 
@@ -88,6 +100,23 @@ def as_current(span: Span) -> Generator[None]:
     """Make a span the current one. It is not ended, and errors are not recorded in it."""
     with use_span(span, record_exception=False, set_status_on_exception=False):
         yield
+
+
+def write_headers() -> dict[str, str]:
+    """Return the headers that name the current span, without baggage, which can be private."""
+    headers: dict[str, str] = {}
+    _HEADERS.inject(headers)
+    return headers
+
+
+@contextmanager
+def below_headers(headers: Mapping[str, str]) -> Generator[None]:
+    """Make the span that headers name the current one."""
+    token = attach(_HEADERS.extract(headers))
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 def end(span: Span, attributes: Mapping[str, Any], message: str | None = None) -> None:

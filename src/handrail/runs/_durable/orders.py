@@ -26,6 +26,8 @@ class Order(NamedTuple):
     principal: str | None
     metadata: Mapping[str, Json]
     state: str | None = None
+    trace: Mapping[str, str] | None = None
+    """The span that the run was started in."""
 
     @property
     def id(self) -> str:
@@ -50,3 +52,5 @@ class CallOrder(NamedTuple):
     id: str
     principal: str | None
     metadata: Mapping[str, Json]
+    trace: Mapping[str, str]
+    """The span of the call where it was sent."""

@@ -17,6 +17,7 @@ from handrail.runs._durable.orders import CallOrder, Served
 from handrail.runs._durable.rows import Rows
 from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.port import Engine
+from handrail.telemetry import continue_trace, read_trace
 
 _PAUSE = 1.0
 """Seconds until a call is queued again whose agent this worker does not have."""
@@ -69,6 +70,7 @@ class QueuedCalls:
             call.id,
             turn.principal,
             dict(turn.metadata),
+            read_trace(),
         )
         self.waiting += 1
         try:
@@ -95,7 +97,7 @@ class QueuedCalls:
             await self._engine.delay(order.key, _PAUSE)
             return None
         result = Result.fail(order.id, FailureKind.CANCELLED, "Stopped.")
-        with self.active.running(order.run, order.key):
+        with self.active.running(order.run, order.key), continue_trace(order.trace):
             result = await self._run(order)
         return json.dumps([began, result.to_json()])
 

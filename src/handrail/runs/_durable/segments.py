@@ -28,6 +28,7 @@ from handrail.runs._store.port import DatabaseError, Step
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
+from handrail.telemetry import continue_trace, read_trace
 
 log = logging.getLogger("handrail")
 
@@ -74,7 +75,7 @@ class Segments:
         """
         first = state_row(order.run, order.number, state_line(state, 0, time.time()).body)
         await self.rows.journal(order.run).begin([row, first], state.messages, **about)
-        await self._queue(order)
+        await self._queue(order._replace(trace=read_trace()))
 
     async def _queue(self, order: Order) -> None:
         """Queue a segment. A second time changes nothing."""
@@ -115,7 +116,7 @@ class Segments:
         await self.rows.journal(run.id).note_resume()
         if saved is not None:
             order = Order(run.id, number, run.agent, run.principal, run.metadata)
-            await self._queue(order._replace(state=dump_state(saved)))
+            await self._queue(order._replace(state=dump_state(saved), trace=read_trace()))
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
         """Write the state of a segment: the messages that are new since the one before it."""
@@ -140,7 +141,7 @@ class Segments:
         """Run one segment, and return the status of the run after it."""
         order = Order(*json.loads(text))
         status: RunStatus = "cancelled"
-        with self.calls.active.running(order.run, order.id):
+        with self.calls.active.running(order.run, order.id), continue_trace(order.trace or {}):
             status = await self._run_again(order)
         return status  # noqa: RET504  the block may end early
 

@@ -1,0 +1,48 @@
+"""Long results in a folder: another process reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handrail import READ, Call, Executor, LongResults, Toolset, tool
+from handrail.agent import ResultFolder
+
+pytestmark = pytest.mark.anyio
+LONG = "a\ud800é" * 20_000
+
+
+@tool(effect=READ)
+async def write() -> str:
+    """Write a long text."""
+    return "x" * 30_000 + "THE END"
+
+
+async def test_another_executor_reads_what_one_has_stored(tmp_path: Path) -> None:
+    for folder, expected in (("run", "THE END"), ("other", "No result is stored")):
+        kept = LongResults(store=ResultFolder(tmp_path / folder), reader="always")
+        async with Executor(Toolset(write), long_results=kept) as executor:
+            if folder == "run":
+                await executor.run(Call("write", {}, "c1"), turn=executor.turn(principal="ada"))
+        async with Executor(Toolset(write), long_results=kept) as executor:
+            rest = Call("read_result", {"call_id": "c1", "start": 30_000}, "c2")
+            mine = await executor.run(rest, turn=executor.turn(principal="ada"))
+            others = await executor.run(rest, turn=executor.turn(principal="bob"))
+
+        assert expected in mine.text
+        assert "No result is stored for 'c1'. Stored: none." in others.text
+
+
+def test_a_text_comes_back_unchanged_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    folder = ResultFolder(str(tmp_path / "a" / "b"))
+
+    assert (folder.ids(), folder.get("c1")) == ((), None)
+    assert [folder.put(name, LONG) for name in ("../c1", "c2\udc80")] == [len(LONG)] * 2
+    assert folder.put("c3", "short") == 5
+    assert folder.get("../c1") == folder.get("c2\udc80") == LONG
+    assert sorted(folder.ids()) == ["../c1", "c2\udc80", "c3"]
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*")] == [
+        0o700,
+        *[0o600] * 3,
+    ]

@@ -1,0 +1,45 @@
+"""The names of the doors, and why some cells have no test. Nothing here needs a door."""
+
+from __future__ import annotations
+
+OWN = ("Executor.run", "run_all", "run_all of a stream", "Turn.add", "run_sync", "in_thread")
+AGENTS = ("Agent.run", "Agent.stream", "Agent.resume", "as_tool", "DurableRuns")
+MCP = ("MCP in process", "MCP over HTTP", "MCP gateway")
+HOSTS = ("pydantic_ai", "langgraph", "langchain", "openai_agents")
+
+_THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
+_OBJECT = "Arguments arrive as an object: the client has read the JSON."
+_YES_OR_NO = "The client's or framework's user can approve or deny a call, and not change it."
+_WHOLE = "A result of MCP, or of an HTTP service, is sent as a whole."
+_BEHIND = "The gateway asks its client. The server behind it is not told, and cannot ask."
+_NEXT = "Each request is a separate turn, and a client sends the next one."
+_BEFORE = (
+    "The SDK asks only before a tool runs. The model tells the user to sign in, and calls again."
+)
+_SUB_AGENT = (
+    "Only a run of an agent passes on what its sub-agent asks. Elsewhere the sub-agent's own approver "
+    "answers."
+)
+
+NOT_POSSIBLE: dict[tuple[str, str], str] = {
+    **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
+    ("principal", "MCP in process"): "A program that starts the server is its only user.",
+    **{("output in pieces", door): _WHOLE for door in (*MCP, "OpenAPI")},
+    ("progress", "OpenAPI"): _WHOLE,
+    **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
+    **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
+    **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
+    ("login", "openai_agents"): _BEFORE,
+    ("context.may", "OpenAPI"): "The tool is in the service, and cannot ask for more while it runs.",
+    **{
+        (row, "MCP gateway"): _BEHIND
+        for row in (
+            "login",
+            "context.may",
+            "is_approved, the policy asks",
+            "is_approved, the tool always asks",
+        )
+    },
+    **{("question of a sub-agent", door): _SUB_AGENT for door in (*OWN, *MCP, "OpenAPI", *HOSTS)},
+}
+"""Why a cell has no test, by row and door."""
