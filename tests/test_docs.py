@@ -130,7 +130,7 @@ def run(block: Block, names: dict[str, object]) -> str:
 
 def with_framework(page: Path) -> bool:
     """Whether `tests/adapters/run.py` runs the page, beside its framework."""
-    own = ("index.md", "raw-clients.md")
+    own = ("index.md",)
     return page.parent.name == "frameworks" and page.name not in own
 
 

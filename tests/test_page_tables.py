@@ -33,6 +33,7 @@ from handrail import hooks as ready_hooks
 from handrail.agent import Agent, StopReason
 from handrail.approvals import terminal
 from handrail.cli._base.settings import KNOWN
+from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
 from handrail.cli._tree import ROOT as COMMANDS
 from handrail.cli._trust.files import Kind
 from handrail.coding import coding_agent
@@ -225,6 +226,14 @@ VALUES = [
 )
 def test_a_page_lists_every_name(page: str, heading: str, head: str, has: set[str]) -> None:
     assert set(names(section(page, heading), head)) == has
+
+
+def test_the_table_of_modes_has_the_sentences_of_the_command() -> None:
+    text = section("docs/cli/rules.md", "## Choose a mode")
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    shown = {mode: (boxed, boxed if bare == "the same" else bare) for mode, boxed, bare in rows}
+
+    assert shown == {mode: (WITH_SANDBOX[mode], WITHOUT_SANDBOX[mode]) for mode in WITH_SANDBOX}
 
 
 def test_the_page_about_trust_lists_every_kind_of_file() -> None:
