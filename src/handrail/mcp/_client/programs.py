@@ -77,6 +77,14 @@ def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Wa
     return _ConfinedProgram(sandbox.start(command, notes=True, source=True), sandbox, watch)
 
 
+_NOT_FOUND = dict.fromkeys(
+    (126, 127),
+    ": the sandbox may hide the program. Keep it and its packages in `cwd`, and not in /tmp, or "
+    "pass `sandbox=False`",
+)
+"""What to do after the exit codes of a shell that cannot start a program."""
+
+
 class _ConfinedProgram:
     """A program in the sandbox. Its standard error arrives as notes."""
 
@@ -103,7 +111,7 @@ class _ConfinedProgram:
             code = await self._process.wait()
         await self._process.kill()
         self._watch.take_errors(self._process.take_notes())
-        return "" if code is None else _describe_exit(code)
+        return "" if code is None else f"{_describe_exit(code)}{_NOT_FOUND.get(code, '')}"
 
 
 class _FreeProgram:
