@@ -15,7 +15,7 @@ from typing import Any, get_args, get_overloads, get_type_hints
 
 import pytest
 
-from architecture import CORE, EDGES, INSIDE
+from architecture import EDGES, INSIDE
 from handrail import (
     READ,
     Approvals,
@@ -372,12 +372,3 @@ def test_a_wrong_row_of_the_layers_is_noticed() -> None:
     assert imports_of("Imports all other edge packages except `net`, and", "cli") == (
         EDGES.keys() - {"cli", "net"}
     )
-
-
-def test_the_page_about_the_architecture_names_every_folder() -> None:
-    text = section("docs/contributing/architecture.md", "## Folders")
-    core = {name for layer in CORE for name in layer} - {"messages", "permissions"}
-    [edges] = re.findall(r"^\| edge packages \| ([^|]+) \|", text, re.MULTILINE)
-
-    assert set(names(text, "folder")) == core
-    assert NAME.findall(edges) == sorted(EDGES)

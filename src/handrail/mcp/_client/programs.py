@@ -77,12 +77,12 @@ def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Wa
     return _ConfinedProgram(sandbox.start(command, notes=True, source=True), sandbox, watch)
 
 
-_NOT_FOUND = dict.fromkeys(
-    (126, 127),
+_CANNOT_START = {126, 127}
+"""The exit codes of a shell that cannot start a program."""
+_HIDDEN = (
     ": the sandbox may hide the program. Keep it and its packages in `cwd`, and not in /tmp, or "
-    "pass `sandbox=False`",
+    "pass `sandbox=False`"
 )
-"""What to do after the exit codes of a shell that cannot start a program."""
 
 
 class _ConfinedProgram:
@@ -111,7 +111,9 @@ class _ConfinedProgram:
             code = await self._process.wait()
         await self._process.kill()
         self._watch.take_errors(self._process.take_notes())
-        return "" if code is None else f"{_describe_exit(code)}{_NOT_FOUND.get(code, '')}"
+        if code is None:
+            return ""
+        return _describe_exit(code) + (_HIDDEN if code in _CANNOT_START else "")
 
 
 class _FreeProgram:
