@@ -130,7 +130,7 @@ def run(block: Block, names: dict[str, object]) -> str:
 
 def with_framework(page: Path) -> bool:
     """Whether `tests/adapters/run.py` runs the page, beside its framework."""
-    own = ("index.md", "raw-clients.md")
+    own = ("index.md",)
     return page.parent.name == "frameworks" and page.name not in own
 
 
@@ -238,7 +238,7 @@ def absences(text: str) -> list[str]:
     return [" ".join(match.split()) for match in _ABSENCE.findall(text)]
 
 
-@pytest.mark.parametrize("page", sorted({*PAGES} - {WHEN_NOT, NOT_BUILT}), ids=shown)
+@pytest.mark.parametrize("page", sorted({*DOCUMENTS} - {WHEN_NOT, NOT_BUILT}), ids=shown)
 def test_no_other_page_says_what_is_missing(page: Path) -> None:
     """Such a sentence stays when the feature comes: see docs/why/when-not.md."""
     assert absences(text_of(page)) == []

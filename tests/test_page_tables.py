@@ -15,7 +15,7 @@ from typing import Any, get_args, get_overloads, get_type_hints
 
 import pytest
 
-from architecture import CORE, EDGES, INSIDE
+from architecture import EDGES, INSIDE
 from handrail import (
     READ,
     Approvals,
@@ -33,6 +33,7 @@ from handrail import hooks as ready_hooks
 from handrail.agent import Agent, StopReason
 from handrail.approvals import terminal
 from handrail.cli._base.settings import KNOWN
+from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
 from handrail.cli._tree import ROOT as COMMANDS
 from handrail.cli._trust.files import Kind
 from handrail.coding import coding_agent
@@ -227,6 +228,14 @@ def test_a_page_lists_every_name(page: str, heading: str, head: str, has: set[st
     assert set(names(section(page, heading), head)) == has
 
 
+def test_the_table_of_modes_has_the_sentences_of_the_command() -> None:
+    text = section("docs/cli/rules.md", "## Choose a mode")
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    shown = {mode: (boxed, boxed if bare == "the same" else bare) for mode, boxed, bare in rows}
+
+    assert shown == {mode: (WITH_SANDBOX[mode], WITHOUT_SANDBOX[mode]) for mode in WITH_SANDBOX}
+
+
 def test_the_page_about_trust_lists_every_kind_of_file() -> None:
     kinds = first_cells(section("docs/cli/trust.md", "## List files that need trust"), "kind")
 
@@ -363,12 +372,3 @@ def test_a_wrong_row_of_the_layers_is_noticed() -> None:
     assert imports_of("Imports all other edge packages except `net`, and", "cli") == (
         EDGES.keys() - {"cli", "net"}
     )
-
-
-def test_the_page_about_the_architecture_names_every_folder() -> None:
-    text = section("docs/contributing/architecture.md", "## Folders")
-    core = {name for layer in CORE for name in layer} - {"messages", "permissions"}
-    [edges] = re.findall(r"^\| edge packages \| ([^|]+) \|", text, re.MULTILINE)
-
-    assert set(names(text, "folder")) == core
-    assert NAME.findall(edges) == sorted(EDGES)

@@ -127,11 +127,11 @@ def test_a_model_without_a_price_is_refused_at_the_start() -> None:
 
     assert words == [
         snapshot(
-            "Limits(cost=2): the price of model 'qwen3' is not known. Pass it: `Limits(cost=2, prices={'qwen3': Price(...)})`."
+            "Limits(cost=2): the price of model 'qwen3' is not known. Pass it: `Limits(cost=2, prices={'qwen3': Price(...)})`, with `handrail.messages.Price`."
         ),
         words[0],
         snapshot(
-            "Limits(cost=2): the price of a model without a name is not known. Pass it: `Limits(cost=2, prices=Price(...))`."
+            "Limits(cost=2): the price of a model without a name is not known. Pass it: `Limits(cost=2, prices=Price(...))`, with `handrail.messages.Price`."
         ),
     ]
     assert Agent(local, limits=Limits(cost=2, prices={"qwen3": ONE}))
@@ -205,7 +205,7 @@ async def test_a_sub_agent_without_a_price_does_not_start() -> None:
         FailureKind.FAILED,
         snapshot(
             "Not run: Limits(cost=5): the price of model 'qwen3' is not known. "
-            "Pass it: `Limits(cost=5, prices={'qwen3': Price(...)})`."
+            "Pass it: `Limits(cost=5, prices={'qwen3': Price(...)})`, with `handrail.messages.Price`."
         ),
         [],
     )

@@ -517,3 +517,17 @@ async def test_a_question_about_edited_arguments_says_so() -> None:
 
     assert asked == ["Edited, so it needs approval again. 1?"]
     assert (done.stop_reason, world.did) == ("answer", ["put d"])
+
+
+async def test_questions_leave_out_calls_that_only_wait() -> None:
+    world = World()
+    async with Executor(world.tools, policy=gate, approvals=defer) as executor:
+        agent = Agent(by_turn(calls(put("a", "1"), look("a", "2")), says("done")), executor)
+        result = await agent.run("go")
+        done = await agent.resume(
+            result.state, answers={one.id: Allow() for one in result.questions}
+        )
+
+    assert [one.call.id for one in result.questions] == ["1"]
+    assert [one.call.id for one in result.state.pending] == ["1", "2"]
+    assert (done.stop_reason, done.questions) == ("answer", ())

@@ -196,6 +196,17 @@ async def test_a_server_that_cannot_start_says_why() -> None:
     assert str(caught.value).startswith("The MCP server 'no' is not connected: [Errno 2]")
 
 
+async def test_a_program_that_the_sandbox_hides_is_said(tmp_path: Path) -> None:
+    hidden = StdioServer(name="no", command="/tmp/venv/bin/python", cwd=str(tmp_path))  # noqa: S108  not created
+    with pytest.raises(NotConnected) as caught:
+        async with connected(hidden):
+            raise AssertionError
+    assert str(caught.value) == (
+        "The MCP server 'no' is not connected: exit code 127: the sandbox may hide the program. Keep it "
+        "and its packages in `cwd`, and not in /tmp, or pass `sandbox=False`."
+    )
+
+
 async def test_a_reason_that_is_a_sentence_ends_with_one_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,11 @@ class RunState(NamedTuple):
         return tuple([pending for pending in waiting if pending.id not in answered])
 
     @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests that need a person: ``pending`` without calls that wait for another."""
+        return tuple([pending for pending in self.pending if pending.kind != "waiting"])
+
+    @property
     def requests(self) -> tuple[Pending, ...]:
         """The calls that have no result yet, answered or not, including those of sub-agents."""
         own = [result.pending for result in self.waiting if result.pending is not None]

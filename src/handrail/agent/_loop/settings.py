@@ -17,7 +17,7 @@ from handrail.agent._loop.next_step import NoAnswer, answer_text
 from handrail.agent._loop.recorder import Recorder
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
-from handrail.permissions import Answer
+from handrail.permissions import Answer, Pending
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -91,6 +91,11 @@ class RunResult(NamedTuple, Generic[T]):
         """The text of the model's last reply since the prompt, with the parts that it continues."""
         said = self.state.turns > self.state.before.turns
         return answer_text(self.state.messages) if said else ""
+
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests that need a person, including those of sub-agents."""
+        return self.state.questions
 
     def unwrap(self) -> T:
         """Return the output. Raises Unfinished, which says why, if the run has no answer."""

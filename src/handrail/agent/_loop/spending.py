@@ -87,7 +87,8 @@ def check_price(limits: Limits, names: Iterable[str]) -> None:
             prices = f"{{{name!r}: Price(...)}}" if name else "Price(...)"
             raise UnknownPrice(
                 f"Limits(cost={limits.cost}): the price of {which} is not known. "
-                f"Pass it: `Limits(cost={limits.cost}, prices={prices})`."
+                f"Pass it: `Limits(cost={limits.cost}, prices={prices})`, with "
+                "`handrail.messages.Price`."
             )
 
 

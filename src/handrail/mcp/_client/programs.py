@@ -77,6 +77,14 @@ def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Wa
     return _ConfinedProgram(sandbox.start(command, notes=True, source=True), sandbox, watch)
 
 
+_CANNOT_START = {126, 127}
+"""The exit codes of a shell that cannot start a program."""
+_HIDDEN = (
+    ": the sandbox may hide the program. Keep it and its packages in `cwd`, and not in /tmp, or "
+    "pass `sandbox=False`"
+)
+
+
 class _ConfinedProgram:
     """A program in the sandbox. Its standard error arrives as notes."""
 
@@ -103,7 +111,9 @@ class _ConfinedProgram:
             code = await self._process.wait()
         await self._process.kill()
         self._watch.take_errors(self._process.take_notes())
-        return "" if code is None else _describe_exit(code)
+        if code is None:
+            return ""
+        return _describe_exit(code) + (_HIDDEN if code in _CANNOT_START else "")
 
 
 class _FreeProgram:
