@@ -19,6 +19,7 @@ from tiny_server import untraced
 
 FOUR = {"anyio", "griffe", "pydantic", "typing_extensions"}
 DEFINES_TOOLS = "from handrail import Call, Registry, Result, Tool, Toolset, lint, tool"
+RUNS_TOOLS = "from handrail import Executor, Toolset, tool"
 THEIRS = {"annotated_types", "idna", "pydantic_core", "sniffio", "typing_inspection"}
 
 
@@ -117,28 +118,29 @@ def test_what_defines_tools_loads_no_third_party_package_but_the_four_it_needs()
     assert "pydantic" not in third_party  # it comes with the first tool
 
 
-def test_what_defines_tools_costs_at_most_a_tenth_more_than_pydantic_and_anyio(
-    tmp_path: Path,
+@pytest.mark.parametrize(("statement", "times"), [(DEFINES_TOOLS, 1.1), (RUNS_TOOLS, 1.6)])
+def test_an_import_costs_little_more_than_pydantic_and_anyio(
+    statement: str, times: float, tmp_path: Path
 ) -> None:
     # What a busy machine adds is never negative: the least of many is nearest to the cost.
     ours, theirs = inf, inf
     for measured in range(60):
-        ours = min(ours, cpu_seconds(DEFINES_TOOLS, tmp_path))
+        ours = min(ours, cpu_seconds(statement, tmp_path))
         theirs = min(theirs, cpu_seconds("import pydantic, anyio", tmp_path))
-        if measured >= 8 and ours <= 1.1 * theirs:
+        if measured >= 8 and ours <= times * theirs:
             break
 
-    assert ours <= 1.1 * theirs
+    assert ours <= times * theirs
 
 
 def test_what_runs_tools_loads_neither_pydantic_nor_more_modules_than_it_needs() -> None:
     loaded = run(
-        "import sys; old = set(sys.modules); from handrail import Executor, Toolset, tool; "
-        "print(*set(sys.modules) - old)"
+        f"import sys; old = set(sys.modules); {RUNS_TOOLS}; print(*set(sys.modules) - old)"
     ).split()
 
-    assert {"pydantic", "pydantic_core", "griffe", "uuid"} & set(loaded) == set()
-    assert len(loaded) <= 220
+    unneeded = {"asyncio", "griffe", "handrail.messages", "pydantic", "pydantic_core", "uuid"}
+    assert unneeded & set(loaded) == set()
+    assert len(loaded) <= 130
 
 
 def evaluated_switches(source: str) -> list[str]:

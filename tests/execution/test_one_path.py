@@ -51,8 +51,8 @@ from handrail import (
     Unknown,
     tool,
 )
-from handrail._execution import executor as executor_module
 from handrail._execution import invoke
+from handrail._execution import tasks as tasks_module
 from handrail._execution.running import RunningCall
 from handrail._permissions import deciding
 from handrail._permissions.decide import decide
@@ -810,7 +810,7 @@ def run_tools_in_the_context_of_their_callers(patch: pytest.MonkeyPatch) -> None
 
 
 def let_hooks_set_variables_of_single_callers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(executor_module, "in_context", lambda work, _context: work)
+    patch.setattr(tasks_module, "in_context", lambda work, _context: work)
 
 
 BROKEN = (

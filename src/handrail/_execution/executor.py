@@ -7,24 +7,20 @@ from collections.abc import (
     AsyncIterable,
     Callable,
     Coroutine,
-    Generator,
     Iterable,
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
-from handrail._execution.explain import explain
-from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import RunningCall
 from handrail._execution.settings import (
     AN_APPROVER,
@@ -38,22 +34,21 @@ from handrail._execution.settings import (
     check_policy,
     check_tools,
 )
-from handrail._execution.tasks import Tasks
-from handrail._execution.threads import InThread, SharedPortal, count_threads, wait_for
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
-from handrail._permissions.explanation import Explanation
-from handrail._support.loop import in_context, in_event_loop
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.record import EMPTY, Given, check_options
-from handrail._turn.replies import ReplyCalls, WaitingCalls
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.context import D
 from handrail._values.result import Result
-from handrail.messages import Reply, StreamItem, ToolResults
+
+if TYPE_CHECKING:
+    from handrail._execution.threads import InThread
+    from handrail._permissions.explanation import Explanation
+    from handrail.messages import Reply, StreamItem, ToolResults
 
 
 class Executor:
@@ -88,6 +83,11 @@ class Executor:
         clock: Callable[[], float] = time.time,
         call_found_by: CallFoundBy = "name",
     ) -> None:
+        # these load asyncio, which importing Executor does not
+        from handrail._execution.pipeline import Pipeline
+        from handrail._execution.tasks import Tasks
+        from handrail._execution.threads import SharedPortal
+
         check_tools(tools)
         if call_found_by not in ("name", "call_tool"):
             raise ValueError(
@@ -120,10 +120,7 @@ class Executor:
         running = RunningCall(Turn(tasks), call, self._view)
         if not pipeline.is_hooked:
             return pipeline.run(running)
-        if pipeline.hooks.around:
-            return Turn(tasks).run(call)
-        # context variables that hooks set are visible to the tool, and not to the caller
-        return in_context(pipeline.run(running), running.own_context())
+        return tasks.run_hooked(running)
 
     async def run_all(
         self, calls: Iterable[Call] | AsyncIterable[Call], *, turn: Turn[Any] | None = None
@@ -165,6 +162,8 @@ class Executor:
             turn: The turn that the calls belong to. Its ``reply`` is then the reply.
             show: Called with each item of a stream, such as a ``Delta`` to print.
         """
+        from handrail._turn.replies import ReplyCalls  # loads messages
+
         turn = self._own(turn) if turn is not None else self.turn()
         calls = ReplyCalls(reply, turn, show)
         return calls.results(await self.run_all(calls.calls(), turn=turn))
@@ -189,6 +188,8 @@ class Executor:
             deps: Objects for the tools, such as a database.
             metadata: More facts for hooks, policies and tools.
         """
+        from handrail._turn.replies import WaitingCalls  # loads messages
+
         waiting = WaitingCalls(saved, answers)
         if waiting.first is None:
             return saved
@@ -204,24 +205,11 @@ class Executor:
             call: The call.
             turn: The turn that the call belongs to. By default, it gets its own.
         """
-        if in_event_loop():
-            raise RuntimeError(
-                "run_sync was called in an event loop. Use `await executor.run(call)`."
-            )
-        home = self._pipeline.home
-        result: Result
-        if home.is_open and not self._portal.owns(home.loop):
-            result = anyio.from_thread.run(partial(self.run, call, turn=turn), token=home.token)
-        else:
-            with self._portal.open() as portal:
-                result = wait_for(portal, partial(self.run, call, turn=turn))
-        return result
+        return self._portal.run(self._pipeline.home, partial(self.run, call, turn=turn))
 
-    @contextmanager
-    def in_thread(self) -> Generator[InThread]:
+    def in_thread(self) -> AbstractContextManager[InThread]:
         """Open an event loop in a separate thread, so that any thread can run calls."""
-        with self._portal.open() as portal, portal.wrap_async_context_manager(self):
-            yield InThread(portal, self.run, self.run_all)
+        return self._portal.share(self)
 
     @overload
     def turn(
@@ -352,12 +340,14 @@ class Executor:
         made = object.__new__(Executor)
         made._pipeline, made._portal, made._users = self._pipeline, self._portal, 0
         made._view = self._view.restrict(names, policy)
-        made._tasks = Tasks(self._pipeline, made._view)
+        made._tasks = self._tasks.restrict(made._view)
         made._hooks = self._hooks
         return made
 
     def explain(self, call: Call, *, turn: Turn[Any] | None = None) -> Explanation:
         """Return what would happen to a call, and why, without running it."""
+        from handrail._execution.explain import explain
+
         turn = self._own(turn) if turn is not None else self.turn()
         running = RunningCall(turn, call, self._view)
         running.position = turn.next_position
@@ -371,7 +361,19 @@ class Executor:
         """Stop all calls, also those that have not started, or that a stream has yet to send."""
         self._tasks.cancel()
 
-    count_threads = staticmethod(count_threads)
+    @staticmethod
+    def count_threads(count: Callable[[int], object]) -> AbstractContextManager[None]:
+        """Count the threads of the calls that are made inside, also by sub-agents.
+
+        No one can stop a thread: it can outlive its call, and this block.
+
+        Args:
+            count: Gets 1 before a plain function starts, and -1 once it has ended, or never will
+                start. It is called in any thread.
+        """
+        from handrail._execution.threads import count_threads
+
+        return count_threads(count)
 
     async def __aenter__(self) -> Self:
         self._pipeline.bind()

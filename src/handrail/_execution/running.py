@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.from_thread
 
 from handrail._execution.output import Collected
-from handrail._execution.threads import Thread
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
 from handrail._support.loop import in_event_loop
@@ -24,6 +23,9 @@ from handrail._values.effect import WRITE, Exposure
 from handrail._values.errors import StopRun
 from handrail._values.pending import Pending
 from handrail._values.result import Failure, FailureKind, Result
+
+if TYPE_CHECKING:
+    from handrail._execution.threads import Thread  # loads asyncio
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
 """The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""

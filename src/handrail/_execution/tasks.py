@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
@@ -15,7 +15,7 @@ from handrail._execution.invoke import result_of_stop
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import Group, RunningCall, pending_result
 from handrail._execution.view import View
-from handrail._support.loop import close_generator, must_pass, spawn
+from handrail._support.loop import close_generator, in_context, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
@@ -34,6 +34,17 @@ class Tasks:
     def __init__(self, pipeline: Pipeline, view: View) -> None:
         self.pipeline = pipeline
         self.view = view
+
+    def restrict(self, view: View) -> Tasks:
+        """Return the tasks of a restricted view."""
+        return Tasks(self.pipeline, view)
+
+    def run_hooked(self, running: RunningCall) -> Coroutine[Any, Any, Result]:
+        """Run a single call with hooks. Await it."""
+        if self.pipeline.hooks.around:
+            return running.turn.run(running.call)
+        # context variables that hooks set are visible to the tool, and not to the caller
+        return in_context(self.pipeline.run(running), running.own_context())
 
     @property
     def run_id(self) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Self, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from handrail._support.loop import Escaped, current_loop
+from handrail._support.loop import Escaped, Home, current_loop, in_event_loop
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
 from handrail._values.result import Result
@@ -26,14 +27,7 @@ _COUNT: ContextVar[Callable[[int], object]] = ContextVar("handrail_threads", def
 
 @contextmanager
 def count_threads(count: Callable[[int], object]) -> Generator[None]:
-    """Count the threads of the calls that are made inside, also by sub-agents.
-
-    No one can stop a thread: it can outlive its call, and this block.
-
-    Args:
-        count: Gets 1 before a plain function starts, and -1 once it has ended, or never will
-            start. It is called in any thread.
-    """
+    """Count the threads of the calls that are made inside: see ``Executor.count_threads``."""
     token = _COUNT.set(count)
     try:
         yield
@@ -160,6 +154,23 @@ class SharedPortal:
         with ExitStack() as leaving:
             leaving.push(self._leave)
             yield portal
+
+    def run(self, home: Home, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a function in the event loop of an executor, or in this one if that is not open."""
+        if in_event_loop():
+            raise RuntimeError(
+                "run_sync was called in an event loop. Use `await executor.run(call)`."
+            )
+        if home.is_open and not self.owns(home.loop):
+            return anyio.from_thread.run(function, token=home.token)
+        with self.open() as portal:
+            return wait_for(portal, function)
+
+    @contextmanager
+    def share(self, executor: Any) -> Generator[InThread]:
+        """Enter an executor in this loop, so that any thread can run its calls."""
+        with self.open() as portal, portal.wrap_async_context_manager(executor):
+            yield InThread(portal, executor.run, executor.run_all)
 
     def _leave(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         """Remove a user. If the last one was interrupted, its call is stopped."""

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import anyio
 
-from handrail._support.loop import Stop
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.pending import Pending
 from handrail._values.result import Result
+
+if TYPE_CHECKING:
+    from handrail._support.loop import Stop  # loads asyncio
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
 from types import TracebackType
-from typing import Any, Generic, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 import anyio
 
@@ -22,7 +22,9 @@ from handrail._values.context import D
 from handrail._values.decision import Deny
 from handrail._values.pending import Pending
 from handrail._values.result import Result
-from handrail.messages import Reply
+
+if TYPE_CHECKING:
+    from handrail.messages import Reply  # loads asyncio
 
 _NOTHING = Given()
 _NO_TOOLS = Toolset()
