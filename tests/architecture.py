@@ -35,6 +35,7 @@ EDGES: Mapping[str, set[str]] = {
     "cli": {
         "agent",
         "approvals",
+        "coding",
         "console",
         "mcp",
         "models",
@@ -46,7 +47,7 @@ EDGES: Mapping[str, set[str]] = {
         "tools",
     },
     "console": {"approvals", "net", "policy", "runs"},
-    "coding": {"agent", "policy", "sandbox", "tools"},
+    "coding": {"agent", "models", "policy", "sandbox", "tools"},
     "hooks": set(),
     "mcp": {"approvals", "net", "policy", "sandbox"},
     "models": {"net", "providers"},

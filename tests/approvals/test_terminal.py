@@ -39,7 +39,7 @@ from handrail import (
     Toolset,
     tool,
 )
-from handrail.approvals import Proposal, terminal
+from handrail.approvals import Proposal, ask_at_terminal, terminal
 from handrail.permissions import Answer, Approver, Edit, FileChange, Origin, Pending
 from handrail.policy import Rulebook
 
@@ -953,3 +953,84 @@ async def test_questions_go_to_stderr_if_no_console_is_given(capfd: Any) -> None
         given = await terminal(stdin=who.stdin)(QUESTION)
 
     assert (type(given), capfd.readouterr()) == (Deny, ("", ""))
+
+
+async def asks(who: Person, *acts: Acts, choices: Sequence[str] = ()) -> str | None:
+    """What a person answers to a question of a model, while they do these things."""
+    given: list[str | None] = []
+    ask = ask_at_terminal(stdin=who.stdin, console=who.console)
+
+    async def ask_one() -> None:
+        given.append(await ask("Which\x1b?\nOr none?", choices))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask_one)
+        for act in acts:
+            await act()
+    return given[0]
+
+
+async def test_a_question_of_a_model_is_answered_by_a_number_or_in_words() -> None:
+    shown: list[str] = []
+    for typed, choices in {"2": ("red", "gre\x07en"), "blue": ("red",), "3": ()}.items():
+        with person() as who:
+
+            async def reads(who: Person = who, typed: str = typed) -> None:
+                shown.append(await who.sees("(Enter: none): "))
+                who.types(f"{typed}\n")
+
+            shown.append(str(await asks(who, reads, choices=choices)))
+
+    assert shown == snapshot(
+        [
+            """\
+
+Which\\u{1B}?
+Or none?
+
+  1  red
+  2  gre\\u{7}en
+A number or your own answer \
+""",
+            "gre\x07en",
+            """\
+
+Which\\u{1B}?
+Or none?
+
+  1  red
+A number or your own answer \
+""",
+            "blue",
+            """\
+
+Which\\u{1B}?
+Or none?
+Your answer \
+""",
+            "3",
+        ]
+    )
+
+
+async def test_a_question_that_nobody_can_answer_has_no_answer() -> None:
+    with person() as who:
+
+        async def closes() -> None:
+            await who.sees("Your answer (Enter: none): ")
+            who.types("\x04")
+
+        closed = await asks(who, closes)
+        elsewhere = ask_at_terminal(stdin=io.StringIO(), console=who.console)
+        unseen = ask_at_terminal(stdin=who.stdin, console=Console(file=io.StringIO()))
+        assert [closed, await elsewhere("Which?", ()), await unseen("Which?", ())] == [None] * 3
+
+
+async def test_a_question_of_a_model_can_be_withdrawn() -> None:
+    with person() as who:
+        ask = ask_at_terminal(stdin=who.stdin, console=who.console)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "Which?", ())
+            await who.sees("Your answer (Enter: none): ")
+            tasks.cancel_scope.cancel()
+        await who.sees("The request was withdrawn.\n")

@@ -215,7 +215,7 @@ def test_commands_are_for_the_chat_itself(chat: Chat, handrail: Handrail) -> Non
         "cost    not known: the model has no known price",
         "turns   1",
     ]
-    assert said(pty, "/tools")[0].split()[:2] == ["edit", "write"]
+    assert said(pty, "/tools")[0].split()[:2] == ["ask_user", "read"]
     assert said(pty, "/mode") == [
         "mode edits",
         "  without a sandbox, reading and file changes run; protected files, secrets and",

@@ -144,7 +144,7 @@ def test_another_conversation_follows_and_the_first_can_be_resumed(
 
     assert alone == ["no other runs in this folder"]
     assert cleared[0] == f"resume this chat with `handrail chat --resume {first}`"
-    assert cleared[1] == "handrail 0.1.0  model.py:other  mode plan  6 tools  /help"
+    assert cleared[1] == "handrail 0.1.0  model.py:other  mode plan  8 tools  /help"
     assert second == ["  I am another."]
     assert listed == [
         f"{first}  done  hello",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from handrail import Allow, Approvals, Call, HandrailError, Text, tool
+from handrail import READ, Allow, Approvals, Call, CheckedCall, HandrailError, Hook, Text, tool
 from handrail.agent import Limits, RunState
 from handrail.coding import coding_agent
 from handrail.messages import Reply, Request, ToolResults
@@ -84,13 +85,27 @@ These instructions come from files in the workspace. If two conflict, follow the
 
 <instructions file="AGENTS.md">
 Use American spelling.
-</instructions>\
+</instructions>
+
+Mode: ask. Changes, and commands that no rule allows, need approval.\
 """
     )
     [day] = re.findall("Date: (.*)", model.requests[0].system)
     assert (datetime.now().astimezone().date() - datetime.fromisoformat(day).date()).days in (0, 1)
     assert [tool.spec.name for tool in model.requests[0].tools] == snapshot(
-        ["bash", "edit", "glob", "grep", "read", "read_job", "stop_job", "web_fetch", "write"]
+        [
+            "bash",
+            "edit",
+            "glob",
+            "grep",
+            "read",
+            "read_job",
+            "stop_job",
+            "task",
+            "todo",
+            "web_fetch",
+            "write",
+        ]
     )
 
 
@@ -253,7 +268,7 @@ def test_a_mistake_is_an_error_at_once(tmp_path: Path) -> None:
             "the name of a rule file": "unknown mode 'rules.toml'; use one of plan, ask, edits, open",
             "the path of a rule file": "coding_agent(rules=PosixPath('rules.toml')): pass a mode such as 'edits', the text of a rule file, or a Rulebook.",
             "rules with an unknown key": "rules: unknown key 'decide'; use one of mode, rule, version",
-            "a misspelled tool": "There is no coding tool 'bsh'. The tools are bash, edit, glob, grep, read, read_job, stop_job, web_fetch, write.",
+            "a misspelled tool": "There is no coding tool 'bsh'. The tools are apply_patch, ask_user, bash, edit, finish_plan, glob, grep, read, read_job, stop_job, task, todo, web_fetch, write.",
             "a tool that is not in a list": "coding_agent(without='bash'): pass a list, as in ['bash'].",
         }
     )
@@ -354,3 +369,137 @@ def test_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     with pytest.raises(HandrailError, match="is your home folder or contains it"):
         coding_agent(tmp_path, ScriptedModel(), without=["bash"])
+
+
+EXPLORED = [
+    Call("task", {"prompt": "Find f."}, "1"),
+    Call("read", {"file_path": "a.py"}, "2"),
+    "In a.py.",
+]
+
+
+async def test_a_task_is_explored_with_the_same_rules_and_hooks(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def f(): ...\n", encoding="utf-8")
+    seen: list[str] = []
+
+    def note(call: CheckedCall) -> CheckedCall:
+        seen.append(call.name)
+        return call
+
+    denied = '[[rule]]\nid = "a"\ndecide = "deny"\naccess = "read file:a.py"\n'
+    results: list[str] = []
+    for rules in ("ask", denied):
+        with ScriptedModel(*EXPLORED, "Done.") as model:
+            options: Any = {"rules": rules, "without": ["bash"], "hooks": [Hook(before=note)]}
+            done = await coding_agent(tmp_path, model, **options).run("Explore.")
+        results += [done.state.messages[2].results[0].text]
+        last = model.requests[2].messages[-1]
+        assert isinstance(last, ToolResults)
+        results += [last.results[0].text]
+
+    assert results == snapshot(
+        [
+            """\
+In a.py.
+[Note: prompt: was read as task.]\
+""",
+            "     1\tdef f(): ...",
+            """\
+In a.py.
+[Note: prompt: was read as task.]\
+""",
+            "Not run: rule 'a' denies reading a.py. Do not work around this. Continue without it, or tell the user.",
+        ]
+    )
+    assert seen == snapshot(["task", "read", "task", "read"])
+
+
+async def test_without_tools_that_read_there_are_no_tasks(tmp_path: Path) -> None:
+    with ScriptedModel("Done.") as model:
+        agent = coding_agent(tmp_path, model, without=["bash", "glob", "grep", "read", "todo"])
+        await agent.run("Hello.")
+
+    assert [one.name for one in model.requests[0].tools.specs] == ["edit", "web_fetch", "write"]
+
+
+async def test_models_that_know_patches_get_apply_patch_in_place_of_edit(tmp_path: Path) -> None:
+    async def offered(name: str, **options: Any) -> list[str]:
+        model = ScriptedModel("Done.")
+        model.names = (name,)
+        await coding_agent(
+            tmp_path, model, without=["bash", *options.pop("without", ())], **options
+        ).run("Hello.")
+        names = [one.name for one in model.requests[0].tools.specs]
+        return [name for name in names if name in {"apply_patch", "edit"}]
+
+    assert await offered("gpt-5") == ["apply_patch"]
+    assert await offered("openai/gpt-5.1-codex") == ["apply_patch"]
+    assert await offered("gpt-5", without=["apply_patch"]) == ["edit"]
+    assert await offered("claude-opus-5") == ["edit"]
+
+
+async def test_a_tool_of_the_application_takes_the_place_of_one_with_its_name(
+    tmp_path: Path,
+) -> None:
+    @tool(effect=READ)
+    def todo() -> str:
+        """Return my plan."""
+        return "mine"
+
+    def shout(request: Request) -> Request:
+        return request._replace(system=request.system.upper())
+
+    with ScriptedModel(Call("todo", {}, "1"), "Done.") as model:
+        agent = coding_agent(tmp_path, model, tools=[todo], without=["bash"], prepare=shout)
+        done = await agent.run("Plan.")
+
+    assert done.state.messages[2].results[0].text == "mine"
+    assert "MODE: ASK." in model.requests[0].system
+
+
+ANSWERS: dict[str, tuple[str | None, Mode]] = {
+    "edits": ("Continue in edits", Mode.OPEN),
+    "ask": ("Continue in ask", Mode.OPEN),
+    "below a ceiling": ("Continue in edits", Mode.ASK),
+    "change": ("Change the plan", Mode.OPEN),
+    "own words": ("Use sqlite.", Mode.OPEN),
+    "nothing": (None, Mode.OPEN),
+}
+
+
+async def test_a_plan_is_carried_out_in_the_mode_that_the_person_chooses(tmp_path: Path) -> None:
+    async def plan(said: str | None, ceiling: Mode) -> tuple[str, str, int]:
+        rules, offered = Rulebook(mode="plan", ceiling=ceiling), 0
+
+        async def ask(_question: str, choices: Sequence[str]) -> str | None:
+            nonlocal offered
+            offered = len(choices)
+            return said
+
+        with ScriptedModel(Call("finish_plan", {}, "1"), "Done.") as model:
+            agent = coding_agent(tmp_path, model, rules=rules, ask=ask, without=["bash"])
+            done = await agent.run("Plan.")
+        return done.state.messages[2].results[0].text, str(rules.mode), offered
+
+    assert {case: await plan(*answer) for case, answer in ANSWERS.items()} == snapshot(
+        {
+            "edits": (
+                "The user approved the plan. The mode is now edits: carry it out.",
+                "edits",
+                3,
+            ),
+            "ask": ("The user approved the plan. The mode is now ask: carry it out.", "ask", 3),
+            "below a ceiling": ("The user wants another plan: Continue in edits", "plan", 2),
+            "change": (
+                "The user wants another plan. End your turn, and wait for what to change.",
+                "plan",
+                3,
+            ),
+            "own words": ("The user wants another plan: Use sqlite.", "plan", 3),
+            "nothing": (
+                "The user wants another plan. End your turn, and wait for what to change.",
+                "plan",
+                3,
+            ),
+        }
+    )

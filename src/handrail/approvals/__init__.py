@@ -1,9 +1,10 @@
 """Approvals: answer approval requests at a terminal, with your own function, or days later.
 
-``terminal`` prompts a person, and needs the extra ``handrail[terminal]``; ``callback`` calls your
-function; ``defer`` leaves every request pending. ``sign_pending`` and ``verify_pending`` move a
-pending call between processes. ``FileLedger`` records which approvals were used, so that each works
-once. ``render_request`` and ``make_printable`` make untrusted text safe to show in your own UI.
+``terminal`` prompts a person, and needs the extra ``handrail[terminal]``; so does
+``ask_at_terminal``, for questions of a model. ``callback`` calls your function; ``defer`` leaves
+every request pending. ``sign_pending`` and ``verify_pending`` move a pending call between
+processes. ``FileLedger`` records which approvals were used, so that each works once.
+``render_request`` and ``make_printable`` make untrusted text safe to show in your own UI.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from handrail.approvals._remember import Proposal, Remembers, Scope
     from handrail.approvals._rows import diff_rows, name_grade
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
-    from handrail.approvals._terminal import terminal
+    from handrail.approvals._terminal import ask_at_terminal, terminal
 else:
     _HOMES = {
         "FileLedger": "_ledger",
@@ -37,6 +38,7 @@ else:
         "Scope": "_remember",
         "Tampered": "_signing",
         "TerminalAnswer": "_functions",
+        "ask_at_terminal": "_terminal",
         "callback": "_functions",
         "defer": "_functions",
         "describe_changes": "_question",
@@ -65,6 +67,7 @@ __all__ = [
     "Scope",
     "Tampered",
     "TerminalAnswer",
+    "ask_at_terminal",
     "callback",
     "defer",
     "describe_changes",

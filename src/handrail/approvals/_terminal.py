@@ -6,21 +6,22 @@ import os
 import pwd
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
 from handrail import Call, Deny, HandrailError
 from handrail.approvals._dialogue import QUIET_SECONDS, RAIL, Dialogue, Host
-from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine
-from handrail.approvals._prompt import render_request
+from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine, inline, wrap_line
+from handrail.approvals._prompt import CONTINUATION, render_request
 from handrail.approvals._question import render_question
 from handrail.approvals._remember import Remembers
 from handrail.approvals._rows import put_in_words
-from handrail.approvals._tty import NO_PROMPT, Tty, Unanswerable, Withdrawn, answerable
+from handrail.approvals._tty import NO_PROMPT, Ended, Tty, Unanswerable, Withdrawn, answerable
 from handrail.permissions import Answer, Approver, Explanation, Pending
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from rich.text import Text
 
+_T = TypeVar("_T")
 _MAX_WAITING = 20
 _MIN_COLUMNS = 20
 _UNKNOWN_SIZE = 1_000
@@ -78,6 +80,19 @@ def terminal(  # noqa: PLR0913  each is an option with a default
         by=_find_user(),
     )
     return _Asker(screen, stdin, most_waiting, host).ask
+
+
+def ask_at_terminal(
+    *, stdin: TextIO | None = None, console: Console | None = None, plain: bool = False
+) -> Callable[[str, Sequence[str]], Awaitable[str | None]]:
+    """Return a function for ``ask_user`` that asks the person at the terminal.
+
+    It shows the question and its choices with numbers. It returns the choice or the text that the
+    person types: None for an empty line, and if no one can answer. ``terminal`` has the same
+    arguments.
+    """
+    screen = _ConsoleScreen(console if console is not None else _stderr(), plain=plain)
+    return _Asker(screen, stdin, _MAX_WAITING, Host()).ask_question
 
 
 def _find_user() -> str:
@@ -216,19 +231,34 @@ class _Asker:
         """Prompt for an answer, after the requests before this one."""
         if not self._screen.is_seen:
             return Deny(_UNSEEN)
+        try:
+            answer = await self._in_turn(partial(self._answer, pending))
+        except Unanswerable as why:
+            return Deny(str(why))
+        return pending if answer is None else answer
+
+    async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask a question of a model, after the requests before it."""
+        if not self._screen.is_seen:
+            return None
+        try:
+            return await self._in_turn(partial(self._answer_question, question, choices))
+        except (Unanswerable, Ended):
+            return None
+
+    async def _in_turn(self, answer: Callable[[Tty], _T]) -> _T | None:
+        """Return what a function reads in a thread, when it has the terminal for itself."""
         withdrawn, left = threading.Event(), threading.Event()
         with self._moved:
             if len(self._turns) > self._most_waiting:
-                return Deny(_TOO_MANY)
+                raise Unanswerable(_TOO_MANY)
             self._turns.append(withdrawn)
         try:
             answerable(self._fd())
-            asking = partial(self._wait_and_ask, pending, withdrawn, left)
+            asking = partial(self._wait_and_ask, answer, withdrawn, left)
             return await to_thread.run_sync(
                 asking, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
-        except Unanswerable as why:
-            return Deny(str(why))
         except get_cancelled_exc_class():
             self._withdraw(withdrawn)
             with CancelScope(shield=True):  # let the thread print that it was withdrawn
@@ -252,25 +282,40 @@ class _Asker:
             return None
 
     def _wait_and_ask(
-        self, pending: Pending, withdrawn: threading.Event, left: threading.Event
-    ) -> Answer | Pending:
+        self, answer: Callable[[Tty], _T], withdrawn: threading.Event, left: threading.Event
+    ) -> _T | None:
         with self._moved:
             self._moved.wait_for(lambda: withdrawn.is_set() or self._turns[0] is withdrawn)
         with self._speaks:
             try:
-                return self._answer(pending, withdrawn)
+                if withdrawn.is_set():
+                    return None
+                return answer(Tty(answerable(self._fd()), withdrawn.is_set))
             except Withdrawn:
                 self._screen.show(
                     [RenderedLine(""), RenderedLine("The request was withdrawn.", "warning")]
                 )
-                return pending
+                return None
             finally:
                 left.set()
 
-    def _answer(self, pending: Pending, withdrawn: threading.Event) -> Answer | Pending:
-        if withdrawn.is_set():
-            return pending
-        tty, host = Tty(answerable(self._fd()), withdrawn.is_set), self._host
+    def _answer_question(self, question: str, choices: Sequence[str], tty: Tty) -> str | None:
+        """Return what the person chooses or types; None if that is nothing."""
+        rows = [RenderedLine(inline(line), "title") for line in question.strip().splitlines()]
+        rows += [RenderedLine("")] * bool(choices)
+        for number, choice in enumerate(choices, 1):
+            rows.append(RenderedLine(f"  {number}  {inline(choice)}"))
+        width = self._screen.width - len(RAIL)
+        wrapped = [row for line in rows for row in wrap_line(line, width, CONTINUATION)]
+        self._screen.show([RenderedLine(""), *map(_put_behind_rail, wrapped)])
+        tty.drain()
+        self._screen.ask(_put_behind_rail(RenderedLine(_NUMBER if choices else _WORDS)))
+        said = tty.line().strip()
+        named = {str(number): choice for number, choice in enumerate(choices, 1)}
+        return named.get(said, said) or None
+
+    def _answer(self, pending: Pending, tty: Tty) -> Answer | Pending:
+        host = self._host
         width = self._screen.width - len(RAIL)
         request = render_request(pending, workspace=host.workspace, width=width)
         if request.too_long:
@@ -283,6 +328,13 @@ class _Asker:
         return Dialogue(pending, request, question, tty, screen=self._screen, host=host).answer()
 
 
+def _put_behind_rail(line: RenderedLine) -> RenderedLine:
+    text = RAIL + line.text if line.text else RAIL.rstrip()
+    return replace(line, text=text, spans=((0, 1, "ask"),))
+
+
+_NUMBER = "A number or your own answer (Enter: none): "
+_WORDS = "Your answer (Enter: none): "
 _UNSEEN = NO_PROMPT.format("the request cannot be shown on a terminal")
 _TOO_MANY = (
     "Not run: too many calls are waiting for the user's approval. Send fewer such calls at a time."

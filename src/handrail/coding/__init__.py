@@ -1,5 +1,18 @@
 """A coding agent over one folder: the coding tools in a sandbox, rules, and a system prompt."""
 
+from handrail.coding._agent_tools import AGENT_TOOLS, Explorer, add_agent_tools
 from handrail.coding._coding_agent import AgentArgs, coding_agent
+from handrail.coding._make_agent import make_agent
+from handrail.coding._offer import choose_tools
+from handrail.coding._system_prompt import SystemPrompt
 
-__all__ = ["AgentArgs", "coding_agent"]
+__all__ = [
+    "AGENT_TOOLS",
+    "AgentArgs",
+    "Explorer",
+    "SystemPrompt",
+    "add_agent_tools",
+    "choose_tools",
+    "coding_agent",
+    "make_agent",
+]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from typing_extensions import Unpack
 
 from handrail import Approvals, Hook, Tool, Toolset
 from handrail.agent import Agent, Compaction, IsTrusted, Limits, Prepare, Save
-from handrail.coding._system_prompt import SystemPrompt
+from handrail.coding._agent_tools import AGENT_TOOLS, add_agent_tools
+from handrail.coding._make_agent import make_agent
+from handrail.coding._system_prompt import SystemPrompt, read_trusted
 from handrail.messages import Model
+from handrail.models import named
 from handrail.permissions import Approver
 from handrail.policy import Level, Mode, Rulebook, RuleFile, builtin_rules, parse
 from handrail.sandbox import Sandbox
-from handrail.tools import Workspace, coding_tools, hide_denied, outline
+from handrail.tools import AnswerQuestion, Workspace, coding_tools, hide_denied, outline
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -51,6 +55,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     system: str = "",
     trusted: IsTrusted | None = None,
     undo_folder: str | os.PathLike[str] | None = None,
+    ask: AnswerQuestion | None = None,
     output: type[T] | None = None,
     **options: Unpack[AgentArgs],
 ) -> Agent[T]:
@@ -74,6 +79,8 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
             has trusted it with ``handrail trust``.
         undo_folder: Where the changes are kept, so that you can undo them. Pass it to a Workspace
             of the folder, and that to ``undo``.
+        ask: Shows a question of the model and its choices to a person, and returns the answer, or
+            None. Without it, the model has no tool to ask.
         output: The type of the answer. By default, it is text.
         options: Options of ``Agent``.
 
@@ -81,6 +88,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         SandboxUnavailable: No sandbox works on this system.
     """
     without = _check_names(without)
+    model = named(model) if isinstance(model, str) else model
     sandbox: Sandbox | None = None
     if "bash" not in without:
         sandbox = Sandbox(
@@ -91,16 +99,28 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         )
     policy = rules if isinstance(rules, Rulebook) else _make_rulebook(rules, folder, sandbox)
     workspace = Workspace(folder, hides=hide_denied(policy), undo_folder=undo_folder)
-    coding = coding_tools(workspace, sandbox=sandbox, without=without)
     if not isinstance(approvals, Approvals):
         approvals = Approvals(approver=approvals, context=lambda _call: workspace.root)
-    return Agent(
+    checks: dict[str, Any] = {"policy": policy, "approvals": approvals}
+    checks["hooks"] = options.pop("hooks", ())
+    everything = add_agent_tools(
+        coding_tools(workspace, sandbox=sandbox, without=without) | Toolset(*tools),
+        workspace=workspace,
+        rules=policy,
+        explorer=partial(Agent, model, **checks),
+        ask=ask,
+        without=without,
+    )
+    read = partial(read_trusted, workspace.root, trusted)
+    return make_agent(
         model,
-        coding | Toolset(*tools),
-        system=SystemPrompt(workspace.root, sandbox, tools=coding, more=system, trusted=trusted),
+        everything,
+        rules=policy,
+        system=SystemPrompt(
+            workspace.root, sandbox, tools=everything, instructions=read, more=system
+        ),
         output=output,
-        policy=policy,
-        approvals=approvals,
+        **checks,
         **options,
     )
 
@@ -110,7 +130,7 @@ def _check_names(without: Iterable[str]) -> set[str]:
     if isinstance(without, str):
         raise TypeError(f"coding_agent(without={without!r}): pass a list, as in [{without!r}].")
     names = set(without)
-    known = {summary.name for summary in outline()}
+    known = {*AGENT_TOOLS, *(summary.name for summary in outline())}
     if unknown := sorted(names - known):
         raise ValueError(
             f"There is no coding tool {unknown[0]!r}. The tools are {', '.join(sorted(known))}."

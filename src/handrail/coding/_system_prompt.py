@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import cast
@@ -38,14 +39,26 @@ class SystemPrompt:
         sandbox: Sandbox | None,
         *,
         tools: Toolset,
-        more: str,
-        trusted: IsTrusted | None,
+        instructions: Callable[[], str],
+        text: str = "",
+        more: str = "",
     ) -> None:
+        """Prepare to describe a folder.
+
+        Args:
+            root: The folder.
+            sandbox: The sandbox for commands; None if there are none.
+            tools: The tools of the agent.
+            instructions: Reads the text of the instruction files.
+            text: How to work, in place of the usual text.
+            more: More text.
+        """
         self._root = Path(root)
         self._sandbox = sandbox
         self._tools = tools
+        self._instructions = instructions
+        self._text = text or HOW_TO_WORK
         self._more = more
-        self._trusted = trusted or _read_trust(self._root)
         self._written: dict[str, str] = {}
 
     async def __call__(self, state: RunState) -> str:
@@ -56,12 +69,7 @@ class SystemPrompt:
         return self._written[state.run_id]
 
     async def _write(self) -> str:
-        instructions = read_instructions(self._root, trusted=self._trusted)
-        for notice in instructions.notices:
-            review = f"; review it with `handrail trust {notice.path}`"
-            hint = review if notice.kind == "untrusted" else ""
-            log.warning("%s: %s%s", notice.path, notice.message, hint)
-        parts = (HOW_TO_WORK, self._more, await self._describe_place(), instructions.text)
+        parts = (self._text, self._more, await self._describe_place(), self._instructions())
         return "\n\n".join(filter(None, parts))
 
     async def _describe_place(self) -> str:
@@ -111,6 +119,16 @@ async def _read_status(sandbox: Sandbox) -> str:
         return output.decode(errors="replace") if await process.wait() == 0 else ""
     finally:
         await process.kill()
+
+
+def read_trusted(root: str, trusted: IsTrusted | None) -> str:
+    """Return the text of the instruction files that are trusted. The log names the others."""
+    instructions = read_instructions(root, trusted=trusted or _read_trust(Path(root)))
+    for notice in instructions.notices:
+        review = f"; review it with `handrail trust {notice.path}`"
+        hint = review if notice.kind == "untrusted" else ""
+        log.warning("%s: %s%s", notice.path, notice.message, hint)
+    return instructions.text
 
 
 def _read_trust(root: Path) -> IsTrusted:

@@ -4,7 +4,7 @@ from handrail.models._anthropic import anthropic
 from handrail.models._google import gemini
 from handrail.models._named import find_credentials, named, suggest_name
 from handrail.models._openai import openai_chat, openai_responses
-from handrail.models._prices import PriceList, cost, known_prices
+from handrail.models._prices import PriceList, cost, find_window, known_prices
 from handrail.models._recorded import recorded
 from handrail.models._resilience import fallback, retrying
 from handrail.models._sdk_client import ProviderModel
@@ -16,6 +16,7 @@ __all__ = [
     "cost",
     "fallback",
     "find_credentials",
+    "find_window",
     "gemini",
     "known_prices",
     "named",

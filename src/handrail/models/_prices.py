@@ -1,4 +1,4 @@
-"""The cost of tokens: prices of well-known models, as data with a date."""
+"""Facts about well-known models: prices, as data with a date, and how much they read."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ _PREFIX = re.compile(r"^(?:.*/|(?:\w+\.)?anthropic\.)")
 """What gateways and clouds write before the name of a model."""
 _SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest))?(?:-v\d+)?(?::(?!free$)\w+)?")
 """The date or the version of a model. One that a gateway offers for free is another model."""
+
+_WINDOWS = {
+    "claude-": 200_000,
+    "gemini-2.5-": 1_048_576,
+    "gpt-4.1": 1_047_576,
+    "gpt-4o": 128_000,
+    "gpt-5-chat": 128_000,
+    "gpt-5": 400_000,
+}
+"""The tokens that well-known models hold at least, by the beginning of their names."""
 
 
 class PriceList(NamedTuple):
@@ -56,6 +66,14 @@ def cost(usage: Usage, model: str, prices: Prices | None = None) -> Decimal | No
         if name.startswith(known) and _SUFFIX.fullmatch(name, len(known)):
             return price.cost(usage)
     return None
+
+
+def find_window(*names: str) -> int | None:
+    """Return the tokens that the context of a model holds, if one of its names is known."""
+    plain = [_PREFIX.sub("", name, count=1) for name in names]
+    return next(
+        (size for name in plain for known, size in _WINDOWS.items() if name.startswith(known)), None
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.tools._ask_user import ask_user
+    from handrail.tools._ask_user import AnswerQuestion, ask_user
     from handrail.tools._coding import coding_tools, hide_denied
     from handrail.tools._edit.apply_patch import apply_patch
     from handrail.tools._edit.edit import edit
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from handrail.tools._web.web_fetch import web_fetch
 else:
     _HOMES = {
+        "AnswerQuestion": "_ask_user",
         "Jobs": "_shell.jobs",
         "Scan": "_shell.leftovers",
         "ScanReport": "_shell.leftovers",
@@ -58,6 +59,7 @@ else:
 
 
 __all__ = [
+    "AnswerQuestion",
     "Jobs",
     "Scan",
     "ScanReport",

@@ -14,15 +14,14 @@ Read a text file, list a folder, or show an image or PDF.
 
 Each line is shown with its number and a tab, which are not part of the file. Long files come in \
 pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are \
-clipped. A notebook (.ipynb) is shown as its cells. To find files by name, use glob; to search \
-files, use grep."""
+clipped. A notebook (.ipynb) is shown as its cells."""
 
 WRITE_DESCRIPTION = """\
 Create or overwrite a file and report its number of lines. Parent folders are created.
 
-Use it for new files and complete rewrites; to change part of a file, use edit. Read an existing \
-file first: the call fails if the file was not read, or changed since then. It keeps its encoding \
-and line endings."""
+Use it for new files and complete rewrites, not to change a part. Read an existing file first: \
+the call fails if the file was not read, or changed since then. It keeps its encoding and line \
+endings."""
 
 EDIT_DESCRIPTION = """\
 Replace text in a file and return the numbers of the changed lines.
@@ -46,42 +45,37 @@ context make the place clear."""
 TODO_DESCRIPTION = """\
 Replace your plan for this task and return it, so that you and the user see what is left.
 
-Use it for tasks of three steps or more. Send the whole list each time; mark one step as \
-in_progress while you work on it, and completed when it is done."""
+Use it for tasks of three steps or more. Send the whole list each time; one step is in_progress."""
 
 ASK_USER_DESCRIPTION = """\
 Ask the user a question and return the answer.
 
-Use it if you cannot continue without a decision that only the user can make. Ask one question at \
-a time, and offer choices if there are a few. Do not use it to ask for permission: calls that need \
-approval are shown to the user anyway."""
+Use it if you cannot continue without a decision that only the user can make, not to ask for \
+permission: the user sees calls that need approval anyway. Ask one question at a time."""
 
 GLOB_DESCRIPTION = """\
 Find files by name or path and return their paths, newest first.
 
-Use it to see which files exist; to search file contents, use grep; to list one folder, use read. \
-"src/**" lists every file in src. Matching folders are named at the end. Files matched by \
-.gitignore are skipped unless you set include_ignored, and names with a leading dot unless you \
-set hidden or write the dot."""
+Use it to see which files exist; to list one folder, use read. "src/**" lists every file in src. \
+Matching folders are named at the end. Files matched by .gitignore are skipped unless you set \
+include_ignored, and names with a leading dot unless you set hidden or write the dot."""
 
 GREP_DESCRIPTION = """\
 Search file contents with a regular expression and return the matching lines.
 
-Use it to find where something is used or defined. To find files by name, use glob; to see a whole \
-file, use read. Skips hidden files and files matched by .gitignore unless path names them or you \
-set hidden or include_ignored."""
+Use it to find where something is used or defined. Skips hidden files and files matched by \
+.gitignore unless path names them or you set hidden or include_ignored."""
 
 READ_JOB_DESCRIPTION = """\
 Read the output of a background job, and whether it is still running.
 
-Use it for jobs that bash started with background; bash itself returns the output of other \
-commands. It returns what you have not read yet: at once, or with wait_ms when the job ends, when \
-a line has the text of until, or after that time."""
+Use it for jobs that bash started with background. It returns what you have not read yet: at once, \
+or with wait_ms when the job ends, when a line has the text of until, or after that time."""
 
 STOP_JOB_DESCRIPTION = """\
 Stop a background job and every process it started.
 
-Use it for jobs that bash started with background. Other commands leave nothing running."""
+Use it for jobs that bash started with background."""
 
 _MAX_NAMED_HOSTS = 10
 _NOTABLE = (".venv", ".git/hooks", ".git/config")
@@ -134,9 +128,9 @@ def describe_bash(facts: CommandFacts) -> str:
     jobs = "; use background to keep one running" * facts.has_jobs
     return (
         "Run a bash command in the workspace and return its output and exit code.\n\n"
-        "Use it for builds, tests, git and other programs. To read, change or search files, use "
-        "read, edit, write, glob and grep. The folder (cd) and exported variables last, except "
-        "PATH and similar. Calls of one turn run in order and start in the same folder. "
+        "Use it for builds, tests, git and other programs; for files, use the other tools. The "
+        "folder (cd) and exported variables last, except PATH and similar. Calls of one turn run "
+        "in order and start in the same folder. "
         f"{_describe_programs(facts)}{_describe_network(facts)} {_describe_opening(facts)}"
         f"{_describe_writable(facts)} No "
         f"stdin: no prompts, editors or pagers. Processes started with & are killed when the "

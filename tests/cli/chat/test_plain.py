@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from handrail import Call, FailureKind, Image, Result, Text
-from handrail.agent import RunState
+from handrail.agent import InnerEvent, RunState
 from handrail.cli._chat.changes import FileContents, diff_rows, run_changes, word_rows
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._runs.transcript import write_transcript
@@ -16,7 +16,7 @@ from handrail.cli._screen.rows import Span, plain
 from handrail.cli._screen.terminal import Screen
 from handrail.cli._screen.theme import Ground, Theme
 from handrail.events import Finished, Lost, Requested, Started, Waiting, Yielded
-from handrail.messages import Delta, Prompt, Reply, ToolResults, TruncatedCall, Usage
+from handrail.messages import Delta, Prompt, Reply, Restart, ToolResults, TruncatedCall, Usage
 from handrail.testing import ScriptedModel
 from handrail.tools import UndoEntry, Workspace
 
@@ -28,7 +28,7 @@ class Plain:
         self.now = 100.0
         self._file = io.StringIO()
         screen = Screen(self._file, theme=Theme(), live=False)
-        self.watcher = PlainWatcher(screen, CHANGES.get, lambda: self.now)
+        self.watcher = PlainWatcher(screen, lambda name: CHANGES.get(name, []), lambda: self.now)
         self.watcher.model = ScriptedModel("")
         self.watcher.begin()
 
@@ -40,7 +40,7 @@ class Plain:
         return text.splitlines()
 
 
-CHANGES = {"e": FileContents("a.txt", b"one\n", b"two\n")}
+CHANGES = {"e": [FileContents("a.txt", b"one\n", b"two\n")]}
 
 
 def test_text_and_calls_are_sentences() -> None:
@@ -164,8 +164,8 @@ def test_the_plan_is_said_at_the_end() -> None:
 def test_a_large_or_deleted_file_is_a_change_too() -> None:
     large = FileContents("a\x1b", b"x" * 99_999, b"xy")
 
-    assert list(word_rows(large)) == ["a\\u{1B} changed: 99,999 to 2 characters"]
-    assert list(word_rows(FileContents("a", b"one\n", None))) == ["removed 1: one"]
+    assert list(word_rows([large])) == ["a\\u{1B} changed: 99,999 to 2 characters"]
+    assert list(word_rows([FileContents("a", b"one\n", None)])) == ["removed 1: one"]
     assert [plain(row) for row in diff_rows(FileContents("a", b"x\n", b"x"), 80)] == [
         "  │ 1   x",
         "  │ 2 -",
@@ -204,3 +204,19 @@ def test_the_colors_of_a_question_are_known_for_known_grounds_only() -> None:
     assert Theme("ansi").question_styles() == {}
     assert Theme("light").question_styles()["handrail.added"] == "on #d3f3f5"
     assert Theme("dark").question_styles()["handrail.muted"] == "not dim not bold #8d96a0"
+
+
+def test_a_sub_agent_counts_and_several_files_have_their_names() -> None:
+    shown = Plain()
+    watcher = shown.watcher
+    inner = Call("read", {"file_path": "a.py"}, "1")
+    watcher.on_event(Requested(100, inner, turn="run%2F1%2Ft/1"))
+    watcher.on_run_event(InnerEvent("t", Reply((inner,), usage=Usage(input_tokens=7))))
+    watcher.on_run_event(InnerEvent("t", Delta("text")))
+    watcher.model = None
+    watcher.on_run_event(InnerEvent("t", Reply((inner,), usage=Usage(input_tokens=7))))
+    watcher.on_run_event(Restart("cut"))
+    files = [FileContents("a", None, b"1\n"), FileContents("b\x1b", b"1\n", None)]
+
+    assert (shown.said(), watcher.count, watcher.meter.sentence) == ([], 0, "Used: 7 tokens.")
+    assert list(word_rows(files)) == ["a", "added 1: 1", "b\\u{1B}", "removed 1: 1"]

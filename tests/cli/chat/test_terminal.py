@@ -17,6 +17,7 @@ from inline_snapshot import snapshot
 
 from approvals.questions import asked
 from handrail import Call, FailureKind, Result, Text
+from handrail.agent import InnerEvent
 from handrail.cli._base.exits import Exit
 from handrail.cli._chat.changes import FileContents
 from handrail.cli._chat.input import Keyboard
@@ -39,6 +40,7 @@ from handrail.events import (
 )
 from handrail.messages import Delta, Reasoning, Reply, ToolResults, TruncatedCall, Usage
 from handrail.permissions import Allow
+from handrail.testing import ScriptedModel
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 
@@ -143,7 +145,7 @@ class Clock:
 
 def watched(clock: Clock, *, live: bool = False) -> tuple[Watcher, io.StringIO]:
     shown, file = screen(live=live)
-    watcher = Watcher(shown, DIFFS.get, clock)
+    watcher = Watcher(shown, lambda name: DIFFS.get(name, []), clock)
     watcher.begin()
     return watcher, file
 
@@ -155,7 +157,10 @@ def squeezed(text: str) -> list[str]:
 
 A, B = Call("a", {"x": 1}, "1"), Call("b", {}, "2")
 DONE = Result("1", "done")
-DIFFS = {"9": FileContents("a", b"", b"new\n")}
+DIFFS = {
+    "9": [FileContents("a", b"", b"new\n")],
+    "p": [FileContents("a", b"old\n", None), FileContents("b\x1b", b"", b"1\n2\n3\n4\n5\n6\n7\n")],
+}
 
 
 def test_a_turn_is_shown_from_the_words_to_the_results() -> None:
@@ -441,3 +446,87 @@ def test_an_end_that_was_wanted_before_a_line_is_read_is_not_forgotten(tmp_path:
         signal.raise_signal(signal.SIGTERM)
 
         assert (keyboard.line(), keyboard.interrupts) == (Exit.TERMINATED, 1)
+
+
+PATCH = "*** Begin Patch\n*** Delete File: a\n*** Add File: b\x1b\n+1\n*** End Patch"
+
+
+def test_a_patch_is_shown_by_its_files() -> None:
+    watcher, file = watched(Clock())
+    for text in (PATCH, "no patch"):
+        watcher.on_run_event(Reply((Call("apply_patch", {"input": text}, "p"),)))
+        watcher.on_run_event(ToolResults((Result("p", "Patched:"),)))
+
+    assert squeezed(file.getvalue()) == snapshot(
+        [
+            "✓ Patch a, b\\u{1B} 1 line #1",
+            "│ a",
+            "│ 1 - old",
+            "│ b\\u{1B}",
+            "│ 1 + 1",
+            "│ 2 + 2",
+            "│ 3 + 3",
+            "│ 4 + 4",
+            "│ 5 + 5",
+            "│ 6 + 6",
+            "… 1 more rows",
+            "✓ Patch no patch 1 line #2",
+            "│ a",
+            "│ 1 - old",
+            "│ b\\u{1B}",
+            "│ 1 + 1",
+            "│ 2 + 2",
+            "│ 3 + 3",
+            "│ 4 + 4",
+            "│ 5 + 5",
+            "│ 6 + 6",
+            "… 1 more rows",
+            "",
+        ]
+    )
+
+
+def test_a_sub_agent_is_shown_by_the_call_that_it_works_for() -> None:
+    watcher, file = watched(Clock(), live=True)
+    watcher.model = ScriptedModel("")
+    task = Call("task", {"task": "Find f."}, "t")
+    watcher.on_run_event(Reply((task,), usage=Usage(input_tokens=5)))
+    watcher.on_event(Started(100, "t", 1))
+    inner = Call("read", {"file_path": "a.py"}, "1")
+    watcher.on_event(Requested(100, inner, turn="run%2F1%2Ft/1"))
+    file.truncate(file.seek(0))
+    watcher.on_run_event(InnerEvent("t", Requested(100, inner)))
+    shown = file.getvalue()
+    watcher.on_run_event(InnerEvent("t", Reply((inner,), usage=Usage(input_tokens=7))))
+    watcher.on_run_event(InnerEvent("of nobody", Requested(100, inner)))
+    watcher.model = None
+    watcher.on_run_event(InnerEvent("t", Reply((inner,), usage=Usage(input_tokens=7))))
+    watcher.on_run_event(InnerEvent("t", Delta("text")))
+
+    assert [row for row in squeezed(shown) if "Read" in row] == ["│ Read a.py"]
+    assert (watcher.count, watcher.meter.sentence) == (1, "Used: 12 tokens.")
+
+
+def test_questions_and_plans_say_how_they_ended() -> None:
+    watcher, file = watched(Clock())
+    ends = [
+        (Call("ask_user", {"question": "Which?"}, "1"), "The user chose: red"),
+        (Call("finish_plan", {}, "2"), "Not answered. Continue."),
+        (Call("todo", {"todos": []}, "3"), "[x] a\n[1 of 2 steps completed.]"),
+        (Call("todo", {"todos": []}, "4"), ""),
+        (Call("ask_user", {"question": "Which?"}, "5"), ""),
+    ]
+    for call, text in ends:
+        watcher.on_run_event(Reply((call,)))
+        watcher.on_run_event(ToolResults((Result(call.id, text),)))
+
+    assert squeezed(file.getvalue()) == snapshot(
+        [
+            "✓ Ask Which? answered #1",
+            "✓ Ask about the plan not answered #2",
+            "✓ Plan 1 of 2 done #3",
+            "✓ Plan 0 lines #4",
+            "✓ Ask Which? answered #5",
+            "",
+        ]
+    )

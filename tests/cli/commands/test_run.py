@@ -587,8 +587,8 @@ def told(handrail: Handrail, *options: str) -> Ran:
 def test_what_a_model_is_told_first(handrail: Handrail) -> None:
     usual, own = told(handrail), told(handrail, "--system", "Be brief.")
 
-    assert usual.out.startswith("You work in the user's folder with tools.")
-    assert own.out.startswith("Be brief.|")
+    assert usual.out.startswith("You work on the files of one folder with tools.")
+    assert own.out.startswith("Be brief.\n\nWhen this conversation started:\nFolder: ")
 
 
 def test_instructions_and_skills_count_when_they_are_trusted(handrail: Handrail) -> None:

@@ -20,7 +20,8 @@ from handrail.cli._chat.calls import (
     title_row,
 )
 from handrail.cli._screen.rows import GUTTER, Row, Span, safe_line
-from handrail.events import WaitReason
+from handrail.events import Event, WaitReason
+from handrail.runs.lines import turn_fields
 
 _FRAMES_A_SECOND = 8
 _MAX_RUNNING = 6
@@ -56,6 +57,11 @@ class RunningCall:
     waits_about: str = ""
     """The resource, or the tool without a free slot."""
     asked: bool = False
+
+
+def is_inner(event: Event) -> bool:
+    """Return whether an event is of a sub-agent: the call that it works for shows it."""
+    return "inner" in turn_fields(event.turn)
 
 
 def call_rows(calls: Sequence[RunningCall], now: float, width: int, done: int = 0) -> Iterator[Row]:

@@ -38,11 +38,15 @@ _TEN, _MINUTE, _HOUR = 10, 60, 3_600
 _BAR_COLUMNS = 40
 _VERBS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "apply_patch": ("Patch", "input"),
+        "ask_user": ("Ask", "question"),
         "bash": ("Run", "command"),
         "edit": ("Edit", "file_path"),
+        "finish_plan": ("Ask about the plan", ""),
         "glob": ("List", "pattern"),
         "grep": ("Search", "pattern"),
         "read": ("Read", "file_path"),
+        "task": ("Explore", "task"),
         "todo": ("Plan", ""),
         "web_fetch": ("Fetch", "url"),
         "write": ("Write", "file_path"),
@@ -51,6 +55,12 @@ _VERBS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """What the coding tools do, and the argument that says with what."""
 _READS = frozenset({"glob", "grep", "read", "todo", "web_fetch"})
 """Tools whose result is shown as a count."""
+_ASKS = frozenset({"ask_user", "finish_plan"})
+"""Tools whose question and answer are above their row."""
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.*)$", re.MULTILINE)
+"""A file in a patch."""
+_STEPS = re.compile(r"\[(\d+ of \d+) steps completed\.\]")
+"""The last line of the result of ``todo``."""
 _EXIT = re.compile(r"\[(?:exit code (\d++)[^,\]]*+|(killed by \w++)), ([\d.]++) s[^\]]*+\]")
 """The last line of a command's result."""
 _JOB = re.compile(r"\[job (\d+), running[^\]]*\]")
@@ -75,7 +85,10 @@ def title_of(call: Call) -> Row:
     verb, key = _VERBS.get(call.name, ("", ""))
     given = args.get(key) if isinstance(args, Mapping) else None
     if verb and (not key or isinstance(given, str)):
-        return _title(verb, _on_one_line(str(given or "")))
+        text = str(given or "")
+        if call.name == "apply_patch":
+            text = ", ".join(path.strip() for path in _PATCHED.findall(text)) or text
+        return _title(verb, _on_one_line(text))
     about = next(iter(args.values()), "") if isinstance(args, Mapping) else args
     text = about if isinstance(about, str) else _json(about)
     return _title(_on_one_line(call.name), _on_one_line(text))
@@ -154,10 +167,20 @@ def ending_of(call: Call, result: Result, seconds: float) -> Ending:
         return _command_ending(ended, lines[:-1])
     if call.name == "bash" and lines and (job := _JOB.fullmatch(lines[-1])):
         return Ending(Span("✓", "ok"), f"started as job {job[1]}", ())
-    summary = " · ".join([_count(len(lines)), *took])
-    if call.name in _READS:
+    said = _summarize_talk(call.name, lines)
+    summary = said or " · ".join([_count(len(lines)), *took])
+    if said or call.name in _READS:
         return Ending(Span("✓", "ok"), summary, ())
     return _first_rows(Span("✓", "ok"), summary, lines, _MAX_OUTPUT_ROWS)
+
+
+def _summarize_talk(name: str, lines: Sequence[str]) -> str:
+    """Return how a question or a plan ended; empty for any other call."""
+    last = lines[-1] if lines else ""
+    if name in _ASKS:
+        return "not answered" if last.startswith("Not answered") else "answered"
+    steps = _STEPS.fullmatch(last) if name == "todo" else None
+    return f"{steps[1]} done" if steps else ""
 
 
 def _count(lines: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -18,6 +18,8 @@ from handrail.tools import UndoEntry, Workspace
 
 MAX_DIFF_ROWS = 12
 """Rows of a diff after a call."""
+_MIN_DIFF_ROWS = 4
+"""Rows of the diff of one of many files."""
 _MAX_COMPARED_CHARS = 100_000
 """Longest text to compare: the time for a diff grows with the square of its length."""
 _ROLES = {"+": "added", "-": "removed"}
@@ -54,8 +56,23 @@ def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> It
         yield (Span(f"    … {len(lines) - most:,} more rows", "muted"),)
 
 
-def word_rows(change: FileContents) -> Iterator[str]:
-    """Yield the changed lines of a file with words for signs."""
+def changes_rows(changes: Sequence[FileContents], width: int) -> Iterator[Row]:
+    """Yield the diffs of changed files, each below its name if there are several."""
+    for change in changes:
+        if len(changes) > 1:
+            yield (OUTSIDE, Span(safe_line(change.path), "path"))
+        yield from diff_rows(change, width, max(MAX_DIFF_ROWS // len(changes), _MIN_DIFF_ROWS))
+
+
+def word_rows(changes: Sequence[FileContents]) -> Iterator[str]:
+    """Yield the changed lines of files with words for signs, with their names if needed."""
+    for change in changes:
+        if len(changes) > 1:
+            yield safe_line(change.path)
+        yield from _word_rows(change)
+
+
+def _word_rows(change: FileContents) -> Iterator[str]:
     name, *contents = change
     old, new = ((one or b"").decode(errors="replace") for one in contents)
     if len(old) + len(new) > _MAX_COMPARED_CHARS:
@@ -139,13 +156,16 @@ class CallChanges:
         self._shown = {entry.number for entry in workspace.changes.entries()}
         """Changes that are not shown again. Models of earlier runs may have used the same ID."""
 
-    def __call__(self, call_id: str) -> FileContents | None:
-        """Return the file that a call changed, if it changed one."""
+    def __call__(self, call_id: str) -> Sequence[FileContents]:
+        """Return the files that a call changed."""
         entry = self._workspace.changes.find(call_id)
         if entry is None or entry.command or entry.number in self._shown:
-            return None
+            return ()
         self._shown.add(entry.number)
-        path, before, _ = entry.changes[0]
-        after = read_now(self._workspace, path)  # None if the file was deleted since
-        old = self._workspace.changes.content(before.content) if before is not None else None
-        return None if after is None else FileContents(path, old, after)
+        found: list[FileContents] = []
+        for path, before, after in entry.changes:
+            old = self._workspace.changes.content(before.content) if before is not None else None
+            new = read_now(self._workspace, path)
+            if (new is None) == (after is None):  # else it was deleted or made again since
+                found.append(FileContents(path, old, new))
+        return found

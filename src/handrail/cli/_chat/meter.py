@@ -37,11 +37,15 @@ class Meter:
 
     def add(self, reply: Reply, model: Model) -> None:
         """Count a reply."""
+        self._context = reply.usage.total or self._context
+        self.add_inner(reply, model)
+
+    def add_inner(self, reply: Reply, model: Model) -> None:
+        """Count a reply of a sub-agent: it is not part of the context."""
         used = reply.usage
         if not used.total:
             return
         self._tokens += used.total
-        self._context = used.total
         names = (reply.model, *model_names(model))
         found = next((price for name in names if (price := cost(used, name)) is not None), None)
         if found is None or self._money is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from handrail import Call, FailureKind, Result
-from handrail.agent import RunEvent
+from handrail.agent import InnerEvent, RunEvent
 from handrail.cli._base.columns import quantity
-from handrail.cli._chat.activity import JobList, Plan, RunningCall, describe_wait
+from handrail.cli._chat.activity import JobList, Plan, RunningCall, describe_wait, is_inner
 from handrail.cli._chat.calls import Ending, ending_of, title_of
 from handrail.cli._chat.changes import FileContents, word_rows
 from handrail.cli._chat.meter import Meter
@@ -20,7 +20,7 @@ from handrail.events import Event, Lost, Requested, Started, Waiting
 from handrail.events import Finished as CallFinished
 from handrail.messages import Delta, Model, Reply, ToolResults
 
-Changed: TypeAlias = Callable[[str], FileContents | None]
+Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
 _MINUTE = 60
 _SAID_AT = (1, 30, 60, 120, 300, 600)
 """Seconds after which a running call is reported."""
@@ -98,9 +98,15 @@ class PlainWatcher:
                 self._say_text(ends=False)
         elif isinstance(event, Reply):
             self._take_reply(event)
-        else:
-            for result in event.results if isinstance(event, ToolResults) else ():
+        elif isinstance(event, ToolResults):
+            for result in event.results:
                 self._say_result(result)
+        elif isinstance(event, InnerEvent):
+            self._count_inner(event)
+
+    def _count_inner(self, inner: InnerEvent) -> None:
+        if isinstance(inner.event, Reply) and self.model is not None:
+            self.meter.add_inner(inner.event, self.model)
 
     def _take_reply(self, reply: Reply) -> None:
         if not self._streamed:
@@ -114,7 +120,7 @@ class PlainWatcher:
 
     def on_event(self, event: Event) -> None:
         """Take what the executor says about a call."""
-        if isinstance(event, Lost):
+        if isinstance(event, Lost) or is_inner(event):
             return
         match event:
             case Requested(call=call):
@@ -157,7 +163,7 @@ class PlainWatcher:
         self._say_text(ends=True)
         title = "" if result.call_id in self._said else f"{_title(one.call)}. "
         self._say(f"Call {one.number}: {title}{_how(result, ending)}.")
-        rows = word_rows(change) if change is not None else _output(ending)
+        rows = word_rows(change) if change else _output(ending)
         for row in rows:
             self._say(f"  | {row}")
 

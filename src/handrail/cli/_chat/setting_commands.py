@@ -43,7 +43,7 @@ def mode_lines(rules: Rulebook, width: int) -> list[str]:
 
 def tools(chat: Conversation, _rest: str) -> Rows:
     """List the tools."""
-    specs = chat.session.executor.tools.specs
+    specs = chat.session.offered.specs
     rows = [
         (spec.name, spec.effect.name.lower(), safe(spec.description.partition("\n")[0]))
         for spec in specs

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+)
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -27,6 +31,7 @@ from handrail.cli._screen.rows import safe_line as safe
 from handrail.cli._screen.terminal import Screen
 from handrail.messages import ModelError, Reply
 from handrail.permissions import Answer, Approver, Explanation, Pending
+from handrail.tools import AnswerQuestion
 
 _POLL_SECONDS = 0.05
 """Seconds between checks for Ctrl-C or a signal."""
@@ -72,7 +77,7 @@ class ChatInput(Protocol):
 
 
 class ChatApprover:
-    """Prompts for approval at the terminal, while the chat prints nothing else."""
+    """Asks the person at the terminal, while the chat prints nothing else."""
 
     session: Session
     """Set by the Talk before any call can need approval."""
@@ -82,19 +87,35 @@ class ChatApprover:
         screen: Screen,
         watcher: Watcher | PlainWatcher,
         asks: Callable[..., Approver],
+        *,
         lend: Lend,
+        asks_question: AnswerQuestion,
     ) -> None:
         self._screen = screen
         self._lend = lend
         self._watcher = watcher
         self._asks = asks(explain=self._explain, stop=self._stop)
+        self._asks_question = asks_question
+        self._speaking = anyio.Lock()
+        """Held by the one who asks. The others wait."""
 
     async def ask(self, pending: Pending) -> Answer | Pending:
         """Prompt for approval of one call."""
-        self._watcher.pause()
-        with self._screen.hold():
-            async with self._lend():
-                return await self._asks(pending)
+        async with self._use_terminal():
+            return await self._asks(pending)
+
+    async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask a question of the model."""
+        async with self._use_terminal():
+            return await self._asks_question(question, choices)
+
+    @asynccontextmanager
+    async def _use_terminal(self) -> AsyncGenerator[None]:
+        async with self._speaking:
+            self._watcher.pause()
+            with self._screen.hold():
+                async with self._lend():
+                    yield
 
     def _explain(self, call: Call) -> Explanation:
         return self.session.executor.explain(call)

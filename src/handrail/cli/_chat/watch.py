@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from handrail import Call, Result
-from handrail.agent import RunEvent
-from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
+from handrail.agent import InnerEvent, RunEvent
+from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, is_inner
 from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
-from handrail.cli._chat.changes import FileContents, diff_rows
+from handrail.cli._chat.changes import FileContents, changes_rows
 from handrail.cli._chat.meter import Meter
 from handrail.cli._screen.markdown import Markdown
-from handrail.cli._screen.rows import Row
+from handrail.cli._screen.rows import Row, plain
 from handrail.cli._screen.terminal import Screen
 from handrail.events import (
     Asked,
@@ -30,8 +30,8 @@ from handrail.events import (
 )
 from handrail.messages import Delta, Model, Reply, ToolResults, TruncatedCall
 
-Changed: TypeAlias = Callable[[str], FileContents | None]
-"""Takes a call's id, and returns the file that the call changed, if any."""
+Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
+"""Takes a call's id, and returns the files that the call changed."""
 _UNDATED = 0.0
 _PAINT_SECONDS = 1 / 30
 """Seconds between two paintings of text that streams in."""
@@ -108,6 +108,17 @@ class Watcher:
             self._settle()
             self._waits = True
             self.tick()
+        elif isinstance(event, InnerEvent):
+            self._show_inner(event)
+
+    def _show_inner(self, inner: InnerEvent) -> None:
+        """Show a call of a sub-agent below the call that it works for, while that runs."""
+        shown = self._calls.get(inner.call_id)
+        if isinstance(inner.event, Requested) and shown is not None:
+            shown.progress = f"{shown.progress}\n{plain(title_of(inner.event.call))}"
+            self.tick()
+        elif isinstance(inner.event, Reply) and self.model is not None:
+            self.meter.add_inner(inner.event, self.model)
 
     def _show_delta(self, text: str) -> None:
         self._streamed = True
@@ -142,7 +153,7 @@ class Watcher:
 
     def on_event(self, event: Event) -> None:
         """Show an event of the executor: a call starts, makes progress or finishes."""
-        if isinstance(event, Lost) or event.at < self._settled:
+        if isinstance(event, Lost) or event.at < self._settled or is_inner(event):
             return
         match event:
             case Requested(call=call):
@@ -183,8 +194,7 @@ class Watcher:
         self._over.add(result.call_id)
         self.last_output = result.text
         call, width = shown.call, self._screen.width
-        changed = self._changed(result.call_id)
-        change = [] if changed is None else list(diff_rows(changed, width))
+        change = list(changes_rows(self._changed(result.call_id), width))
         if result.failure is None:
             self._plan.read(call)
             self.jobs.read(call, result, at)

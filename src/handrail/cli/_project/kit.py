@@ -306,7 +306,11 @@ class Kit:
         known, without = set(names), set(self.app.settings["without"])
         if CODING in self.app.settings["tools"]:  # including those that are not available here
             known |= {tool.name for tool in outline()}
-        for name in sorted(without - known):
+        if not without - known:
+            return
+        from handrail.coding import AGENT_TOOLS
+
+        for name in sorted(without - known - set(AGENT_TOOLS)):
             if near := closest_name(name, known - without):
                 self.app.say(f"`without` names an unknown tool {name!r}; did you mean {near!r}?")
 

@@ -27,8 +27,8 @@ from handrail.cli._base.local_servers import window_at
 from handrail.cli._base.redact import redact_setting
 from handrail.cli._base.settings import OWN, Settings
 from handrail.cli._project.sources import NoModule, load_source
-from handrail.messages import Model, ModelError, Reply, Request, StreamItem
-from handrail.models import find_credentials, suggest_name
+from handrail.messages import Model, ModelError, Reply, Request, StreamItem, model_names
+from handrail.models import find_credentials, find_window, suggest_name
 from handrail.providers import PROVIDERS, Provider
 
 BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
@@ -37,15 +37,6 @@ KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a server on this machine."""
-_WINDOWS = {
-    "claude-": 200_000,
-    "gemini-2.5-": 1_048_576,
-    "gpt-4.1": 1_047_576,
-    "gpt-4o": 128_000,
-    "gpt-5-chat": 128_000,
-    "gpt-5": 400_000,
-}
-"""The tokens that well-known models hold at least, by the beginning of their names."""
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = (
@@ -90,7 +81,7 @@ def model_of(
     if not callable(model):
         hint = f"define `async def {name}(request)`, and return a handrail.messages.Reply from it"
         raise Halt(f"{named} is not a model: it is not callable", code="no_model", hint=hint)
-    return _wrap_model(cast("Model", model), partial(_as_model_error, named))
+    return _GuardedModel(cast("Model", model), partial(_as_model_error, named))
 
 
 def window_of(settings: Settings) -> int | None:
@@ -102,9 +93,8 @@ def window_of(settings: Settings) -> int | None:
     url = settings["base_url"]
     if provider not in BY_PREFIX:
         return None
-    if url:
-        return window_at(url, name) if is_here(address_of(url)[0]) else None
-    return next((size for known, size in _WINDOWS.items() if name.startswith(known)), None)
+    here = window_at(url, name) if url and is_here(address_of(url)[0]) else None
+    return here or find_window(name)
 
 
 def check_name(named: str) -> None:
@@ -138,7 +128,7 @@ def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
         hint = f"run `pip install 'handrail[{provider.extra}]'`"
         raise Halt(f"the SDK for {provider.name} is not installed", code="no_model", hint=hint)
     make: Callable[..., Model] = getattr(models, provider.api)
-    return LateModel(partial(make, name, base_url=base_url, key=key))
+    return LateModel(partial(make, name, base_url=base_url, key=key), name)
 
 
 def _is_installed(package: str) -> bool:
@@ -150,7 +140,9 @@ def _is_installed(package: str) -> bool:
 class LateModel:
     """A provider's model. Its SDK takes a second to import: it is loaded when it is needed."""
 
-    def __init__(self, make: Callable[[], Model]) -> None:
+    def __init__(self, make: Callable[[], Model], name: str) -> None:
+        self.names = (name,)
+        """The name of the model, which its price and its habits depend on."""
         self._make = make
         self._model: Model | None = None
         self._lock = Lock()
@@ -159,7 +151,7 @@ class LateModel:
         """Load the SDK, if that was not done. Any thread may do so."""
         with self._lock:
             if self._model is None:
-                self._model = _wrap_model(self._make(), _in_cli_style)
+                self._model = _GuardedModel(self._make(), _in_cli_style)
             return self._model
 
     def __call__(self, request: Request) -> AsyncIterator[StreamItem] | Awaitable[Reply]:
@@ -251,18 +243,21 @@ def is_here(host: str) -> bool:
     return host in {"localhost", "::1"} or _LOOPBACK.fullmatch(host) is not None
 
 
-def _wrap_model(model: Model, guard: _Guard) -> Model:
-    """Return a model that runs inside a guard, which translates exceptions."""
+class _GuardedModel:
+    """A model that runs inside a guard, which translates exceptions."""
 
-    def replies(request: Request) -> AsyncIterator[StreamItem] | Awaitable[Reply]:
-        with guard():
-            answer = model(request)
+    def __init__(self, model: Model, guard: _Guard) -> None:
+        self.names = model_names(model)
+        self._model = model
+        self._guard = guard
+
+    def __call__(self, request: Request) -> AsyncIterator[StreamItem] | Awaitable[Reply]:
+        with self._guard():
+            answer = self._model(request)
         if isinstance(answer, AsyncIterator):
-            return _pieces(answer, guard)
+            return _pieces(answer, self._guard)
         is_due = isinstance(cast("object", answer), Awaitable)  # it may be anything
-        return _reply(answer, guard) if is_due else answer
-
-    return replies
+        return _reply(answer, self._guard) if is_due else answer
 
 
 async def _reply(answer: Awaitable[Reply], guard: _Guard) -> Reply:

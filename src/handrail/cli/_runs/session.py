@@ -21,18 +21,15 @@ from typing import Any, TypeAlias
 import anyio
 from anyio import to_thread
 
-from handrail import Allow, Approvals, Deny, Executor, HandrailError, Toolset
+from handrail import Allow, Approvals, Deny, Executor, Toolset
 from handrail.agent import (
     Agent,
-    Compaction,
     Limits,
-    Notice,
     OnEvent,
     Run,
     RunEvent,
     RunResult,
     RunState,
-    read_instructions,
 )
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
@@ -41,9 +38,14 @@ from handrail.cli._base.signals import Signals
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
-from handrail.cli._project.trusted import make_trust_check
+from handrail.cli._runs.agent_parts import (
+    all_tools,
+    make_system_prompt,
+    read_trusted_instructions,
+)
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
 from handrail.cli._runs.stores import StoredRun
+from handrail.coding import SystemPrompt, choose_tools, make_agent
 from handrail.events import Event
 from handrail.messages import Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
@@ -51,6 +53,7 @@ from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
 from handrail.runs.record import read_saved_answer, record_events
 from handrail.runs.statuses import CANCELLED, FAILED, INTERRUPTED, RUNNING, translate_stop
+from handrail.tools import AnswerQuestion
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
@@ -59,16 +62,8 @@ APPROVAL_SECONDS = 7 * 24 * 3600.0
 """Seconds until an approval request expires: one week."""
 CANCEL_POLL_SECONDS = 0.5
 """Seconds between two checks whether the run was cancelled."""
-SYSTEM = (
-    "You work in the user's folder with tools. Paths are relative to that folder. Read a file "
-    "before you change it. If a call is denied, do not work around it: continue without it, and "
-    "say so. At the end, summarize in a few sentences what you did and what you found."
-)
-"""The default system prompt."""
 MAX_CONTINUED = 5
 """How often Stop hooks can continue a run after an answer."""
-USUAL_WINDOW = 200_000
-"""The window of a model whose own is not known. One with less says that a request is too long."""
 
 
 class Session:
@@ -91,7 +86,8 @@ class Session:
         self.window: int | None = None
         """Tokens that the model's context holds, if that is known."""
         self.executor = executor
-        self.system = ""
+        self.system: SystemPrompt
+        """Writes the system prompt. Set by ``open_session``."""
         self.hooks = hooks
         """The hooks of the settings."""
         self._continued = 0
@@ -133,15 +129,26 @@ class Session:
         return run(self.state, recorder, answers=answers, on_event=self._watching(watch))
 
     def _agent(self) -> Agent[Any]:
-        return Agent(
+        return make_agent(
             self.model,
             self.executor,
+            rules=self.kit.rules,
             system=self.system,
+            window=self.window,
             limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
-            compaction=Compaction(window=self.window or USUAL_WINDOW),
         )
+
+    @property
+    def offered(self) -> Toolset:
+        """The tools that the model can use now."""
+        return choose_tools(self.executor.tools, self.model, self.kit.rules)
+
+    def explore(self, tools: Toolset, *, system: str) -> Agent[Any]:
+        """Return a sub-agent with some of the tools. Its calls are checked and recorded, too."""
+        names = [tool.spec.name for tool in tools]
+        return Agent(self.model, self.executor.restrict(*names), system=system)
 
     async def compact(self) -> int:
         """Let the model summarize the conversation. Return how many messages that replaces."""
@@ -275,7 +282,7 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(
+async def open_session(  # noqa: PLR0913  each is an option with a default
     kit: Kit,
     saved: SavedRun,
     model: Model,
@@ -283,6 +290,7 @@ async def open_session(
     approver: Approver | None = None,
     on_event: OnExecutorEvent | None = None,
     signals: Signals | None = None,
+    ask: AnswerQuestion | None = None,
 ) -> AsyncGenerator[Session]:
     """Open a session. When it closes, everything it started has ended and is saved.
 
@@ -293,8 +301,15 @@ async def open_session(
         approver: Answers approval requests; without one, calls that need approval are denied.
         on_event: Gets the executor's events.
         signals: Signals that interrupt the run.
+        ask: Asks the person a question of the model; without it, the model cannot ask.
     """
-    system, tools = _system_and_tools(kit)
+    opened: list[Session] = []
+
+    def explore(tools: Toolset, *, system: str) -> Agent[Any]:
+        return opened[0].explore(tools, system=system)
+
+    tools = all_tools(kit, explore, ask)
+    instructions = read_trusted_instructions(kit)
     hooks = kit.make_hooks(saved.id)
     executor = Executor(
         tools,
@@ -311,7 +326,8 @@ async def open_session(
     session = Session(kit, saved, model, executor, hooks=hooks, signals=signals)
     session.window = await to_thread.run_sync(window_of, kit.app.settings)
     said = await hooks.start(is_resumed=bool(session.state.messages))
-    session.system = "\n\n".join(filter(None, (system, said)))
+    session.system = make_system_prompt(kit, tools, instructions, said)
+    opened.append(session)
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(record_events, saved.record, executor.events(), on_event)
@@ -367,34 +383,4 @@ def _limits(settings: Settings) -> Limits:
         calls=settings["max_calls"],
         tokens=settings["max_total_tokens"],
         seconds=settings["max_seconds"],
-    )
-
-
-def _system_and_tools(kit: Kit) -> tuple[str, Toolset]:
-    """Return the system prompt and all tools, with the instructions and skills that are trusted."""
-    workspace = kit.app.workspace
-    instructions = read_instructions(workspace, trusted=make_trust_check(workspace))
-    skills = kit.skills
-    for notice in (*instructions.notices, *skills.notices):
-        kit.app.say(_format_notice(notice))
-    own = kit.app.settings["system"] or SYSTEM
-    system = "\n\n".join(filter(None, (own, instructions.text, skills.catalog)))
-    return system, all_tools(kit)
-
-
-def all_tools(kit: Kit) -> Toolset:
-    """Return all tools of a run: those of the settings, and those of skills."""
-    try:
-        return Toolset(*kit.tools, *kit.skills.tools)
-    except HandrailError as error:
-        hint = "rename the skill, or exclude the tool with `--without NAME`"
-        raise Halt(str(error), code="tools", hint=hint) from None
-
-
-def _format_notice(notice: Notice) -> str:
-    if notice.kind != "untrusted":
-        return f"{notice.path}: {notice.message}"
-    return (
-        f"ignoring {notice.path}: not trusted, or changed since you trusted it; "
-        f"review it with `handrail trust {notice.path}`"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from handrail import HandrailError
 from handrail._version import __version__
 from handrail.agent import RunState
-from handrail.approvals import terminal
+from handrail.approvals import ask_at_terminal, terminal
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import MODEL_OPTIONS, PLAIN, TOOL_OPTIONS
@@ -41,6 +41,9 @@ from handrail.permissions import Approver
 from handrail.policy import Mode
 from handrail.runs.lines import usage
 from handrail.runs.statuses import Standing
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @as_command("chat", "Chat with a model that can use tools.", *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -129,9 +132,20 @@ def _converse(
     """Hold one conversation. Return the exit code, and what it left."""
     kit, model, saved = now
     watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
-    asks = partial(_approver, kit, styles=screen.theme.question_styles(), plain=plain)
-    approver = ChatApprover(screen, watcher, asks, terminal_input.lend)
-    session = open_session(kit, saved, model, approver=approver.ask, on_event=watcher.on_event)
+    console = _open_console(kit, screen, plain=plain)
+    asks = partial(_approver, kit, console=console, plain=plain)
+    asks_question = ask_at_terminal(console=console, plain=plain)
+    approver = ChatApprover(
+        screen, watcher, asks, lend=terminal_input.lend, asks_question=asks_question
+    )
+    session = open_session(
+        kit,
+        saved,
+        model,
+        approver=approver.ask,
+        on_event=watcher.on_event,
+        ask=approver.ask_question,
+    )
     with portal.wrap_async_context_manager(session) as open_:
         open_.hooks.say = screen.say
         talk = Talk(
@@ -143,7 +157,7 @@ def _converse(
             approver=approver,
         )
         terminal_input.show_status(talk.status, talk.last_output)
-        screen.show(_headline(kit, len(open_.executor.tools)), ())
+        screen.show(_headline(kit, len(open_.offered)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)
         if screen.frame is None:
@@ -232,18 +246,20 @@ def _may_allow_edits(kit: Kit) -> bool:
     return kit.rules.mode is Mode.ASK and kit.rules.ceiling >= Mode.EDITS
 
 
-def _approver(kit: Kit, *, styles: Mapping[str, str], plain: bool, **options: Any) -> Approver:
-    """Return an approver that prompts at the terminal, with color if wanted."""
+def _open_console(kit: Kit, screen: Screen, *, plain: bool) -> Console:
+    """Return where questions are printed, with color if wanted."""
     from rich.console import Console  # an optional package
     from rich.theme import Theme
 
+    styles = screen.theme.question_styles()
+    return Console(stderr=True, no_color=plain or not kit.app.tints, theme=Theme(styles))
+
+
+def _approver(kit: Kit, *, console: Console, plain: bool, **options: Any) -> Approver:
+    """Return an approver that prompts at the terminal."""
     return terminal(
         workspace=kit.app.workspace,
-        console=Console(
-            stderr=True,
-            no_color=plain or not kit.app.tints,
-            theme=Theme(styles),
-        ),
+        console=console,
         plain=plain,
         remember=kit.memory,
         allow_edits=partial(kit.rules.set_mode, "edits") if _may_allow_edits(kit) else None,

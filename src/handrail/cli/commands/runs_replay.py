@@ -16,9 +16,10 @@ from handrail.cli._base.exits import Exit
 from handrail.cli._base.options import DATABASE, RUN, TOOL_OPTIONS
 from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
+from handrail.cli._runs.agent_parts import tools_to_replay
 from handrail.cli._runs.denials import clip
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.session import all_tools, app_to_resume
+from handrail.cli._runs.session import app_to_resume
 from handrail.cli._runs.stores import open_store
 from handrail.runs.replay import ReplayDifference, replay_run
 
@@ -42,7 +43,7 @@ def command(app: App, *, run: str) -> Exit:
     saved = open_store(app).find(run)
     state = saved.state()
     kit = Kit(app_to_resume(app, saved))
-    work = partial(replay_run, state, saved.lines(), all_tools(kit), policy=kit.rules)
+    work = partial(replay_run, state, saved.lines(), tools_to_replay(kit), policy=kit.rules)
     done = anyio.run(work)
     document: dict[str, Any] = {
         "id": saved.id,

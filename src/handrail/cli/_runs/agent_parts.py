@@ -1,0 +1,72 @@
+"""The parts of the agent of a run: its tools and its system prompt, as the settings say."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from handrail import HandrailError, Toolset
+from handrail.agent import Agent, Notice, read_instructions
+from handrail.cli._base.exits import Halt
+from handrail.cli._project.kit import CODING, Kit
+from handrail.cli._project.trusted import make_trust_check
+from handrail.coding import Explorer, SystemPrompt, add_agent_tools
+from handrail.tools import AnswerQuestion
+
+
+def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Toolset:
+    """Return all tools of a run: those of the settings, of skills, and of a coding agent."""
+    settings = kit.app.settings
+    try:
+        tools = Toolset(*kit.tools, *kit.skills.tools)
+    except HandrailError as error:
+        hint = "rename the skill, or exclude the tool with `--without NAME`"
+        raise Halt(str(error), code="tools", hint=hint) from None
+    if CODING not in settings["tools"]:
+        return tools
+    return add_agent_tools(
+        tools,
+        workspace=kit.workspace,
+        rules=kit.rules,
+        explorer=explorer,
+        ask=ask,
+        without=settings["without"],
+    )
+
+
+def tools_to_replay(kit: Kit) -> Toolset:
+    """Return all tools that a run can have had. Nothing runs them."""
+    return all_tools(kit, partial(Agent, "none"), _no_answer)
+
+
+async def _no_answer(*_: object) -> None: ...
+
+
+def make_system_prompt(kit: Kit, tools: Toolset, instructions: str, said: str) -> SystemPrompt:
+    """Return the system prompt, with what hooks say."""
+    more = "\n\n".join(filter(None, (kit.skills.catalog, said)))
+    return SystemPrompt(
+        str(kit.app.workspace.resolve()),
+        kit.sandbox,
+        tools=tools,
+        instructions=lambda: instructions,
+        text=kit.app.settings["system"],
+        more=more,
+    )
+
+
+def read_trusted_instructions(kit: Kit) -> str:
+    """Return the text of the trusted instruction files, and say what is ignored."""
+    workspace = kit.app.workspace
+    instructions = read_instructions(workspace, trusted=make_trust_check(workspace))
+    for notice in (*instructions.notices, *kit.skills.notices):
+        kit.app.say(_format_notice(notice))
+    return instructions.text
+
+
+def _format_notice(notice: Notice) -> str:
+    if notice.kind != "untrusted":
+        return f"{notice.path}: {notice.message}"
+    return (
+        f"ignoring {notice.path}: not trusted, or changed since you trusted it; "
+        f"review it with `handrail trust {notice.path}`"
+    )

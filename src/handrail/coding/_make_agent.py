@@ -1,0 +1,66 @@
+"""Make the agent that ``coding_agent``, a chat and a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from handrail import Executor, Toolset
+from handrail.agent import Agent, Compaction, Prepare
+from handrail.coding._offer import RequestEditor
+from handrail.coding._system_prompt import SystemPrompt
+from handrail.messages import Model, Request, model_names
+from handrail.models import find_window
+from handrail.policy import Rulebook
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose default all checkers know
+
+    T = TypeVar("T", default=str)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+USUAL_WINDOW = 200_000
+"""The window of a model whose own is not known. One with less says that a request is too long."""
+
+
+def make_agent(
+    model: Model,
+    tools: Toolset | Executor,
+    *,
+    rules: Rulebook,
+    system: SystemPrompt,
+    window: int | None = None,
+    output: type[T] | None = None,
+    **options: Any,
+) -> Agent[T]:
+    """Make a coding agent of its parts.
+
+    Each request says the mode of the rules, and has the tools that can be used in it. A long
+    history is shortened.
+
+    Args:
+        model: The model.
+        tools: The tools, or an executor with them.
+        rules: What calls may do.
+        system: Writes the system prompt.
+        window: Tokens that the model's context holds, if that is known.
+        output: The type of the answer. By default, it is text.
+        options: Options of ``Agent``.
+    """
+    offer, own = RequestEditor(model, rules), options.pop("prepare", None)
+    window = window or find_window(*model_names(model)) or USUAL_WINDOW
+    options.setdefault("compaction", Compaction(window=window))
+    prepare = offer if own is None else _in_order(offer, own)
+    return Agent(model, tools, system=system, prepare=prepare, output=output, **options)
+
+
+def _in_order(offer: RequestEditor, own: Prepare) -> Prepare:
+    """Return a function that lets the application's own change the request last."""
+
+    def prepare(request: Request) -> Request | Awaitable[Request]:
+        return own(offer(request))
+
+    return prepare
