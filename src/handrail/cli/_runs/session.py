@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio import to_thread
 
-from handrail import Allow, Approvals, Deny, Executor, HandrailError, Toolset
+from handrail import Allow, Approvals, Deny, Executor, HandrailError, Text, Toolset
 from handrail.agent import (
     Agent,
     Compaction,
@@ -45,7 +45,7 @@ from handrail.cli._project.trusted import make_trust_check
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
 from handrail.cli._runs.stores import StoredRun
 from handrail.events import Event
-from handrail.messages import Model, Prompt, Reply
+from handrail.messages import Content, Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
 from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
@@ -110,7 +110,7 @@ class Session:
 
     def run(
         self,
-        *prompt: str,
+        *prompt: str | Content,
         answers: Mapping[str, Answer] = {},
         watch: OnEvent | None = None,
         per_prompt: bool = False,
@@ -123,7 +123,8 @@ class Session:
         if prompt:
             message = Prompt.of(*prompt)
             if not self.saved.head.summary.get("prompt"):  # a chat that began without one
-                self.saved.record.set_status(prompt=prompt[-1][:MAX_PROMPT_CHARS])
+                last = [part.text for part in message.parts if isinstance(part, Text)][-1:]
+                self.saved.record.set_status(prompt="".join(last)[:MAX_PROMPT_CHARS])
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
             self.saved.record.put([prompt_line(time.time(), message)])
             self.saved.record.keep(self.state)
