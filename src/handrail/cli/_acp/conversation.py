@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 from acp import RequestError
 from acp.schema import StopReason
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from handrail.agent import RunResult
 from handrail.cli._acp.questions import AskPermission, EditorApprover
@@ -30,10 +31,24 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
+_GRACE_SECONDS = 5.0
+"""Seconds that a turn has to end in, when the conversation is closed."""
+
+
+@dataclass
+class _PromptTurn:
+    """One prompt, and how it ended."""
+
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    stop: StopReason = "end_turn"
+    error: RequestError | None = None
+
+
 class Conversation:
     """A saved run, held by this process until the editor closes it or leaves."""
 
     session: Session
+    _group: TaskGroup
 
     def __init__(
         self, kit: Kit, model: Model, saved: SavedRun, *, send: SendUpdate, ask: AskPermission
@@ -46,7 +61,7 @@ class Conversation:
         self._approver = EditorApprover(ask, kit, self.updates)
         self._closing = anyio.Event()
         self._closed = anyio.Event()
-        self._is_busy = False
+        self._turn: _PromptTurn | None = None
 
     async def hold_open(self, *, task_status: TaskStatus[None]) -> None:
         """Hold the run until ``close``."""
@@ -61,17 +76,25 @@ class Conversation:
                 ) as self.session:
                     self.session.hooks.say = self.updates.say
                     self.updates.window = self.session.window
-                    async with anyio.create_task_group() as group:
-                        group.start_soon(self.updates.send_all)
+                    async with anyio.create_task_group() as self._group:
+                        self._group.start_soon(self.updates.send_all)
                         task_status.started()
                         await self._closing.wait()
-                        self.session.interrupt()
-                        group.cancel_scope.cancel()
+                        await self._end_turn()
+                        self._group.cancel_scope.cancel()
                 state = self.saved.state()
                 if not state.messages and not state.inbox:
                     self.saved.remove()
         finally:
             self._closed.set()
+
+    async def _end_turn(self) -> None:
+        """Let the present turn end: with its requests open, or else interrupted."""
+        for stop in (self._approver.leave, self.session.interrupt):
+            if self._turn is not None:
+                stop()
+                with anyio.move_on_after(_GRACE_SECONDS):
+                    await self._turn.ended.wait()
 
     async def close(self) -> None:
         """Stop what runs, and release the run."""
@@ -83,25 +106,37 @@ class Conversation:
         self.updates.show_history(self.session.state.messages)
 
     def cancel(self) -> None:
-        """Stop the turn that runs. An approval request stays open."""
-        if self._is_busy:
+        """Stop the present turn. A call that waits for approval does not run."""
+        if self._turn is not None:
             self.session.interrupt()
 
     async def prompt(self, content: Sequence[Content]) -> StopReason:
-        """Run one turn of the conversation, and return why it ended."""
-        if self._is_busy:
+        """Run one turn of the conversation, and return why it ended.
+
+        The turn ends by itself if the editor no longer waits for it.
+        """
+        if self._turn is not None:
             raise RequestError.invalid_request({"details": "A turn is running. Cancel it first."})
-        self._is_busy = True
+        self._turn = turn = _PromptTurn()
+        self._group.start_soon(self._run_turn, turn, content)
+        await turn.ended.wait()
+        if turn.error is not None:
+            raise turn.error
+        return turn.stop
+
+    async def _run_turn(self, turn: _PromptTurn, content: Sequence[Content]) -> None:
         try:
-            return await self._run(content)
+            turn.stop = await self._run(content)
         except ModelError as error:
             details = {"details": error.reason, "hint": error.hint, "kind": error.kind}
-            raise RequestError(-32603, str(error), details) from None
+            turn.error = RequestError(-32603, str(error), details)
         except Halt as halt:
-            raise as_request_error(halt) from None
-        finally:
-            self._is_busy = False
-            await self.updates.flush()
+            turn.error = as_request_error(halt)
+        except Exception as error:  # noqa: BLE001  a model can raise anything
+            turn.error = RequestError(-32603, f"{type(error).__name__}: {error}")
+        await self.updates.flush()
+        self._turn = None
+        turn.ended.set()
 
     async def _run(self, content: Sequence[Content]) -> StopReason:
         session = self.session

@@ -62,7 +62,7 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes that the protocol sent; an error if they are no base64."""
+    """Return the bytes that the protocol sent; an error if it is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except Base64Error:

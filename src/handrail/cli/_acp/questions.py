@@ -8,11 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from acp import update_current_mode
+import anyio
+from acp.helpers import update_current_mode
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 from anyio import to_thread
 
-from handrail import Allow, Deny
+from handrail import Allow, Deny, HandrailError
 from handrail.approvals import (
     Proposal,
     RenderedRequest,
@@ -23,7 +24,7 @@ from handrail.approvals import (
 from handrail.cli._acp.tool_calls import find_kind, list_locations, show_output, show_planned
 from handrail.cli._acp.updates import Updates
 from handrail.cli._project.kit import Kit
-from handrail.permissions import Answer, Grade, Pending
+from handrail.permissions import Answer, Edit, Grade, Pending
 from handrail.policy import Mode
 
 AskPermission: TypeAlias = Callable[[ToolCallUpdate, list[PermissionOption]], Awaitable[Any]]
@@ -33,7 +34,7 @@ _SCOPES = {"run": "in this conversation", "project": "in this project"}
 
 class _Choice(NamedTuple):
     option: PermissionOption
-    answer: Allow | Deny
+    answer: Allow | Deny | Edit
     proposal: Proposal | None = None
     """The rule to store."""
     mode: str = ""
@@ -48,6 +49,7 @@ class EditorApprover:
         self._kit = kit
         self._updates = updates
         self._root = Path(kit.workspace.root)
+        self._open: set[anyio.CancelScope] = set()
 
     async def __call__(self, pending: Pending) -> Answer | Pending:
         """Ask about one call."""
@@ -64,13 +66,9 @@ class EditorApprover:
             content=[*show_planned(pending, self._root), show_output(shown)],
             locations=list_locations(pending.accesses, self._root),
         )
-        try:
-            asked = await self._ask(about, [choice.option for choice in choices])
-        except ConnectionError:  # the editor has left
+        outcome = await self._wait(about, [choice.option for choice in choices])
+        if outcome is None:
             return pending
-        outcome = asked.outcome
-        if not isinstance(outcome, AllowedOutcome):
-            return pending  # the turn was cancelled
         chosen = next((one for one in choices if one.option.option_id == outcome.option_id), None)
         if chosen is None:
             return Deny.by_user()
@@ -78,8 +76,28 @@ class EditorApprover:
         seen = sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
         return replace(chosen.answer, via="editor", seen=seen)
 
+    async def _wait(
+        self, about: ToolCallUpdate, options: list[PermissionOption]
+    ) -> AllowedOutcome | None:
+        """Return what the person chose; None if the editor leaves, or cancels the request."""
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                asked = await self._ask(about, options)
+            except ConnectionError:
+                return None
+            finally:
+                self._open.remove(scope)
+            return asked.outcome if isinstance(asked.outcome, AllowedOutcome) else None
+        return None
+
+    def leave(self) -> None:
+        """Leave all requests without an answer: the conversation is closed."""
+        for scope in self._open:
+            scope.cancel()
+
     def _list_choices(self, pending: Pending, summary: RequestSummary) -> list[_Choice]:
-        """Return the answers that a person can give. What is not shown whole cannot be approved."""
+        """Return the answers that a person can give. A request must be shown whole to be approved."""
         request = summary.request
         no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
         if request.too_long:
@@ -93,7 +111,7 @@ class EditorApprover:
         if self._may_switch(pending, summary.grade):
             words = "Yes, and all edits in this conversation"
             option = _make_option("edits", words, "allow_always")
-            return [yes, _Choice(option, Allow(), mode="edits"), no]
+            return [yes, _Choice(option, Edit(str(pending.call.args)), mode="edits"), no]
         return [yes, *self._list_rules(pending, request), no]
 
     def _list_rules(self, pending: Pending, request: RenderedRequest) -> list[_Choice]:
@@ -121,7 +139,10 @@ class EditorApprover:
     async def _keep(self, choice: _Choice) -> None:
         """Store the rule of a choice, or change the mode."""
         if choice.proposal is not None:
-            await to_thread.run_sync(self._kit.memory.store, choice.proposal)
+            try:
+                await to_thread.run_sync(self._kit.memory.store, choice.proposal)
+            except (HandrailError, OSError) as error:
+                self._updates.say(f"The rule was not stored: {error}")
         if choice.mode:
             self._kit.rules.set_mode(choice.mode)
             self._updates.put(update_current_mode(choice.mode))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,9 +17,9 @@ from acp import (
     Client,
     RequestError,
     run_agent,
-    update_available_commands,
-    update_current_mode,
 )
+from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
+from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
     AgentCapabilities,
     AvailableCommand,
@@ -37,10 +39,11 @@ from acp.schema import (
     SessionModeState,
     SetSessionModeResponse,
 )
+from acp.stdio import stdio_streams
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from handrail import Text
+from handrail import HandrailError, Text
 from handrail._version import __version__
 from handrail.cli._acp.conversation import Conversation, as_request_error
 from handrail.cli._acp.prompts import read_prompt
@@ -201,6 +204,8 @@ def _as_errors() -> Generator[None]:
         yield
     except Halt as halt:
         raise as_request_error(halt) from None
+    except HandrailError as error:
+        raise RequestError(-32603, str(error)) from None
 
 
 def _check_folder(cwd: str) -> Path:
@@ -246,10 +251,23 @@ def _fill_in_command(content: list[Content], workspace: Path) -> list[Content]:
 
 async def serve_editor(app: App) -> None:
     """Speak the protocol over stdin and stdout, until the editor leaves."""
+    reader, writer = await _take_stdio()
     async with anyio.create_task_group() as group:
         agent = EditorAgent(app, group)
         try:
-            await run_agent(cast("Agent", agent), use_unstable_protocol=True)
+            await run_agent(cast("Agent", agent), writer, reader, use_unstable_protocol=True)
         finally:
             with anyio.CancelScope(shield=True):
                 await agent.close_all()
+
+
+async def _take_stdio() -> tuple[Any, Any]:
+    """Return the streams of the editor. Tools that print, or read stdin, cannot disturb them."""
+    sys.stdin, sys.stdout = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    streams = await stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdin, sys.stdout = sys.__stdin__, sys.stderr
+    return streams

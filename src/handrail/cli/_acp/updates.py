@@ -1,10 +1,11 @@
-"""What happens in a run, as updates for the editor, in order."""
+"""Send an editor the events of a run, in order."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,7 +69,8 @@ class Updates:
             if isinstance(update, anyio.Event):
                 update.set()
             else:
-                await self._send_update(update)
+                with suppress(ConnectionError):  # the editor has left
+                    await self._send_update(update)
 
     async def flush(self) -> None:
         """Wait until all updates so far are sent."""

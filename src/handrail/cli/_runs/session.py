@@ -1,10 +1,10 @@
 """A session: a saved run with its executor, journal and agent.
 
-``run``, ``runs resume`` and ``chat`` share it::
+``run``, ``runs resume``, ``chat`` and ``acp`` share it::
 
-    with saved.hold():
-        async with open_session(kit, saved, model, approver=approver) as session:
-            done = await session.finish(session.run("Fix the tests."))
+with saved.hold():
+    async with open_session(kit, saved, model, approver=approver) as session:
+        done = await session.finish(session.run("Fix the tests."))
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Session:
         self.kit = kit
         self.saved = saved
         self.model = model
-        """The model. It can be replaced between turns."""
+        """The model; it can be replaced between turns."""
         self.window: int | None = None
         """Tokens that the model's context holds, if that is known."""
         self.executor = executor
@@ -123,8 +123,8 @@ class Session:
         if prompt:
             message = Prompt.of(*prompt)
             if not self.saved.head.summary.get("prompt"):  # a chat that began without one
-                last = [part.text for part in message.parts if isinstance(part, Text)][-1:]
-                self.saved.record.set_status(prompt="".join(last)[:MAX_PROMPT_CHARS])
+                said = [part.text for part in message.parts if isinstance(part, Text)]
+                self.saved.record.set_status(prompt=said[-1][:MAX_PROMPT_CHARS] if said else "")
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
             self.saved.record.put([prompt_line(time.time(), message)])
             self.saved.record.keep(self.state)
