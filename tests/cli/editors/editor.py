@@ -17,8 +17,8 @@ from cli_harness import Handrail
 PROGRAM = """\
 from pathlib import Path
 
-from handrail import Call, tool
-from handrail.messages import Prompt, Reply
+from handrail import READ, Call, Text, tool
+from handrail.messages import Delta, ModelError, Prompt, Reply, Restart
 from handrail.testing import ScriptedModel
 
 SCRIPTS = {
@@ -43,7 +43,10 @@ SCRIPTS = {
         ],
         "Planned.",
     ],
-    "fail": [[Call("pay", {"number": "x"}, "c")], "It failed."],
+    "long": [[Call("note", {"text": "x" * 200_000}, "c")], "Not noted."],
+    "job": [[Call("bash", {"command": "echo started; sleep 60"}, "c")], "Never."],
+    "away": [ModelError("The server is away.", "network", hint="Start it.")],
+    "again": [[Delta("Half of"), Restart("The connection was lost."), Delta("All of it."), Reply((Text("All of it."),))]],
 }
 
 
@@ -56,12 +59,31 @@ async def pay(number: int) -> str:
     return f"paid {number} ```"
 
 
+@tool
+async def note(text: str) -> str:
+    '''Note a text.'''
+    return "noted"
+
+
+@tool(effect=READ)
+async def todo(todos: list[dict[str, str]]) -> str:
+    '''Keep a plan.'''
+    return "kept"
+
+
 async def model(request):
     '''Follow the script that the last prompt names.'''
     at = max(number for number, one in enumerate(request.messages) if isinstance(one, Prompt))
     script = SCRIPTS[request.messages[at].parts[0].text]
     turn = sum(isinstance(one, Reply) for one in request.messages[at:])
-    async for item in ScriptedModel(script[turn])(request):
+    step = script[turn]
+    if isinstance(step, ModelError):
+        raise step
+    if isinstance(step, list) and isinstance(step[0], Delta):
+        for item in step:
+            yield item
+        return
+    async for item in ScriptedModel(step)(request):
         yield item
 """
 
@@ -74,12 +96,15 @@ class Editor:
         self.questions: list[Any] = []
         self._answers = list(answers)
         self.asked = anyio.Event()
+        self._updated = anyio.Event()
 
     def on_connect(self, conn: Any) -> None:
         """Nothing to keep."""
 
     async def session_update(self, update: Any, **_more: Any) -> None:
         self.updates.append(update.model_dump(mode="json", by_alias=True, exclude_none=True))
+        self._updated.set()
+        self._updated = anyio.Event()
 
     async def request_permission(
         self, tool_call: Any, options: Sequence[Any], **_more: Any
@@ -99,6 +124,11 @@ class Editor:
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         pass
+
+    async def until(self, text: str) -> None:
+        """Wait until a text is shown."""
+        while text not in str([one.get("content") for one in self.updates]):
+            await self._updated.wait()
 
     def kinds(self) -> list[str]:
         """The kinds of all updates, in their order."""

@@ -8,8 +8,16 @@ from typing import Any
 
 import anyio
 import pytest
-from acp import RequestError, image_block, resource_block, text_block
+from acp import (
+    RequestError,
+    audio_block,
+    image_block,
+    resource_block,
+    resource_link_block,
+    text_block,
+)
 from acp.helpers import embedded_text_resource
+from acp.schema import McpServerStdio
 
 from cli.editors.editor import Editor, editing, say
 from cli_harness import Handrail
@@ -157,3 +165,74 @@ async def test_what_cannot_be_done_is_an_error_with_words(handrail: Handrail) ->
             await agent.load_session(cwd=str(handrail.workspace), session_id="x", mcp_servers=[])
         with pytest.raises(RequestError, match="Invalid params"):
             await say(agent, "x", "answer")
+
+
+async def test_rules_long_requests_plans_commands_and_attachments(handrail: Handrail) -> None:
+    here = handrail.workspace
+    handrail.write("../config/handrail/commands/hello.md", "answer")
+    handrail.write(".handrail/commands/evil.md", "pay")
+    editor = Editor("project", "deny")
+    server = McpServerStdio(name="files", command="files", args=[], env=[])
+    async with editing(handrail, editor) as agent:
+        opened = await agent.new_session(cwd=str(here), mcp_servers=[server])
+        session = opened.session_id
+        for script in ("pay", "pay", "long", "plan", "again"):
+            assert await say(agent, session, script) == "end_turn"
+        with pytest.raises(RequestError, match=r"The server is away. Start it."):
+            await say(agent, session, "away")
+        link = resource_link_block("m.py", f"file://{here}/m.py")
+        page = resource_link_block("page", "https://example.org/a b")
+        prompt = [text_block("/hello"), link, page]
+        await agent.prompt(session_id=session, prompt=prompt)
+        with pytest.raises(RequestError, match="Invalid params"):
+            await agent.prompt(session_id=session, prompt=[audio_block("", "audio/wav")])
+        said = editor.text()
+        plan = [one for one in editor.updates if one["sessionUpdate"] == "plan"]
+        commands = [
+            one["availableCommands"]
+            for one in editor.updates
+            if one["sessionUpdate"] == "available_commands_update"
+        ]
+        editor.updates.clear()
+        await agent.load_session(cwd=str(here), session_id=session, mcp_servers=[])
+        [*_, name, attached, linked] = [
+            one["content"]["text"]
+            for one in editor.updates
+            if one["sessionUpdate"] == "user_message_chunk"
+        ]
+
+    assert [(*options,) for _, options in editor.questions] == [
+        ("allow", "run", "project", "deny"),
+        ("deny",),
+    ]
+    assert (here / "paid").read_text(encoding="utf-8") == "1\n1\n"
+    assert (name, attached, linked) == (
+        "answer",
+        "\n[attached: m.py]\n",
+        "\n[attached: https://example.org/a b]\n",
+    )
+    assert [[one["name"] for one in several] for several in commands] == [["hello"]]
+    assert [(one["content"], one["status"]) for [step] in [plan] for one in step["entries"]] == [
+        ("Look", "in_progress"),
+        ("Fix", "pending"),
+    ]
+    assert "MCP servers of the editor are not used: files." in said
+    assert "Half of\n\n*The reply starts again: The connection was lost.*\n\nAll of it." in said
+
+
+async def test_a_turn_is_stopped_with_its_command(handrail: Handrail) -> None:
+    editor = Editor("allow")
+    stops: list[str] = []
+    async with editing(handrail, editor) as agent:
+        session = await begin(agent, handrail.workspace)
+        async with anyio.create_task_group() as group:
+
+            async def work() -> None:
+                stops.append(await say(agent, session, "job"))
+
+            group.start_soon(work)
+            await editor.until("started")
+            with pytest.raises(RequestError, match="Invalid request"):
+                await say(agent, session, "answer")
+            await agent.cancel(session_id=session)
+    assert stops == ["cancelled"]

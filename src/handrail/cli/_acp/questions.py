@@ -97,7 +97,7 @@ class EditorApprover:
             scope.cancel()
 
     def _list_choices(self, pending: Pending, summary: RequestSummary) -> list[_Choice]:
-        """Return the answers that a person can give. A request must be shown whole to be approved."""
+        """Return the answers that a person can give. No one can approve what is too long."""
         request = summary.request
         no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
         if request.too_long:
