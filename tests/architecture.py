@@ -72,6 +72,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_rules"},
         {"_trust"},
         {"_chat", "_doctor", "_setup"},
+        {"_acp"},
         {"commands"},
     ),
     "mcp": ({"_login", "_server"}, {"_client"}, {"_config", "_gateway"}),

@@ -170,6 +170,9 @@ def check_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     example = ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", example)  # where types look for their names
     monkeypatch.chdir(tmp_path)
+    home = tmp_path.with_name(f"{tmp_path.name}-home")  # commands keep their runs there
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
     for block in blocks(text_of(page)):
         try:
             printed = run(block, example.__dict__)

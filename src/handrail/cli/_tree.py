@@ -66,6 +66,7 @@ CONFIG = {
     "show": ("config_show", "Show the settings that apply, and where each was set."),
 }
 ROOT = {
+    "acp": ("acp", "Work in an editor, by the Agent Client Protocol."),
     "chat": ("chat", "Chat with a model that can use tools."),
     "completion": ("completion", "Print a shell completion script."),
     "config": (CONFIG, "Inspect settings."),

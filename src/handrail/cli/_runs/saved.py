@@ -49,7 +49,7 @@ _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _TEXTS = ("workspace", "prompt", "began", "why")
 _WORDS: Mapping[str, Sequence[str]] = {
-    "command": ("run", "chat", "serve", "worker"),
+    "command": ("run", "chat", "acp", "serve", "worker"),
     "status": STATUSES,
     "reason": ("", *REASONS),
 }
@@ -307,7 +307,7 @@ def new_run(
     workspace: Path,
     prompt: str,
     *,
-    command: Literal["run", "chat", "serve"],
+    command: Literal["run", "chat", "acp", "serve"],
     settings: Mapping[str, Any],
     given: Iterable[str] = (),
     state: RunState | None = None,

@@ -1,10 +1,10 @@
 """A session: a saved run with its executor, journal and agent.
 
-``run``, ``runs resume`` and ``chat`` share it::
+``run``, ``runs resume``, ``chat`` and ``acp`` share it::
 
-    with saved.hold():
-        async with open_session(kit, saved, model, approver=approver) as session:
-            done = await session.finish(session.run("Fix the tests."))
+with saved.hold():
+    async with open_session(kit, saved, model, approver=approver) as session:
+        done = await session.finish(session.run("Fix the tests."))
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio import to_thread
 
-from handrail import Allow, Approvals, Deny, Executor, Toolset
+from handrail import Allow, Approvals, Deny, Executor, Text, Toolset
 from handrail.agent import (
     Agent,
     Limits,
@@ -47,7 +47,7 @@ from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, Sa
 from handrail.cli._runs.stores import StoredRun
 from handrail.coding import SystemPrompt, choose_tools, make_agent
 from handrail.events import Event
-from handrail.messages import Model, Prompt, Reply
+from handrail.messages import Content, Model, Prompt, Reply
 from handrail.permissions import Answer, Approver, Approvers, Pending
 from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
@@ -82,7 +82,7 @@ class Session:
         self.kit = kit
         self.saved = saved
         self.model = model
-        """The model. It can be replaced between turns."""
+        """The model; it can be replaced between turns."""
         self.window: int | None = None
         """Tokens that the model's context holds, if that is known."""
         self.executor = executor
@@ -106,7 +106,7 @@ class Session:
 
     def run(
         self,
-        *prompt: str,
+        *prompt: str | Content,
         answers: Mapping[str, Answer] = {},
         watch: OnEvent | None = None,
         per_prompt: bool = False,
@@ -119,7 +119,8 @@ class Session:
         if prompt:
             message = Prompt.of(*prompt)
             if not self.saved.head.summary.get("prompt"):  # a chat that began without one
-                self.saved.record.set_status(prompt=prompt[-1][:MAX_PROMPT_CHARS])
+                said = [part.text for part in message.parts if isinstance(part, Text)]
+                self.saved.record.set_status(prompt=said[-1][:MAX_PROMPT_CHARS] if said else "")
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
             self.saved.record.put([prompt_line(time.time(), message)])
             self.saved.record.keep(self.state)

@@ -1,0 +1,1 @@
+"""The coding agent in an editor, by the Agent Client Protocol."""

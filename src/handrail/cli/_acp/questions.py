@@ -1,0 +1,157 @@
+"""Approval requests, put to the editor's user as permission requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+from acp.helpers import update_current_mode
+from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+from anyio import to_thread
+
+from handrail import Allow, Deny, HandrailError
+from handrail.approvals import (
+    Proposal,
+    RenderedRequest,
+    RequestSummary,
+    make_printable,
+    summarize_request,
+)
+from handrail.cli._acp.tool_calls import find_kind, list_locations, show_output, show_planned
+from handrail.cli._acp.updates import Updates
+from handrail.cli._project.kit import Kit
+from handrail.permissions import Answer, Edit, Grade, Pending
+from handrail.policy import Mode
+
+AskPermission: TypeAlias = Callable[[ToolCallUpdate, list[PermissionOption]], Awaitable[Any]]
+"""Puts a question to the editor's user, and returns the outcome."""
+_SCOPES = {"run": "in this conversation", "project": "in this project"}
+
+
+class _Choice(NamedTuple):
+    option: PermissionOption
+    answer: Allow | Deny | Edit
+    proposal: Proposal | None = None
+    """The rule to store."""
+    mode: str = ""
+    """The mode to change to."""
+
+
+class EditorApprover:
+    """Asks the editor's user. A question without an answer stays open, and is saved."""
+
+    def __init__(self, ask: AskPermission, kit: Kit, updates: Updates) -> None:
+        self._ask = ask
+        self._kit = kit
+        self._updates = updates
+        self._root = Path(kit.workspace.root)
+        self._open: set[anyio.CancelScope] = set()
+
+    async def __call__(self, pending: Pending) -> Answer | Pending:
+        """Ask about one call."""
+        summary = await to_thread.run_sync(summarize_request, pending)
+        choices = await to_thread.run_sync(self._list_choices, pending, summary)
+        name = self._updates.begin_call(pending.turn_id, pending.call)
+        await self._updates.flush()
+        shown = "\n".join(line.text for line in summary.request.details)
+        about = ToolCallUpdate(
+            tool_call_id=name,
+            title=f"{summary.title} ({summary.tag})" if summary.tag else summary.title,
+            kind=find_kind(pending.call),
+            status="pending",
+            content=[*show_planned(pending, self._root), show_output(shown)],
+            locations=list_locations(pending.accesses, self._root),
+        )
+        outcome = await self._wait(about, [choice.option for choice in choices])
+        if outcome is None:
+            return pending
+        chosen = next((one for one in choices if one.option.option_id == outcome.option_id), None)
+        if chosen is None:
+            return Deny.by_user()
+        await self._keep(chosen)
+        seen = sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
+        return replace(chosen.answer, via="editor", seen=seen)
+
+    async def _wait(
+        self, about: ToolCallUpdate, options: list[PermissionOption]
+    ) -> AllowedOutcome | None:
+        """Return what the person chose; None if the editor leaves, or cancels the request."""
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                asked = await self._ask(about, options)
+            except ConnectionError:
+                return None
+            finally:
+                self._open.remove(scope)
+            return asked.outcome if isinstance(asked.outcome, AllowedOutcome) else None
+        return None
+
+    def leave(self) -> None:
+        """Leave all requests without an answer: the conversation is closed."""
+        for scope in self._open:
+            scope.cancel()
+
+    def _list_choices(self, pending: Pending, summary: RequestSummary) -> list[_Choice]:
+        """Return the answers that a person can give. No one can approve what is too long."""
+        request = summary.request
+        no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
+        if request.too_long:
+            return [no]
+        words = "I have signed in" if pending.kind == "login" else "Yes"
+        if summary.grade is Grade.LOSES:
+            words = "Yes, although it cannot be undone"
+        yes = _Choice(_make_option("allow", words, "allow_once"), Allow())
+        if pending.once or pending.kind == "login":
+            return [yes, no]
+        if self._may_switch(pending, summary.grade):
+            words = "Yes, and all edits in this conversation"
+            option = _make_option("edits", words, "allow_always")
+            return [yes, _Choice(option, Edit(str(pending.call.args)), mode="edits"), no]
+        return [yes, *self._list_rules(pending, request), no]
+
+    def _list_rules(self, pending: Pending, request: RenderedRequest) -> list[_Choice]:
+        """Return the rules that would allow such calls, if the request shows all of it."""
+        if request.hidden or request.mixed or request.condensed:
+            return []
+        found: dict[str, Proposal] = {}
+        for proposal in self._kit.memory.propose(pending):
+            if proposal.scope in _SCOPES and _is_plain(proposal.rule):
+                found.setdefault(proposal.scope, proposal)
+        return [
+            _Choice(
+                _make_option(scope, f"Always {_SCOPES[scope]}: {one.rule}", "allow_always"),
+                Allow(),
+                one,
+            )
+            for scope, one in found.items()
+        ]
+
+    def _may_switch(self, pending: Pending, grade: Grade) -> bool:
+        rules = self._kit.rules
+        is_change = grade is Grade.CHANGE and not pending.parts
+        return is_change and rules.mode is Mode.ASK and rules.ceiling >= Mode.EDITS
+
+    async def _keep(self, choice: _Choice) -> None:
+        """Store the rule of a choice, or change the mode."""
+        if choice.proposal is not None:
+            try:
+                await to_thread.run_sync(self._kit.memory.store, choice.proposal)
+            except (HandrailError, OSError) as error:
+                self._updates.say(f"The rule was not stored: {error}")
+        if choice.mode:
+            self._kit.rules.set_mode(choice.mode)
+            self._updates.put(update_current_mode(choice.mode))
+
+
+def _is_plain(text: str) -> bool:
+    shown = make_printable(text)
+    return not (shown.hidden or shown.mixed or shown.too_long)
+
+
+def _make_option(name: str, words: str, kind: Any) -> PermissionOption:
+    return PermissionOption(option_id=name, name=words, kind=kind)

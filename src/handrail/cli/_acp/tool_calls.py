@@ -1,0 +1,103 @@
+"""Calls as an editor shows them: kind, title, files, diff and output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+
+from acp import plan_entry, text_block, tool_content, tool_diff_content, update_plan
+from acp.schema import (
+    AgentPlanUpdate,
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    PlanEntryStatus,
+    ToolCallLocation,
+    ToolKind,
+)
+
+from handrail import Access, Call, Result
+from handrail._support import is_list, is_table
+from handrail.cli._chat.calls import read_args, title_of
+from handrail.cli._chat.changes import FileContents
+from handrail.cli._screen.rows import plain, safe_line
+from handrail.permissions import FileChange, Pending
+
+PLAN_TOOL = "todo"
+_KINDS: MappingProxyType[str, ToolKind] = MappingProxyType(
+    {
+        "apply_patch": "edit",
+        "bash": "execute",
+        "edit": "edit",
+        "glob": "search",
+        "grep": "search",
+        "read": "read",
+        "web_fetch": "fetch",
+        "write": "edit",
+    }
+)
+_MAX_OUTPUT_CHARS = 20_000
+_STATUSES: tuple[PlanEntryStatus, ...] = get_args(PlanEntryStatus)
+_TICKS = re.compile("`+")
+
+
+def find_kind(call: Call) -> ToolKind:
+    """Return what a call does, in the protocol's words."""
+    return _KINDS.get(call.name, "other")
+
+
+def write_title(call: Call) -> str:
+    """Return what a call does in one line, safe to show."""
+    return plain(title_of(call))
+
+
+def read_plan(call: Call) -> AgentPlanUpdate | None:
+    """Return the plan that a call sets, if it sets one."""
+    args = read_args(call)
+    steps: Any = args.get("todos") if call.name == PLAN_TOOL and not isinstance(args, str) else None
+    if not is_list(steps) or not all(is_table(step) for step in steps):
+        return None
+    return update_plan(
+        plan_entry(safe_line(str(step.get("content", ""))), status=_read_status(step.get("status")))
+        for step in steps
+    )
+
+
+def _read_status(given: object) -> PlanEntryStatus:
+    return next((status for status in _STATUSES if status == given), "pending")
+
+
+def list_locations(accesses: Iterable[Access], root: Path) -> list[ToolCallLocation]:
+    """Return the files that a call touches, so that an editor can follow it."""
+    schemes = [access.resource.partition(":") for access in accesses]
+    paths = dict.fromkeys(path for scheme, _, path in schemes if scheme == "file")
+    return [ToolCallLocation(path=str(root / path)) for path in paths]
+
+
+def show_output(text: str) -> ContentToolCallContent:
+    """Return a tool's output as a code block: the editor would read it as Markdown."""
+    cut = text[-_MAX_OUTPUT_CHARS:].rstrip("\n")
+    shown = "\n".join(map(safe_line, cut.split("\n")))
+    if len(cut) < len(text.rstrip("\n")):
+        shown = f"…\n{shown}"
+    ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(shown)), default=0))
+    return tool_content(text_block(f"{ticks}\n{shown}\n{ticks}"))
+
+
+def show_change(change: FileContents, root: Path) -> FileEditToolCallContent:
+    """Return the change of a file as a diff."""
+    old, new = (None if one is None else one.decode(errors="replace") for one in change[1:])
+    return tool_diff_content(str(root / change.path), new or "", old)
+
+
+def show_planned(pending: Pending, root: Path) -> list[FileEditToolCallContent]:
+    """Return the changes that a call would make, as diffs."""
+    files = [change for change in pending.changes if isinstance(change, FileChange)]
+    return [tool_diff_content(str(root / one.path), one.after or "", one.before) for one in files]
+
+
+def read_output(result: Result) -> str:
+    """Return what an editor shows of a result."""
+    return result.text if result.failure is None else result.failure.message
