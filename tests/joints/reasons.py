@@ -30,7 +30,10 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
     ("login", "openai_agents"): _BEFORE,
-    ("context.may", "OpenAPI"): "The tool is in the service, and cannot ask for more while it runs.",
+    (
+        "context.may",
+        "OpenAPI",
+    ): "The tool is in the service, and cannot ask for more while it runs.",
     **{
         (row, "MCP gateway"): _BEHIND
         for row in (

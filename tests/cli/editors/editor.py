@@ -17,7 +17,7 @@ from cli_harness import Handrail
 PROGRAM = """\
 from pathlib import Path
 
-from handrail import READ, Call, Text, tool
+from handrail import Call, Text, tool
 from handrail.messages import Delta, ModelError, Prompt, Reply, Restart
 from handrail.testing import ScriptedModel
 
@@ -45,6 +45,11 @@ SCRIPTS = {
     ],
     "long": [[Call("note", {"text": "x" * 200_000}, "c")], "Not noted."],
     "job": [[Call("bash", {"command": "echo started; sleep 60"}, "c")], "Never."],
+    "ask": [
+        [Call("ask_user", {"question": "Which one?", "choices": ["red", "blue"]}, "c")],
+        [Call("ask_user", {"question": "Why?"}, "c")],
+        "Blue, then.",
+    ],
     "away": [ModelError("The server is away.", "network", hint="Start it.")],
     "again": [[Delta("Half of"), Restart("The connection was lost."), Delta("All of it."), Reply((Text("All of it."),))]],
 }
@@ -63,12 +68,6 @@ async def pay(number: int) -> str:
 async def note(text: str) -> str:
     '''Note a text.'''
     return "noted"
-
-
-@tool(effect=READ)
-async def todo(todos: list[dict[str, str]]) -> str:
-    '''Keep a plan.'''
-    return "kept"
 
 
 async def model(request):

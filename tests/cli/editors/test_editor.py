@@ -236,3 +236,18 @@ async def test_a_turn_is_stopped_with_its_command(handrail: Handrail) -> None:
                 await say(agent, session, "answer")
             await agent.cancel(session_id=session)
     assert stops == ["cancelled"]
+
+
+async def test_the_model_asks_the_person(handrail: Handrail) -> None:
+    editor = Editor("1", "none")
+    async with editing(handrail, editor) as agent:
+        session = await begin(agent, handrail.workspace)
+        await say(agent, session, "ask")
+        await say(agent, session, "ask")
+
+    assert [(about.title, options) for about, options in editor.questions] == [
+        ("Which one?", {"0": "red", "1": "blue", "none": "None of these"})
+    ] * 2
+    results = [str(call["content"]) for call in editor.calls().values()]
+    assert ["blue" in one for one in results] == [True, False, False, False]
+    assert "*Why?*" in editor.text()

@@ -72,6 +72,7 @@ class Conversation:
                     self.saved,
                     self._model,
                     approver=self._approver,
+                    ask=self._approver.ask_question,
                     on_event=self.updates.on_event,
                 ) as self.session:
                     self.session.hooks.say = self.updates.say

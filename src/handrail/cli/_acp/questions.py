@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from handrail.approvals import (
 from handrail.cli._acp.tool_calls import find_kind, list_locations, show_output, show_planned
 from handrail.cli._acp.updates import Updates
 from handrail.cli._project.kit import Kit
+from handrail.cli._screen.rows import safe_line
 from handrail.permissions import Answer, Edit, Grade, Pending
 from handrail.policy import Mode
 
@@ -49,6 +50,7 @@ class EditorApprover:
         self._kit = kit
         self._updates = updates
         self._root = Path(kit.workspace.root)
+        self._questions = 0
         self._open: set[anyio.CancelScope] = set()
 
     async def __call__(self, pending: Pending) -> Answer | Pending:
@@ -75,6 +77,30 @@ class EditorApprover:
         await self._keep(chosen)
         seen = sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()
         return replace(chosen.answer, via="editor", seen=seen)
+
+    async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask a question of the model. Returns the choice of the person, if they made one.
+
+        A permission request takes no text. So a question without choices is shown, and answered
+        with the next prompt.
+        """
+        if not choices:
+            self._updates.say(safe_line(question))
+            return None
+        self._questions += 1
+        await self._updates.flush()
+        title = safe_line(question)
+        about = ToolCallUpdate(
+            tool_call_id=f"question-{self._questions}", title=title, kind="other", status="pending"
+        )
+        options = [
+            _make_option(str(number), safe_line(choice), "allow_once")
+            for number, choice in enumerate(choices)
+        ]
+        no = _make_option("none", "None of these", "reject_once")
+        outcome = await self._wait(about, [*options, no])
+        number = "none" if outcome is None else outcome.option_id
+        return choices[int(number)] if number in {one.option_id for one in options} else None
 
     async def _wait(
         self, about: ToolCallUpdate, options: list[PermissionOption]

@@ -209,8 +209,6 @@ class Updates:
             return  # shown as a plan, or has ended
         self._output.pop(self._ids[key], None)
         status = "failed" if result.failure is not None else "completed"
-        change = self._changes(call.id)
-        content = [show_output(read_output(result))] if change is None else []
-        diff = [show_change(change, self._root)] if change is not None else []
-        self._update(key, status=status, content=[*content, *diff])
+        diffs = [show_change(change, self._root) for change in self._changes(call.id)]
+        self._update(key, status=status, content=diffs or [show_output(read_output(result))])
         del self._open[key]
