@@ -8,12 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.from_thread
 
 from handrail._execution.output import Collected
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
-from handrail._support.loop import in_event_loop
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.access import EVERYTHING, Access
@@ -106,10 +104,14 @@ class RunningCall(Record):
 
     def may_sync(self, *accesses: Access) -> None:
         """Do the same as ``may``, in a thread."""
+        from anyio import from_thread  # both load asyncio
+
+        from handrail._support.loop import in_event_loop
+
         if in_event_loop():
             raise RuntimeError(_IN_LOOP)
         token = self.turn.owner.pipeline.home.token
-        anyio.from_thread.run(partial(self.may, *accesses), token=token)
+        from_thread.run(partial(self.may, *accesses), token=token)
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
