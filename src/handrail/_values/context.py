@@ -86,8 +86,8 @@ class Context(Generic[D]):
         """Ask for accesses that are known only now. The policy decides about the call again.
 
         Raises Refused if it denies them. If a person must approve them, or another call uses one,
-        the tool ends here and begins again later. So await it before the tool has side effects. In
-        a Context of your own, it allows everything.
+        the tool ends here and begins again later. So await it before the tool has side effects. A
+        Context that you make yourself allows everything.
         """
         if self._call is not None:
             await self._call.may(*accesses)
