@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from handrail import Allow, Approvals, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
 from handrail.approvals import defer
-from handrail.messages import Reply, Request, ToolResults
+from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.runs.durable import CallQueue, DurableRuns
 from handrail.telemetry import Telemetry
 
@@ -42,7 +42,7 @@ class Traced:
         self.memory, provider = InMemorySpanExporter(), TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.memory))
         self.tracer = provider.get_tracer("test")
-        telemetry = Telemetry(tracer_provider=provider)
+        self.telemetry = telemetry = Telemetry(tracer_provider=provider)
         options: Any = {"approvals": Approvals(approver=defer), "policy": ask_to_pay}
         around = telemetry.agent("shop")
 
@@ -101,3 +101,25 @@ async def test_a_run_that_is_started_outside_of_a_span_has_spans_of_its_own(sqli
     await run_to_its_end(sqlite, traced, in_span=False)
 
     assert traced.spans().count(("invoke_agent shop", None)) == 2
+
+
+async def test_a_run_that_is_resumed_continues_below_the_span_of_that_call(sqlite: str) -> None:
+    traced, failing = Traced(), [True]
+
+    async def fail_once(request: Request) -> Reply:
+        if failing.pop() if failing else False:
+            raise ModelError("Overloaded.", kind="overloaded")
+        return Reply((Text("done"),))
+
+    agent = Agent(fail_once, [pay], around=traced.telemetry.agent("shop"))
+    runs = DurableRuns(sqlite, {"shop": agent}, poll=0.05)
+    async with runs.work(interval=0.1, drain_seconds=5):
+        run = await runs.start("shop", "go")
+        assert (await runs.wait(run)).status == "failed"
+        with traced.tracer.start_as_current_span("repair"):
+            await runs.resume(run)
+        assert (await runs.wait(run)).status == "done"
+
+    assert Counter(traced.spans()) == Counter(
+        [("invoke_agent shop", None), ("repair", None), ("invoke_agent shop", "repair")]
+    )
