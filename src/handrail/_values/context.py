@@ -87,7 +87,7 @@ class Context(Generic[D]):
 
         Raises Refused if it denies them. If a person must approve them, or another call uses one,
         the tool ends here and begins again later. So await it before the tool has side effects. In
-        a Context of your own, it allows everything.
+        a Context that you create, it allows everything.
         """
         if self._call is not None:
             await self._call.may(*accesses)
