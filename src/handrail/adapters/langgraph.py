@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from typing_extensions import Unpack
 
@@ -29,7 +29,13 @@ from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
 Saved = dict[str, Any]
-Node = Callable[[Any, RunnableConfig], Awaitable[dict[str, list[ToolMessage]]]]
+
+
+class Node(Protocol):
+    """A node of a graph. LangGraph passes its arguments by name."""
+
+    async def __call__(self, state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
+        """Run the calls of the last message."""
 
 
 def node(
