@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, cast
 
 from handrail._search.namespaces import named_namespace
@@ -40,14 +39,13 @@ class FieldReader:
 
     def read(self, spec: Spec) -> tuple[Sequence[str], ...]:
         """Return the stems of each field, in the order of `FIELDS`."""
-        schemas = _schemas(spec.input_schema)
-        properties = (schema.get("properties") for schema in schemas)
+        names, texts = _read_schemas(spec.input_schema)
         return (
             self._read_own_name(spec.name),
             self._read_name(named_namespace(spec)),
             _gather(self._read_text, _about(spec)),
-            _gather(self._read_name, chain.from_iterable(map(_mapping, properties))),
-            _gather(self._read_text, chain.from_iterable(map(_texts, schemas))),
+            _gather(self._read_name, names),
+            _gather(self._read_text, texts),
         )
 
     def _read_own_name(self, name: str) -> list[str]:
@@ -80,39 +78,34 @@ def _gather(read: Callable[[str], tuple[str, ...]], texts: Iterable[str]) -> lis
 
 def written_words(spec: Spec) -> set[str]:
     """Return the words of a definition as they are written, in lower case."""
-    texts = [spec.name, named_namespace(spec), *_about(spec)]
-    for schema in _schemas(spec.input_schema):
-        texts += _mapping(schema.get("properties"))
-        texts += _texts(schema)
-    return {word for text in texts for word in split(text)}
+    names, texts = _read_schemas(spec.input_schema)
+    read = [spec.name, named_namespace(spec), *_about(spec), *names, *texts]
+    return {word for text in read for word in split(text)}
 
 
 def _about(spec: Spec) -> list[str]:
     return [spec.description, spec.search_hint, *spec.aliases, *sorted(spec.tags)]
 
 
-def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
-    text = schema.get("description")
-    if isinstance(text, str):
-        yield text
-    values = schema.get("enum")
-    if is_list(values):
-        yield from (value for value in values if isinstance(value, str))
-
-
-def _schemas(whole: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a schema and those inside it, at most `MAX_SCHEMAS`."""
-    found: list[Mapping[str, Any]] = []
+def _read_schemas(whole: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of arguments and their texts, of at most `MAX_SCHEMAS` schemas."""
+    names: list[str] = []
+    texts: list[str] = []
     todo: list[Any] = [whole]
     for _ in range(MAX_SCHEMAS):
         if not todo:
             break
         schema = _mapping(todo.pop())
-        if schema:
-            found.append(schema)
-            if not _NESTING.isdisjoint(schema):
-                todo += _inside(schema)
-    return found
+        text = schema.get("description")
+        if isinstance(text, str):
+            texts.append(text)
+        values = schema.get("enum")
+        if values and is_list(values):
+            texts += [value for value in values if isinstance(value, str)]
+        if not _NESTING.isdisjoint(schema):
+            names += _mapping(schema.get("properties"))
+            todo += _inside(schema)
+    return names, texts
 
 
 def _inside(schema: Mapping[str, Any]) -> Iterator[Any]:

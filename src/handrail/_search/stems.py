@@ -71,6 +71,8 @@ _TAILS_2, _TAILS_3, _TAILS_4 = (
     frozenset(ending[-2:] for ending in endings) for endings in (_STEP_2, _STEP_3, _STEP_4)
 )
 """The last two letters of each ending. Most words have none of them, and are done."""
+_TAILS = _TAILS_2 | _TAILS_3 | _TAILS_4 | {"ll"}
+"""Those of all words that a step may change, without those in e, s, d, g and y."""
 
 
 def stem(word: str) -> str:
@@ -79,6 +81,8 @@ def stem(word: str) -> str:
         return word
     if word in _WHOLE:
         return _WHOLE[word]
+    if word[-1] not in "degsy" and word[-2:] not in _TAILS:
+        return word
     marked = _mark_consonant_y(word) if "y" in word else word
     first = _SPECIAL_REGION.match(marked) or _REGION.match(marked)
     one = first.end() if first else len(marked)
