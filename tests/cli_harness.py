@@ -117,6 +117,7 @@ class Handrail:
         usual = kept | {
             "COLUMNS": "80",
             "HANDRAIL_PLAIN": "1",  # answers are whole lines
+            "HANDRAIL_MODEL_TRIES": "1",  # nothing waits for a provider that is away
             "HOME": str(self.folder / "home"),
             "TERM": "xterm-256color",
             "XDG_CACHE_HOME": str(self.folder / "cache"),

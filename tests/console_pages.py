@@ -101,7 +101,7 @@ def run(handrail: Handrail, line: str, before: int, env: Mapping[str, str]) -> t
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        env=handrail.environment(env),
+        env=handrail.environment({**env, "HANDRAIL_MODEL_TRIES": None}),
         cwd=handrail.workspace,
         check=False,
     )

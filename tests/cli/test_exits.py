@@ -27,19 +27,23 @@ def test_0_it_was_done(handrail: Handrail) -> None:
     assert (ran.exit, ran.out) == (0, "Hi.\n")
 
 
-@pytest.mark.parametrize("trouble", ["overloaded", "other"])
-def test_1_the_model_failed(handrail: Handrail, schema: Schemas, trouble: str) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "code_of"), [("other", 1), ("overloaded", 6), ("rate_limited", 6)]
+)
+def test_1_the_model_failed_and_6_its_provider_is_away(
+    handrail: Handrail, schema: Schemas, trouble: str, code_of: int
+) -> None:
     code = f"async def model(request):\n    raise ModelError('it is ill', {trouble!r})\n"
 
     ran = handrail.process("run", *programmed(handrail, code), "Go", "--json")
 
     told = schema("run", ran.json)
-    assert (ran.exit, *standing_of(told), told["why"]) == (1, "failed", "error", "it is ill")
+    assert (ran.exit, *standing_of(told), told["why"]) == (code_of, "failed", "error", "it is ill")
     assert ran.error == {
         "code": f"model_{trouble}",
         "message": "it is ill",
         "hint": f"resume with `handrail runs resume {told['id']}`",
-        "exit": 1,
+        "exit": code_of,
     }
 
 

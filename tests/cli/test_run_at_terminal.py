@@ -94,7 +94,7 @@ DRAWN = [
     "run ID",
     "Let me look.",  # without the signs of Markdown
     "- at notes",
-    "✓ Plan 3 lines #1",
+    "✓ Plan 1 of 2 done #1",
     "✓ Read notes.txt 2 lines #2",
     "✓ slow 1 line · 1 s #3",
     "│ slept",
@@ -131,12 +131,12 @@ def test_a_run_in_words(opened: Open) -> None:
             "  - at `notes`",
             "  done: Look",
             "  now: Mark",
-            "  web_fetch, write.",
-            "  | There is no tool 'no'. Available tools: edit, glob, grep, read, slow, todo,",
+            "  read, slow, task, todo, web_fetch, write.",
+            "  | There is no tool 'no'. Available tools: apply_patch, edit, glob, grep,",
             "  | added 2: two!",
             "  | removed 2: two",
             "  | slept",
-            "Call 1: Plan. Done, 3 lines.",
+            "Call 1: Plan. Done, 1 of 2 done.",
             "Call 2: Read notes.txt. Done, 2 lines.",
             "Call 3: slow. Done, 1 line, 1 s.",
             "Call 4: no. Failed, unknown tool.",
@@ -198,7 +198,7 @@ def test_a_chat_in_words_asks_in_words(opened: Open, handrail: Handrail) -> None
 def test_an_error_of_the_model_ends_a_drawn_run(opened: Open) -> None:
     pty = opened("run", "--model", "model.py:broken", "Mark it.")
 
-    assert pty.ends() == 1
+    assert pty.ends() == 6
     assert "handrail: It is busy." in pty.seen
     assert pty.restored
 

@@ -2,7 +2,7 @@
 
 from handrail.coding._agent_tools import AGENT_TOOLS, Explorer, add_agent_tools
 from handrail.coding._coding_agent import AgentArgs, coding_agent
-from handrail.coding._make_agent import make_agent
+from handrail.coding._make_agent import make_agent, retry_patiently
 from handrail.coding._offer import choose_tools
 from handrail.coding._system_prompt import SystemPrompt
 
@@ -15,4 +15,5 @@ __all__ = [
     "choose_tools",
     "coding_agent",
     "make_agent",
+    "retry_patiently",
 ]

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from handrail import Approvals, Hook, Tool, Toolset
 from handrail.agent import Agent, Compaction, IsTrusted, Limits, Prepare, Save
 from handrail.coding._agent_tools import AGENT_TOOLS, add_agent_tools
-from handrail.coding._make_agent import make_agent
+from handrail.coding._make_agent import make_agent, retry_patiently
 from handrail.coding._system_prompt import SystemPrompt, read_trusted
 from handrail.messages import Model
 from handrail.models import named
@@ -88,7 +88,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         SandboxUnavailable: No sandbox works on this system.
     """
     without = _check_names(without)
-    model = named(model) if isinstance(model, str) else model
+    model = named(model, retries=0) if isinstance(model, str) else model
     sandbox: Sandbox | None = None
     if "bash" not in without:
         sandbox = Sandbox(
@@ -107,7 +107,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         coding_tools(workspace, sandbox=sandbox, without=without) | Toolset(*tools),
         workspace=workspace,
         rules=policy,
-        explorer=partial(Agent, model, **checks),
+        explorer=partial(Agent, retry_patiently(model), **checks),
         ask=ask,
         without=without,
     )

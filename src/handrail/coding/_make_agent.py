@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from handrail import Executor, Toolset
 from handrail.agent import Agent, Compaction, Prepare
 from handrail.coding._offer import RequestEditor
 from handrail.coding._system_prompt import SystemPrompt
 from handrail.messages import Model, Request, model_names
-from handrail.models import find_window
+from handrail.models import RetryWait, find_window, retrying
 from handrail.policy import Rulebook
 
 if TYPE_CHECKING:
@@ -25,8 +25,19 @@ else:
 USUAL_WINDOW = 200_000
 """The window of a model whose own is not known. One with less says that a request is too long."""
 
+MODEL_TRIES = 10
+"""How often a request is sent while the provider is overloaded or away: for about four minutes."""
+OnWait: TypeAlias = Callable[[RetryWait], None]
 
-def make_agent(
+
+def retry_patiently(
+    model: Model, *, tries: int = MODEL_TRIES, on_wait: OnWait | None = None
+) -> Model:
+    """Return a model that waits for its provider, for minutes if it must."""
+    return model if tries == 1 else retrying(model, tries=tries, on_wait=on_wait)
+
+
+def make_agent(  # noqa: PLR0913  each is an option with a default
     model: Model,
     tools: Toolset | Executor,
     *,
@@ -34,6 +45,8 @@ def make_agent(
     system: SystemPrompt,
     window: int | None = None,
     output: type[T] | None = None,
+    tries: int = MODEL_TRIES,
+    on_wait: OnWait | None = None,
     **options: Any,
 ) -> Agent[T]:
     """Make a coding agent of its parts.
@@ -48,13 +61,16 @@ def make_agent(
         system: Writes the system prompt.
         window: Tokens that the model's context holds, if that is known.
         output: The type of the answer. By default, it is text.
+        tries: How often a request is sent while the provider is overloaded or away.
+        on_wait: Gets each wait before another try.
         options: Options of ``Agent``.
     """
     offer, own = RequestEditor(model, rules), options.pop("prepare", None)
     window = window or find_window(*model_names(model)) or USUAL_WINDOW
     options.setdefault("compaction", Compaction(window=window))
     prepare = offer if own is None else _in_order(offer, own)
-    return Agent(model, tools, system=system, prepare=prepare, output=output, **options)
+    patient = retry_patiently(model, tries=tries, on_wait=on_wait)
+    return Agent(patient, tools, system=system, prepare=prepare, output=output, **options)
 
 
 def _in_order(offer: RequestEditor, own: Prepare) -> Prepare:

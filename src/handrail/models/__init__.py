@@ -6,12 +6,13 @@ from handrail.models._named import find_credentials, named, suggest_name
 from handrail.models._openai import openai_chat, openai_responses
 from handrail.models._prices import PriceList, cost, find_window, known_prices
 from handrail.models._recorded import recorded
-from handrail.models._resilience import fallback, retrying
+from handrail.models._resilience import RetryWait, fallback, retrying
 from handrail.models._sdk_client import ProviderModel
 
 __all__ = [
     "PriceList",
     "ProviderModel",
+    "RetryWait",
     "anthropic",
     "cost",
     "fallback",

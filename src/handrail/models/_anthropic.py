@@ -60,6 +60,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
+    retries: int = 2,
 ) -> ProviderModel:
     """Return a model of Anthropic, or of a server with a compatible Messages API.
 
@@ -88,6 +89,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
+        retries: How often the SDK repeats a request that failed, if the model has its own client.
     """
     try:
         import anthropic as sdk
@@ -115,7 +117,7 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
             name=name,
             api=api,
             errors=Errors(_API, (sdk.APIConnectionError,), (sdk.AnthropicError,)),
-            clients=clients_of(partial(_connect, sdk), client, base_url, key),
+            clients=clients_of(partial(_connect, sdk, retries), client, base_url, key),
             body=body,
             ask=choose_way(_API, output),
             start_stream=partial(_start_stream, sdk.AsyncStream[object]),
@@ -128,12 +130,16 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     )
 
 
-def _connect(sdk: Any, base_url: str | None, key: str | None) -> AsyncAnthropic:
+def _connect(sdk: Any, retries: int, base_url: str | None, key: str | None) -> AsyncAnthropic:
     variable = "ANTHROPIC_CUSTOM_HEADERS"
     headers = without_headers(variable, key, sdk.Omit()) if base_url else None
     http = sdk.DefaultAsyncHttpxClient(event_hooks=bounded_answers())
     client: AsyncAnthropic = sdk.AsyncAnthropic(
-        base_url=base_url, api_key=key, default_headers=headers, http_client=http
+        base_url=base_url,
+        api_key=key,
+        default_headers=headers,
+        http_client=http,
+        max_retries=retries,
     )
     return client
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from google.genai.types import GenerateContentConfigDict, GenerateContentResponse
 
 _API = "gemini"
-_MAX_TRIES = 3
-"""The default of the other SDKs. This SDK does not retry by default."""
 _VARIABLES = (
     *PROVIDERS[_API].keys,
     "GOOGLE_GENAI_USE_ENTERPRISE",
@@ -62,6 +60,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
+    retries: int = 2,
 ) -> ProviderModel:
     """Return a model of Google, or of a server with a compatible generateContent API.
 
@@ -82,6 +81,7 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         options: Additional fields of the request body, such as ``toolConfig``. They override the
             others; objects such as ``generationConfig`` are merged.
         stream: Whether to stream replies.
+        retries: How often the SDK repeats a request that failed, if the model has its own client.
     """
     try:
         from google import genai
@@ -110,7 +110,10 @@ def gemini(  # noqa: PLR0913  each is an option with a default
             api=provider,
             errors=Errors(_API, unreachable=(), reported=(errors.APIError, GoogleAuthError)),
             clients=clients_of(
-                partial(_connect, genai), None if client is None else client.aio, base_url, key
+                partial(_connect, genai, retries),
+                None if client is None else client.aio,
+                base_url,
+                key,
             ),
             body=body,
             ask=choose_way(_API, output),
@@ -123,11 +126,11 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     )
 
 
-def _connect(genai: Any, base_url: str | None, key: str | None) -> AsyncClient:
+def _connect(genai: Any, retries: int, base_url: str | None, key: str | None) -> AsyncClient:
     _check_key(key)
     http = {
         "base_url": base_url,
-        "retry_options": {"attempts": _MAX_TRIES},
+        "retry_options": {"attempts": retries + 1},
         "async_client_args": {"event_hooks": bounded_answers()},
     }
     client: AsyncClient = genai.Client(api_key=key, http_options=http).aio

@@ -34,7 +34,9 @@ _FAMILIES = {
 """How the names of well-known models begin, by prefix."""
 
 
-def named(name: str, *, base_url: str | None = None, key: str | None = None) -> ProviderModel:
+def named(
+    name: str, *, base_url: str | None = None, key: str | None = None, retries: int = 2
+) -> ProviderModel:
     """Return the model with a name such as ``anthropic:claude-opus-5`` or ``openai:gpt-5``.
 
     Raises ModelError for an unknown name or a missing API key, and HandrailError for a missing SDK.
@@ -44,12 +46,13 @@ def named(name: str, *, base_url: str | None = None, key: str | None = None) -> 
             or ``openai-chat`` (Chat Completions).
         base_url: The address of another server. It receives no key from the environment.
         key: The API key. By default, the SDK reads it from the environment.
+        retries: How often the SDK repeats a request that failed.
     """
     prefix, _, rest = name.partition(":")
     provider = BY_PREFIX.get(prefix)
     if provider is None or not rest:
         raise ModelError(f"Unknown model {name!r}.", "not_found", hint=_hint(name))
-    model = _MAKERS[provider.api](rest, base_url=base_url, key=key)
+    model = _MAKERS[provider.api](rest, base_url=base_url, key=key, retries=retries)
     if base_url is None and key is None and find_credentials(provider) is None:
         raise missing_key(provider.api)
     return model

@@ -55,6 +55,7 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
+    retries: int = 2,
 ) -> ProviderModel:
     """Return a model of OpenAI, or of a server with a compatible Chat Completions API.
 
@@ -77,8 +78,9 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
+        retries: How often the SDK repeats a request that failed, if the model has its own client.
     """
-    sdk = _load_sdk()
+    sdk = _load_sdk(retries)
     settings = given(
         temperature=temperature,
         stop=None if stop is None else list(stop),
@@ -129,6 +131,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     output: OutputWay = "tool",
     options: Options = NO_OPTIONS,
     stream: bool = True,
+    retries: int = 2,
 ) -> ProviderModel:
     """Return a model of OpenAI, or of a server with a compatible Responses API.
 
@@ -158,8 +161,9 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
         options: Additional fields of the request body. They override the others; objects are
             merged.
         stream: Whether to stream replies.
+        retries: How often the SDK repeats a request that failed, if the model has its own client.
     """
-    sdk = _load_sdk()
+    sdk = _load_sdk(retries)
     settings = given(
         temperature=temperature,
         reasoning=None if effort is None else {"effort": effort},
@@ -202,7 +206,7 @@ class _Sdk(NamedTuple):
     errors: Errors
 
 
-def _load_sdk() -> _Sdk:
+def _load_sdk(retries: int) -> _Sdk:
     try:
         import openai as sdk
     except ImportError:
@@ -211,12 +215,16 @@ def _load_sdk() -> _Sdk:
     def connect(base_url: str | None, key: str | None) -> AsyncOpenAI:
         http = sdk.DefaultAsyncHttpxClient(event_hooks=bounded_answers())
         if base_url is None:
-            return sdk.AsyncOpenAI(api_key=key, http_client=http)
+            return sdk.AsyncOpenAI(api_key=key, http_client=http, max_retries=retries)
         omit = sdk.Omit()
         headers = without_headers("OPENAI_CUSTOM_HEADERS", key, omit)
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), omit)
         return sdk.AsyncOpenAI(
-            base_url=base_url, api_key=key, default_headers=headers, http_client=http
+            base_url=base_url,
+            api_key=key,
+            default_headers=headers,
+            http_client=http,
+            max_retries=retries,
         )
 
     def start_stream(path: str, client: AsyncOpenAI, body: Body) -> Any:

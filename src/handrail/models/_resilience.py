@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import anyio
 
@@ -33,6 +33,18 @@ _JITTER = 0.25
 """Part of a wait that is added at random, so that many clients do not retry at the same time."""
 
 
+class RetryWait(NamedTuple):
+    """A wait before another try."""
+
+    error: ModelError
+    """Why the last try failed."""
+    seconds: float
+    number: int
+    """The number of the next try, from 2."""
+    tries: int
+    """Maximum number of tries."""
+
+
 class ModelOfModels:
     """A model that asks other models."""
 
@@ -57,6 +69,7 @@ def retrying(
     wait: float = 1.0,
     max_wait: float = 60.0,
     kinds: _Kinds = TEMPORARY,
+    on_wait: Callable[[RetryWait], None] | None = None,
 ) -> Model:
     """Return a model that retries requests, also if a reply fails in the middle.
 
@@ -70,6 +83,7 @@ def retrying(
             says how long to wait, that is used instead.
         max_wait: Maximum seconds to wait. If the provider requires more, the error is raised.
         kinds: Kinds of errors to retry.
+        on_wait: Gets each wait before it begins, to show it.
     """
     if tries < 1:
         raise ValueError(f"tries must be at least 1, got {tries}")
@@ -87,8 +101,10 @@ def retrying(
             if number == tries or error.kind not in kinds or seconds > max_wait * (1 + _JITTER):
                 error.usage = attempts.used
                 raise error
-            await anyio.sleep(seconds)
             number += 1
+            if on_wait is not None:
+                on_wait(RetryWait(error, seconds, number, tries))
+            await anyio.sleep(seconds)
 
     return ModelOfModels(replies, model_names(model))
 

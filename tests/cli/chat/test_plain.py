@@ -218,5 +218,6 @@ def test_a_sub_agent_counts_and_several_files_have_their_names() -> None:
     watcher.on_run_event(Restart("cut"))
     files = [FileContents("a", None, b"1\n"), FileContents("b\x1b", b"1\n", None)]
 
-    assert (shown.said(), watcher.count, watcher.meter.sentence) == ([], 0, "Used: 7 tokens.")
+    assert (watcher.count, watcher.meter.sentence) == (0, "Used: 7 tokens.")
+    assert shown.said() == ["The reply was cut off, and starts again."]
     assert list(word_rows(files)) == ["a", "added 1: 1", "b\\u{1B}", "removed 1: 1"]

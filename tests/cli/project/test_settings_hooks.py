@@ -200,7 +200,7 @@ async def model(request):
     replies = sum(isinstance(one, Reply) for one in request.messages)
     if not replies:
         return Reply((glob("c1"),), "calls")
-    return Reply((Text(f"{replies}: {heard} {request.system[-9:]}"),))
+    return Reply((Text(f"{replies}: {heard} {request.system}"),))
 """
 
 

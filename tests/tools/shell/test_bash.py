@@ -32,7 +32,7 @@ async def test_a_model_is_told_how_to_use_it(tmp_path: Path) -> None:
             """\
 Run a bash command in the workspace and return its output and exit code.
 
-Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends. Output over 30,000 characters is truncated.\
+Use it for builds, tests, git and other programs; for files, use the other tools. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends. Output over 30,000 characters is truncated.\
 """,
             {
                 "type": "object",
@@ -67,7 +67,7 @@ async def test_with_jobs_a_command_may_run_in_the_background(tmp_path: Path) -> 
     assert spec.description == snapshot("""\
 Run a bash command in the workspace and return its output and exit code.
 
-Use it for builds, tests, git and other programs. To read, change or search files, use read, edit, write, glob and grep. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Commands reach the servers of jobs at localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends; use background to keep one running. Output over 30,000 characters is truncated.\
+Use it for builds, tests, git and other programs; for files, use the other tools. The folder (cd) and exported variables last, except PATH and similar. Calls of one turn run in order and start in the same folder. No network access, except to localhost. Commands reach the servers of jobs at localhost. Only the workspace and $TMPDIR are writable, but not .venv, .git/hooks and .git/config. No stdin: no prompts, editors or pagers. Processes started with & are killed when the command ends; use background to keep one running. Output over 30,000 characters is truncated.\
 """)
     assert spec.input_schema["properties"]["background"] == snapshot(
         {

@@ -59,7 +59,7 @@ async def test_a_model_is_told_how_to_read_and_to_stop_jobs() -> None:
                 """\
 Read the output of a background job, and whether it is still running.
 
-Use it for jobs that bash started with background; bash itself returns the output of other commands. It returns what you have not read yet: at once, or with wait_ms when the job ends, when a line has the text of until, or after that time.\
+Use it for jobs that bash started with background. It returns what you have not read yet: at once, or with wait_ms when the job ends, when a line has the text of until, or after that time.\
 """,
                 {
                     "type": "object",
@@ -89,7 +89,7 @@ Use it for jobs that bash started with background; bash itself returns the outpu
                 """\
 Stop a background job and every process it started.
 
-Use it for jobs that bash started with background. Other commands leave nothing running.\
+Use it for jobs that bash started with background.\
 """,
                 {
                     "type": "object",

@@ -146,6 +146,12 @@ PLAIN = click.option(
     help="Print sentences: no color, no signs, no row that changes. For screen readers and logs.",
 )
 SYSTEM = _setting("--system", metavar="TEXT", help="System prompt.")
+MODEL_TRIES = _setting(
+    "--model-tries",
+    type=COUNT,
+    metavar="N",
+    help="Send a request up to N times while the provider is overloaded or away (default 10).",
+)
 MAX_TOKENS = _setting(
     "--max-tokens",
     type=COUNT,
@@ -183,6 +189,7 @@ MODEL_OPTIONS = (
     BASE_URL,
     KEY_VARIABLE,
     SYSTEM,
+    MODEL_TRIES,
     MAX_TOKENS,
     MAX_TURNS,
     MAX_CALLS,

@@ -137,6 +137,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
         "database": Known(_text, "", "runs.db"),
         "codec": Known(_text, "", "keys:codec"),
         "theme": Known(_theme, "auto", "dark"),
+        "model_tries": Known(_count, 10, 3),
         "max_tokens": Known(_count, None, 8192),
         "max_turns": Known(_count, 50, 50),
         "max_calls": Known(_count, None, 100),

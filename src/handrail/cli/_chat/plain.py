@@ -14,11 +14,13 @@ from handrail.cli._chat.activity import JobList, Plan, RunningCall, describe_wai
 from handrail.cli._chat.calls import Ending, ending_of, title_of
 from handrail.cli._chat.changes import FileContents, word_rows
 from handrail.cli._chat.meter import Meter
+from handrail.cli._project.models import describe_retry
 from handrail.cli._screen.rows import Row, Span, fold, plain, safe_line
 from handrail.cli._screen.terminal import Screen
 from handrail.events import Event, Lost, Requested, Started, Waiting
 from handrail.events import Finished as CallFinished
-from handrail.messages import Delta, Model, Reply, ToolResults
+from handrail.messages import Delta, Model, Reply, Restart, ToolResults
+from handrail.models import RetryWait
 
 Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
 _MINUTE = 60
@@ -89,9 +91,19 @@ class PlainWatcher:
                 what = f"still running, {seconds}." if due else f"{title}. Running."
                 self._say(f"Call {one.number}: {what}")
 
+    def on_wait(self, wait: RetryWait) -> None:
+        """Say that the model is asked again after a while."""
+        self._say_text(ends=True)
+        said = describe_retry(wait, wait.seconds).replace(" s (", " seconds (")
+        self._say(f"The model: {said}.")
+
     def on_run_event(self, event: RunEvent) -> None:
         """Show text of the model, its calls, or their results."""
-        if isinstance(event, Delta):
+        if isinstance(event, Restart):
+            self._say_text(ends=True)
+            self._streamed = False
+            self._say("The reply was cut off, and starts again.")
+        elif isinstance(event, Delta):
             if not event.thought:
                 self._streamed = True
                 self._text += event.text

@@ -13,6 +13,7 @@ from handrail.cli._screen.rows import Span
 from handrail.cli._screen.terminal import Screen
 from handrail.events import Event
 from handrail.messages import Model
+from handrail.models import RetryWait
 
 _TICK = 1 / 8
 
@@ -40,6 +41,10 @@ class RunFace:
     def watch(self, event: RunEvent) -> None:
         """Show an event of the agent."""
         self._watcher.on_run_event(event)
+
+    def on_wait(self, wait: RetryWait) -> None:
+        """Show that the model is asked again after a while."""
+        self._watcher.on_wait(wait)
 
     def on_event(self, event: Event) -> None:
         """Show an event of the executor."""

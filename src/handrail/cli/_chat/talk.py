@@ -148,6 +148,7 @@ class Talk:
         watcher.count = session.state.calls
         watcher.meter.read(session.state, session.model)
         approver.session = session
+        session.on_wait = watcher.on_wait
 
     def status(self, width: int) -> Row:
         """Return what happens and what was used, as a row."""

@@ -12,8 +12,9 @@ from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, i
 from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
 from handrail.cli._chat.changes import FileContents, changes_rows
 from handrail.cli._chat.meter import Meter
+from handrail.cli._project.models import describe_retry
 from handrail.cli._screen.markdown import Markdown
-from handrail.cli._screen.rows import Row, plain
+from handrail.cli._screen.rows import Row, Span, plain
 from handrail.cli._screen.terminal import Screen
 from handrail.events import (
     Asked,
@@ -28,11 +29,13 @@ from handrail.events import (
     Waiting,
     Yielded,
 )
-from handrail.messages import Delta, Model, Reply, ToolResults, TruncatedCall
+from handrail.messages import Delta, Model, Reply, Restart, ToolResults, TruncatedCall
+from handrail.models import RetryWait
 
 Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
 """Takes a call's id, and returns the files that the call changed."""
 _UNDATED = 0.0
+_CUT_OFF: Row = (Span("  … the reply was cut off, and starts again", "warn"),)
 _PAINT_SECONDS = 1 / 30
 """Seconds between two paintings of text that streams in."""
 
@@ -40,7 +43,7 @@ _PAINT_SECONDS = 1 / 30
 class Watcher:
     """Shows one run at a time. All its methods are called from one thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  each is a part of the state
         self, screen: Screen, changed: Changed, clock: Callable[[], float] = time.time
     ) -> None:
         self._screen = screen
@@ -66,6 +69,8 @@ class Watcher:
         """When the run began; 0 if there is none."""
         self._waits = False
         """Whether the chat waits for the model."""
+        self._again: tuple[RetryWait, float] | None = None
+        """Why the model is asked again, and at what time."""
         self._settled = _UNDATED
         """Events before this time belong to an earlier turn."""
         self._painted = _UNDATED
@@ -80,6 +85,7 @@ class Watcher:
         self._streamed = False
         self._calls, self._over = {}, set()
         self._began, self._waits, self._last = self._clock(), True, ""
+        self._again = None
 
     def pause(self) -> None:
         """Print the text that is not settled, and clear the rows that change."""
@@ -95,9 +101,25 @@ class Watcher:
         self._plan = Plan()
         self._settle()
 
+    def on_wait(self, wait: RetryWait) -> None:
+        """Show that the model is asked again after a while."""
+        self._again = wait, self._clock() + wait.seconds
+        self.tick()
+
+    def _restart(self) -> None:
+        """Mark what was shown of a reply that starts again."""
+        self._show("text", [*self._end_text(), _CUT_OFF])
+        self._streamed = False
+
     def on_run_event(self, event: RunEvent) -> None:
         """Show a reply of the model, a piece of one, or the results that the model gets."""
-        if isinstance(event, Delta):
+        if isinstance(event, InnerEvent):
+            self._show_inner(event)
+            return
+        self._again = None
+        if isinstance(event, Restart):
+            self._restart()
+        elif isinstance(event, Delta):
             if not event.thought:
                 self._show_delta(event.text)
         elif isinstance(event, Reply):
@@ -108,8 +130,6 @@ class Watcher:
             self._settle()
             self._waits = True
             self.tick()
-        elif isinstance(event, InnerEvent):
-            self._show_inner(event)
 
     def _show_inner(self, inner: InnerEvent) -> None:
         """Show a call of a sub-agent below the call that it works for, while that runs."""
@@ -260,5 +280,10 @@ class Watcher:
         if not self._began:
             return ()
         took = format_elapsed(self._clock() - self._began)
+        stops = "Ctrl+C stops" if self._screen.frame is None else "Esc stops"
+        if self._again is not None:
+            wait, until = self._again
+            said = describe_retry(wait, until - self._clock())
+            return self.meter.row(f"{said}, {stops}", width)
         what = "writing" if self._streamed else "thinking" if self._waits else "working"
         return self.meter.row(f"{what} {took} · Ctrl+C stops", width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
@@ -28,7 +29,7 @@ from handrail.cli._base.redact import redact_setting
 from handrail.cli._base.settings import OWN, Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem, model_names
-from handrail.models import find_credentials, find_window, suggest_name
+from handrail.models import RetryWait, find_credentials, find_window, suggest_name
 from handrail.providers import PROVIDERS, Provider
 
 BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
@@ -37,6 +38,12 @@ KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
 CONNECT_SECONDS = 1.0
 """Seconds to wait for a server on this machine."""
+_TROUBLES = {
+    "overloaded": "overloaded",
+    "rate_limited": "over the rate limit",
+    "network": "no connection",
+}
+"""Errors that may be over soon, in a few words."""
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = (
@@ -128,7 +135,7 @@ def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
         hint = f"run `pip install 'handrail[{provider.extra}]'`"
         raise Halt(f"the SDK for {provider.name} is not installed", code="no_model", hint=hint)
     make: Callable[..., Model] = getattr(models, provider.api)
-    return LateModel(partial(make, name, base_url=base_url, key=key), name)
+    return LateModel(partial(make, name, base_url=base_url, key=key, retries=0), name)
 
 
 def _is_installed(package: str) -> bool:
@@ -307,6 +314,12 @@ def _in_cli_style() -> Generator[None]:
 
 def _in_lower_case(sentence: str) -> str:
     return f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}"
+
+
+def describe_retry(wait: RetryWait, seconds: float) -> str:
+    """Return why the model is asked again, and when."""
+    when = f"next try in {math.ceil(seconds)} s" if seconds > 0 else "trying again"
+    return f"{_TROUBLES[wait.error.kind]}, {when} ({wait.number} of {wait.tries})"
 
 
 def join_hints(first: str, second: str) -> str:

@@ -21,10 +21,11 @@ from handrail.cli._project.models import join_hints
 from handrail.cli._runs.denials import Denials, on_one_line
 from handrail.cli._runs.saved import SavedRun, open_journal, open_run
 from handrail.cli._runs.session import open_session
-from handrail.cli._runs.stream import RunPrinter, end_document
+from handrail.cli._runs.stream import RunPrinter, cost_of, end_document
 from handrail.cli._runs.timeline import say_standing
 from handrail.events import Event
 from handrail.messages import Model, ModelError
+from handrail.models import RetryWait
 from handrail.permissions import Approver
 from handrail.runs import JournalError
 from handrail.runs.statuses import INTERRUPTED, Standing, translate_stop
@@ -65,6 +66,10 @@ class Face(Protocol):
 
     def watch(self, event: RunEvent) -> None:
         """Show an event of the agent."""
+        ...
+
+    def on_wait(self, wait: RetryWait) -> None:
+        """Show that the model is asked again after a while."""
         ...
 
     def on_event(self, event: Event) -> None:
@@ -174,6 +179,7 @@ class _HeadlessRun:
             signals=self.signals,
         ) as session:
             self._stream.know(session.state, session.window)
+            session.on_wait = self._stream.on_wait
             answers = await session.answers(approver)
             run = session.run(*self._task.prompt, answers=answers, watch=self._stream.watch)
             if seconds is not None:
@@ -252,7 +258,7 @@ class _HeadlessRun:
         self._say_denials()
         if self.signals.exits is not None:
             return self.signals.exits
-        away = error.kind in {"network", "auth"}
+        away = error.kind in {"network", "auth", "overloaded", "rate_limited"}
         resume = f"resume with `handrail runs resume {self._saved.id}`"
         raise Halt(
             error.reason,
@@ -263,7 +269,9 @@ class _HeadlessRun:
 
     def _document(self, standing: Standing, why: str) -> dict[str, Any]:
         denials = [denial.document() for denial in self._denials]
-        return end_document(self._saved.id, self._saved.state(), standing, why=why, denials=denials)
+        state = self._saved.state()
+        money = cost_of(state, self._task.model)
+        return end_document(self._saved.id, state, standing, why=why, denials=denials, money=money)
 
     def _say_denials(self) -> None:
         if self._app.output == "text" and len(self._denials):

@@ -45,9 +45,10 @@ from handrail.cli._runs.agent_parts import (
 )
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
 from handrail.cli._runs.stores import StoredRun
-from handrail.coding import SystemPrompt, choose_tools, make_agent
+from handrail.coding import SystemPrompt, choose_tools, make_agent, retry_patiently
 from handrail.events import Event
 from handrail.messages import Content, Model, Prompt, Reply
+from handrail.models import RetryWait
 from handrail.permissions import Answer, Approver, Approvers, Pending
 from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
@@ -58,6 +59,7 @@ from handrail.tools import AnswerQuestion
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
 
+OnWait: TypeAlias = Callable[[RetryWait], None]
 APPROVAL_SECONDS = 7 * 24 * 3600.0
 """Seconds until an approval request expires: one week."""
 CANCEL_POLL_SECONDS = 0.5
@@ -90,6 +92,8 @@ class Session:
         """Writes the system prompt. Set by ``open_session``."""
         self.hooks = hooks
         """The hooks of the settings."""
+        self.on_wait: OnWait | None = None
+        """Shows that the model is asked again, and when."""
         self._continued = 0
         """How often a hook has continued the run."""
         self._watch: OnEvent | None = None
@@ -139,6 +143,8 @@ class Session:
             limits=_limits(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
+            tries=self.kit.app.settings["model_tries"],
+            on_wait=self._note_wait,
         )
 
     @property
@@ -149,7 +155,13 @@ class Session:
     def explore(self, tools: Toolset, *, system: str) -> Agent[Any]:
         """Return a sub-agent with some of the tools. Its calls are checked and recorded, too."""
         names = [tool.spec.name for tool in tools]
-        return Agent(self.model, self.executor.restrict(*names), system=system)
+        tries = self.kit.app.settings["model_tries"]
+        model = retry_patiently(self.model, tries=tries, on_wait=self._note_wait)
+        return Agent(model, self.executor.restrict(*names), system=system)
+
+    def _note_wait(self, wait: RetryWait) -> None:
+        if self.on_wait is not None:
+            self.on_wait(wait)
 
     async def compact(self) -> int:
         """Let the model summarize the conversation. Return how many messages that replaces."""

@@ -12,14 +12,26 @@ from handrail.agent import RunEvent, RunState
 from handrail.cli._base.app import App
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import as_data
+from handrail.cli._project.models import describe_retry
 from handrail.cli._runs.denials import clip, on_one_line, summary
-from handrail.messages import Delta, Reply, ToolResults, TruncatedCall
+from handrail.messages import (
+    Delta,
+    Model,
+    Reply,
+    Restart,
+    ToolResults,
+    TruncatedCall,
+    model_names,
+)
+from handrail.models import RetryWait, cost
 from handrail.runs.lines import usage
 from handrail.runs.statuses import Standing
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and characters that change the text direction; not newlines and tabs."""
 _MAX_RESULT_CHARS = 100
+FORMAT = 1
+"""The version of the document: it changes if a field goes away or means something else."""
 
 
 class RunPrinter:
@@ -46,13 +58,30 @@ class RunPrinter:
 
     def watch(self, event: RunEvent) -> None:
         """Print an event; an agent's ``on_event``."""
-        if isinstance(event, Delta):
+        if isinstance(event, Restart):
+            self._restart(event)
+        elif isinstance(event, Delta):
             if not event.thought:
                 self._print_text(event.text)
         elif isinstance(event, Reply):
             self._show_reply(event)
         elif isinstance(event, ToolResults):
             self._show_results(event)
+
+    def on_wait(self, wait: RetryWait) -> None:
+        """Say that the model is asked again after a while."""
+        about = {"kind": wait.error.kind, "message": wait.error.reason}
+        when = {"seconds": round(wait.seconds, 3), "try": wait.number, "tries": wait.tries}
+        self._line(lambda: {"type": "wait", **about, **when})
+        self._app.say(describe_retry(wait, wait.seconds))
+
+    def _restart(self, event: Restart) -> None:
+        """Say that the text so far is void."""
+        if self._app.output == "text" and self._streamed:
+            self._data.text()
+        self._streamed = ""
+        self._line(lambda: {"type": "restart", "reason": event.reason})
+        self._app.say("the reply was cut off, and starts again")
 
     def end(self, document: dict[str, Any]) -> None:
         """Print how it ended, and the answer if it was not printed yet."""
@@ -104,17 +133,36 @@ class RunPrinter:
             self._data.document(line())
 
 
+def cost_of(state: RunState, model: Model) -> float | None:
+    """Return what a run cost in US dollars; None if that is not known."""
+    replies = [message for message in state.messages if isinstance(message, Reply)]
+    named = {reply.model for reply in replies if reply.usage.total}
+    if len(named) > 1:  # the tokens of each are not known
+        return None
+    found = (cost(state.usage, name) for name in (*named, *model_names(model)))
+    money = next((one for one in found if one is not None), None)
+    return None if money is None else float(money)
+
+
 def end_document(
-    run_id: str, state: RunState, standing: Standing, *, why: str, denials: list[dict[str, Any]]
+    run_id: str,
+    state: RunState,
+    standing: Standing,
+    *,
+    why: str,
+    denials: list[dict[str, Any]],
+    money: float | None,
 ) -> dict[str, Any]:
     """Return the end of a run as a JSON document."""
     texts = (message.text for message in reversed(state.messages) if isinstance(message, Reply))
     return {
+        "format": FORMAT,
         "id": run_id,
         **standing._asdict(),
         "why": why,
         "answer": next(texts, ""),
         "usage": usage(state.usage),
+        "cost": money,
         "turns": state.turns,
         "calls": state.calls,
         "denials": denials,

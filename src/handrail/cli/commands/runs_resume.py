@@ -71,6 +71,6 @@ def _requeue(app: App, found: DurableSavedRun, prompt: tuple[str, ...]) -> Exit:
     if prompt:
         raise click.UsageError("a durable run takes no prompt here: start another run")
     found.requeue()
-    document = end_document(found.id, RunState(), QUEUED, why="", denials=[])
+    document = end_document(found.id, RunState(), QUEUED, why="", denials=[], money=None)
     app.print(document, [f"{found.id}  continues in a worker"])
     return Exit.DONE
