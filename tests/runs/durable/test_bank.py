@@ -87,9 +87,11 @@ def start(name: str, *arguments: str) -> subprocess.Popen[str]:
 def open_bank(ledger: Path) -> Generator[int]:
     """Let a bank keep a ledger. Gives its port."""
     with start("bank.py", str(ledger)) as bank:
-        assert bank.stdout is not None
-        yield int(bank.stdout.readline())
-        bank.kill()
+        try:
+            assert bank.stdout is not None
+            yield int(bank.stdout.readline())
+        finally:
+            bank.kill()
 
 
 class People:
