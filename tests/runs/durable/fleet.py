@@ -64,6 +64,20 @@ class Tables:
         )
         return int(rows[0][0])
 
+    def describe(self, worker: str) -> str:
+        """Say why the runs of a worker may not continue: its rows, other workers, and locks."""
+        status = "executor_id, workflow_uuid, status, queue_name, started_at_epoch_ms"
+        queries = [f"SELECT {status} FROM dbos.workflow_status", "SELECT * FROM handrail_worker"]  # noqa: S608  constants
+        if self.is_postgres:
+            activity = "pid, state, wait_event, pg_blocking_pids(pid), query"
+            queries += [
+                "SELECT pid, classid, objid FROM pg_locks WHERE locktype = 'advisory'",
+                f"SELECT {activity} FROM pg_stat_activity WHERE query <> ''",  # noqa: S608  constants
+            ]
+        queries[0] += f" WHERE executor_id = '{worker}' AND status IN ('PENDING', 'ENQUEUED')"
+        rows = [str(row) for query in queries for row in (query, *self.read(query))]
+        return "\n".join([worker, *rows])
+
     def has_begun(self, pid: int) -> bool:
         """Whether a worker has begun a run, so that it is past its own start."""
         rows = self.read(
@@ -293,7 +307,11 @@ class Fleet:
 
     async def _lose(self, pid: int, worker: str) -> None:
         await to_thread.run_sync(self.tables.free_lock, worker)
-        await self._until(lambda: not self.tables.held(worker))
+        try:
+            await self._until(lambda: not self.tables.held(worker))
+        except TimeoutError as error:
+            error.add_note(await to_thread.run_sync(self.tables.describe, worker))
+            raise
         os.kill(pid, signal.SIGCONT)
         self.stops += 1
 
