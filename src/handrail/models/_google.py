@@ -104,17 +104,13 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         whole = {**history, **tools}
         return merge({**whole, "generationConfig": config} if config else whole, options)
 
+    connect = partial(_connect, genai, retries)
     return ProviderModel(
         SdkClient(
             name=name,
             api=provider,
             errors=Errors(_API, unreachable=(), reported=(errors.APIError, GoogleAuthError)),
-            clients=clients_of(
-                partial(_connect, genai, retries),
-                None if client is None else client.aio,
-                base_url,
-                key,
-            ),
+            clients=clients_of(connect, None if client is None else client.aio, base_url, key),
             body=body,
             ask=choose_way(_API, output),
             start_stream=partial(_start_stream, name),
