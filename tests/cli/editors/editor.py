@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -152,15 +152,18 @@ class Editor:
 
 @asynccontextmanager
 async def editing(
-    handrail: Handrail, editor: Editor, *options: str
+    handrail: Handrail, editor: Editor, *options: str, env: Mapping[str, str | None] = {}
 ) -> AsyncGenerator[ClientSideConnection]:
     """Start the agent as an editor does."""
     handrail.write("m.py", PROGRAM)
     tools = ("--tools", "coding", "--tools", "m.py")
     command = [sys.executable, "-m", "handrail.cli", "acp", "-m", "m.py:model", *tools, *options]
-    env = handrail.environment()
     async with spawn_agent_process(
-        editor, *command, env=env, cwd=handrail.workspace, use_unstable_protocol=True
+        editor,
+        *command,
+        env=handrail.environment(env),
+        cwd=handrail.workspace,
+        use_unstable_protocol=True,
     ) as (connection, _process):
         await connection.initialize(protocol_version=1)
         yield connection

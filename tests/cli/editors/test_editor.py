@@ -20,7 +20,10 @@ from acp.helpers import embedded_text_resource
 from acp.schema import McpServerStdio
 
 from cli.editors.editor import Editor, editing, say
+from cli.test_provider_away import BUSY, PATIENT, cut, options
 from cli_harness import Handrail
+from models import dialects
+from models.stage import provider
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 
@@ -251,3 +254,19 @@ async def test_the_model_asks_the_person(handrail: Handrail) -> None:
     results = [str(call["content"]) for call in editor.calls().values()]
     assert ["blue" in one for one in results] == [True, False, False, False]
     assert "*Why?*" in editor.text()
+
+
+async def test_an_editor_reads_what_the_model_waits_for(handrail: Handrail) -> None:
+    called, told = dialects.anthropic()
+    editor = Editor()
+    with provider(*[BUSY] * 8, called, cut(told), told) as stage:
+        model = options(handrail, stage, "anthropic")
+        async with editing(handrail, editor, *model, env=PATIENT) as agent:
+            session = await begin(agent, handrail.workspace)
+            assert await say(agent, session, "1 + 2?") == "end_turn"
+
+    assert (handrail.folder / "log").read_text(encoding="utf-8") == "added\n"
+    assert (len(stage.asked), len(editor.calls())) == (11, 1)
+    said = editor.text()
+    assert "*The model: overloaded, trying again (9 of 10).*" in said
+    assert said.endswith("It is 3.")

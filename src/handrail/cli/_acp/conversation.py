@@ -17,9 +17,11 @@ from handrail.cli._acp.updates import SendUpdate, Updates
 from handrail.cli._base.exits import Halt
 from handrail.cli._chat.changes import CallChanges
 from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import describe_retry
 from handrail.cli._runs.saved import SavedRun
 from handrail.cli._runs.session import Session, open_session
 from handrail.messages import Content, Model, ModelError
+from handrail.models import RetryWait
 
 _STOPS: dict[str, StopReason] = {
     "answer": "end_turn",
@@ -76,6 +78,7 @@ class Conversation:
                     on_event=self.updates.on_event,
                 ) as self.session:
                     self.session.hooks.say = self.updates.say
+                    self.session.on_wait = self._say_wait
                     self.updates.window = self.session.window
                     async with anyio.create_task_group() as self._group:
                         self._group.start_soon(self.updates.send_all)
@@ -88,6 +91,9 @@ class Conversation:
                     self.saved.remove()
         finally:
             self._closed.set()
+
+    def _say_wait(self, wait: RetryWait) -> None:
+        self.updates.say(f"The model: {describe_retry(wait, wait.seconds)}.")
 
     async def _end_turn(self) -> None:
         """Let the present turn end: with its requests open, or else interrupted."""
