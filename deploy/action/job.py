@@ -6,13 +6,13 @@ import os
 import re
 import secrets
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 MAX_OUTPUT_CHARS = 100_000
 """Characters of one output. GitHub accepts 1 MB from a whole job."""
-_RUNNER_FILES = {"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE"}
-_RUNNER_FILES |= {"GITHUB_STEP_SUMMARY"}
+_RUNNER_FILES = {f"GITHUB_{name}" for name in ("ENV", "OUTPUT", "PATH", "STATE", "STEP_SUMMARY")}
 _SECRET_NAME = re.compile(r"(?i).*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)")
 _MIN_SECRET_CHARS = 8
 _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -49,14 +49,18 @@ def log(text: str) -> None:
 
 def redact(value: Any) -> Any:
     """Return a value of JSON without the secrets of this process's environment."""
-    if isinstance(value, dict):
-        return {name: redact(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [redact(one) for one in value]
-    if isinstance(value, str):
-        for secret in _secrets():
-            value = value.replace(secret, "***")
-    return value
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {name: redact(one) for name, one in members.items()}
+        case list():
+            return [redact(one) for one in cast("Sequence[Any]", value)]
+        case str():
+            for secret in _secrets():
+                value = value.replace(secret, "***")
+            return value
+        case _:
+            return value
 
 
 def _secrets() -> list[str]:

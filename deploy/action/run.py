@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from job import append, child_environment, log, printable, redact, write_outputs
 from summary import Report, summarize
@@ -141,7 +141,7 @@ def read_json(text: str) -> dict[str, Any] | None:
         found = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def read_error(log_file: Path) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ def find_changes(
     if not document or not document["calls"]:
         return []
     facts = ask(["undo", "--list"], environment)
-    changes = facts["changes"] if facts else []
+    changes: list[dict[str, Any]] = facts["changes"] if facts else []
     start = time.strftime("%Y-%m-%dT%H:%M:%S", began)
     return sorted({path for one in changes if one["time"] >= start for path in one["paths"]})
 

@@ -170,7 +170,10 @@ def test_a_missing_sandbox_ends_the_step(
 
 def workflows() -> list[dict[Any, Any]]:
     """Return the workflows of the page."""
-    return [yaml.safe_load(one) for one in re.findall(r"(?s)```yaml\n(.*?)```", page())]
+    return [
+        yaml.safe_load(one)
+        for one in re.findall(r"(?s)```text title=\"[\w./-]+yml\"\n(.*?)```", page())
+    ]
 
 
 def page() -> str:
