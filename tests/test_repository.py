@@ -18,6 +18,7 @@ FILES = {
     "README.md",
     "SECURITY.md",
     "VERSIONING.md",
+    "action.yml",
     "constraints.txt",
     "mkdocs.yml",
     "pyproject.toml",

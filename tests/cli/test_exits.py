@@ -7,16 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 
 from cli_harness import Handrail, Schemas
 from cli_runs import journal_runs, standing_of
 from cli_scripts import programmed, scripted
+from doorman import doorman
 
 WAITS = "[write('a.txt', 'c1')]"
 
@@ -129,32 +126,6 @@ def test_6_the_host_does_not_exist(handrail: Handrail) -> None:
         "cannot connect to nowhere.invalid: the host name was not found"
     )
     assert ran.error["hint"].startswith("check the base URL and your network; resume with ")
-
-
-class _Doorman(BaseHTTPRequestHandler):
-    keys: list[str | None]
-
-    def do_POST(self) -> None:
-        self.keys.append(self.headers["Authorization"])
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(401)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@contextmanager
-def doorman() -> Iterator[tuple[str, list[str | None]]]:
-    """A server that takes nobody's key; its address, and the keys."""
-    keys: list[str | None] = []
-    with HTTPServer(("127.0.0.1", 0), type("", (_Doorman,), {"keys": keys})) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", keys
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_6_it_takes_no_request_of_ours(handrail: Handrail) -> None:
