@@ -29,6 +29,9 @@ def main() -> int:
         env=child_environment(),
         check=False,
     )
+    if not done.stdout:
+        log(f"handrail doctor failed with exit code {done.returncode}")
+        return 1
     check = json.loads(done.stdout)["checks"][CHECKS[wanted]]
     log(f"{CHECKS[wanted]}: {check['status']}, {check['found']}")
     if check["status"] == "ok":

@@ -112,6 +112,9 @@ def prepare_settings(folder: Path) -> dict[str, str]:
 def run(options: list[str], prompt: bytes, environment: dict[str, str], folder: Path) -> int:
     """Run handrail, passing signals on, and return its exit code."""
     (folder / "prompt").write_bytes(prompt)
+    early: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: early.append(number))
     with (
         (folder / "prompt").open("rb") as stdin,
         (folder / "out").open("wb") as stdout,
@@ -126,6 +129,8 @@ def run(options: list[str], prompt: bytes, environment: dict[str, str], folder: 
     ):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: child.send_signal(number))
+        for number in early:
+            child.send_signal(number)
         code = child.wait()
     return code if code >= 0 else 128 - code
 

@@ -212,6 +212,26 @@ sys.exit(7)
 """
 
 
+CANCELLED = """
+import os, signal, sys
+signal.signal(signal.{name}, lambda *_: sys.exit({code}))
+os.kill(os.getppid(), signal.{name})
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_cancelled_job_ends_the_run_and_is_reported(
+    handrail: Handrail, name: str, code: int
+) -> None:
+    program = fake(handrail, "handrail", CANCELLED.format(name=name, code=code))
+
+    ran = step(handrail, "run.py", {"INPUT_PROMPT": "Go"}, commands=program)
+
+    assert (ran.exit, ran.outputs["exit-code"]) == (code, str(code))
+    assert ran.log == f"handrail run: exit code {code}, calls denied: 0\n"
+
+
 def test_inputs_are_options_and_the_prompt_is_not(handrail: Handrail) -> None:
     given = {variable(name): f"--{name}=x $(touch y)" for name in inputs()}
     handrail.write("--prompt-file=x $(touch y)", "from the file")

@@ -141,6 +141,12 @@ def test_the_sandbox_is_checked(handrail: Handrail) -> None:
     assert (ran.exit, ran.log) == (0, "bubblewrap: ok, works\n")
 
 
+def test_a_command_that_cannot_check_ends_the_step(handrail: Handrail) -> None:
+    ran = step(handrail, "check.py", commands=fake(handrail, "handrail", "raise SystemExit(2)"))
+
+    assert (ran.exit, ran.log) == (1, "handrail doctor failed with exit code 2\n")
+
+
 @pytest.mark.parametrize(
     ("wanted", "code", "lines"),
     [
