@@ -129,8 +129,8 @@ def run(options: list[str], prompt: bytes, environment: dict[str, str], folder: 
     ):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: child.send_signal(number))
-        for number in early:
-            child.send_signal(number)
+        for sent in early:
+            child.send_signal(sent)
         code = child.wait()
     return code if code >= 0 else 128 - code
 
