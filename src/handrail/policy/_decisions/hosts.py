@@ -1,4 +1,4 @@
-"""What commands open: hosts, which rules can open too, and folders with code that others run."""
+"""Hosts and folders that are opened for commands: what needs approval, and what rules open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one command asks to open, hosts and folders, and what was opened for it."""
+"""The hosts and folders of one command: what it declares, and what was opened for it."""
 
 from __future__ import annotations
 

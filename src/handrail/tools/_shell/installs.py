@@ -1,6 +1,6 @@
 """Finds the folder that a command installs packages into, if it does nothing else.
 
-The text is read strictly: one character that a shell may treat specially, and it is no install.
+The text is read strictly: one character that a shell may treat specially, and it is not an install.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _find_activated(words: list[str], *, moved: bool) -> str | None:
 
 
 def _find_folder(words: list[str], sandbox: Sandbox, *, moved: bool) -> str | None:
-    """Return the folder that a command installs into; None if it is no install.
+    """Return the folder that a command installs into; None if it is not an install.
 
     After a ``cd`` (``moved``), a path and a project are those of another folder.
     """
