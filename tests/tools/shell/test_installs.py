@@ -225,7 +225,7 @@ async def test_any_other_line_does_not(small: Stage) -> None:
         program(small.root / name, "#!/bin/sh\necho x > .venv/new\n")
     for name in ("other/.venv", "venv/bin"):
         program(small.root / name / "activate", "echo x > .venv/new\n")
-    opened = []
+    opened: list[str] = []
     for command in NOT_INSTALLS:
         await small.run(command, restart=True, timeout_ms=5_000)
         opened += [command] if (small.root / ".venv/new").exists() else []
@@ -242,7 +242,7 @@ async def test_a_module_named_pip_is_not_pip(small: Stage) -> None:
 async def test_only_an_approval_opens_it_and_only_once(root: Path) -> None:
     program(root / ".venv/bin/pip")
     closed = "cannot create ROOT/.venv/new: Read-only file system"
-    told = []
+    told: list[tuple[int, str]] = []
     for rules, answer in (
         ("", Deny.by_user()),
         ('[[rule]]\ndecide = "deny"\ncommand = "pip install *"', Allow()),
