@@ -119,8 +119,9 @@ def base_variables(
         "SHELL": shell,
         "TMPDIR": temporary,
         **({"VIRTUAL_ENV": python.removesuffix("/bin")} if python else {}),
+        "UV_CACHE_DIR": f"{temporary}/uv-cache",  # it needs one that it can write
         **QUIET,
-        **(OFFLINE if offline else {}),
+        **(OFFLINE if offline else {"NPM_CONFIG_CACHE": f"{temporary}/npm-cache"}),
     }
 
 

@@ -50,6 +50,8 @@ class ProtectedPaths:
     """Missing names that are small files until the command ends: git rejects a folder."""
     removed: tuple[str, ...] = ()
     """Missing names that are removed after the command, if it creates them."""
+    opened: tuple[str, ...] = ()
+    """Real paths of folders that are writable for this command only."""
 
 
 def is_beneath(path: str, folder: str) -> bool:

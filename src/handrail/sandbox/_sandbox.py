@@ -170,6 +170,15 @@ class Sandbox:
             return {}
         return self._find_restricted(command)
 
+    def can_open(self, name: str) -> bool:
+        """Return whether a folder is read-only for commands, and can be opened for one of them.
+
+        That holds for environments and installed programs in the workspace, such as `.venv`. It
+        does not hold for a link, for code that this process imports, and for paths in
+        ``read_only``. With Landlock, there are no such folders.
+        """
+        return self._tier.restricts_files and self._setup.can_open(name)
+
     def prepare(self) -> None:
         """Do the slow work of the first command: it runs git and bubblewrap.
 
@@ -187,6 +196,7 @@ class Sandbox:
         restricted: Mapping[str, Restriction] | None = None,
         hosts: Sequence[str] = (),
         makes_repository: bool = False,
+        installs_into: Sequence[str] = (),
         notes: bool = False,
         source: bool = False,
     ) -> Process:
@@ -204,6 +214,8 @@ class Sandbox:
                 other command reaches them; requires bubblewrap.
             makes_repository: Whether it can create `.git` in a workspace without one. Your git
                 would then obey its settings and hooks.
+            installs_into: Folders that it can change although they are read-only for commands; see
+                ``can_open``. Programs outside the sandbox run the code in them.
             notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
             source: Whether it gets a standard input that `Process.send` writes; else it has none.
         """
@@ -212,6 +224,8 @@ class Sandbox:
         safe = {**safe_variables(variables), **self._setup.index_variables(folder)}
         opened = tuple(self._list_opened())
         more = MoreHosts(opened, tuple(host for host in hosts if host not in opened))
+        if self._tier.restricts_files and not all(map(self.can_open, installs_into)):
+            raise SandboxUnavailable(f"{', '.join(installs_into)}: cannot be opened for a command.")
         try:
             with self._lock:
                 return self._tier.start(
@@ -221,11 +235,15 @@ class Sandbox:
                     limits,
                     more=more,
                     streams=Streams(notes, source),
-                    opened=(".git",) if makes_repository and not self.has_repository else (),
+                    opened=self._names_to_open(installs_into, makes_repository=makes_repository),
                 )
         except FileNotFoundError:
             message = "The workspace or a temporary folder of the sandbox no longer exists."
             raise SandboxUnavailable(message) from None
+
+    def _names_to_open(self, named: Sequence[str], *, makes_repository: bool) -> tuple[str, ...]:
+        git = (".git",) if makes_repository and not self.has_repository else ()
+        return (*git, *named)
 
     def _list_opened(self) -> Iterator[str]:
         """Yield the hosts that rules open. One that can never be opened does no harm."""

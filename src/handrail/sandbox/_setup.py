@@ -10,10 +10,12 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from handrail._support.git_settings import find_git_paths
 from handrail.sandbox import _environment as environment
 from handrail.sandbox._environment import REFRESHES_INDEX
 from handrail.sandbox._home import HomeFolder, require_no_home
@@ -104,25 +106,42 @@ class Setup:
         self,
         own: Iterable[str] = (),
         restricted: Mapping[str, Restriction] = _NONE,
-        opened: Iterable[str] = (),
+        opened: Sequence[str] = (),
     ) -> ProtectedPaths:
         """Return what to protect in the workspace, as of now, with its program folders.
 
-        ``opened`` are more names that stay writable.
+        ``opened`` are more names that stay writable. A folder among them cannot be moved away: that
+        would end the mounts of commands that are running.
         """
+        folders = [path for name in opened if os.path.isdir(path := f"{self.root}/{name}")]  # noqa: PTH112
         secret = self.find_secrets()
         hidden, held = find_restricted(self.root, self.written, restricted, masked=secret)
         code = self.find_own_code()
         kept = {
             *self.paths_to_keep(),
             *held,
-            *(folder.removesuffix("/bin") for folder in own),
+            *({folder.removesuffix("/bin") for folder in own} - {*folders}),
             *code.kept,
-            *self._find_own_files(),
+            *(path for path in self._find_own_files() if path not in folders),
         }
         free = [*self.opened, *opened]
         found = find_protected(self.root, free, secret, sorted(kept), reserved=code.missing)
-        return replace(found, hidden=tuple(hidden)) if hidden else found
+        if not hidden and not folders:
+            return found
+        return replace(found, hidden=tuple(hidden), opened=tuple(folders))
+
+    def can_open(self, name: str) -> bool:
+        """Return whether a folder is read-only, and can be opened for one command.
+
+        It is not a link, and has no code of this process and nothing that git runs or obeys.
+        """
+        path = f"{self.root}/{name}"
+        if os.path.realpath(path) != path or not os.path.isdir(path):  # noqa: PTH112
+            return False
+        git = (os.path.realpath(f"{self.root}/{one}") for one in chain(*find_git_paths(self.root)))
+        fixed = [*self.paths_to_keep(), *self.find_own_code().kept, *git]
+        held = path in self.find_protected(self.find_own_folders()).kept
+        return held and not any(is_beneath(one, path) or is_beneath(path, one) for one in fixed)
 
     def find_own_code(self) -> OwnCode:
         """Return the code of this process in the workspace, as of now."""

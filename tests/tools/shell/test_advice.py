@@ -172,7 +172,16 @@ READ_ONLY = {
         ".git/hooks is read-only for commands. Tell the user if it must change."
     ),
     "mkdir: cannot create directory \u2018.venv/lib\u2019: Read-only file system": snapshot(
-        ".venv is read-only for commands. Tell the user if it must change."
+        ".venv is read-only for commands. An install can change it, alone on its line and approved by the user."
+    ),
+    "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: 'x.pyi'": snapshot(
+        ".venv is read-only for commands. An install can change it, alone on its line and approved by the user."
+    ),
+    'cause: Read-only file system (os error 30) at path "/root/.cache/x"': snapshot(
+        "/root/.cache/x is read-only: commands can write only the workspace, /cache and $TMPDIR."
+    ),
+    "error: could not write config file .git/config: Device or resource busy": snapshot(
+        ".git/config is read-only for commands: git runs commands from it. Tell the user which setting is needed."
     ),
     "bash: line 1: /etc/x: Read-only file system": snapshot(
         "/etc/x is read-only: commands can write only the workspace, /cache and $TMPDIR."
@@ -192,6 +201,34 @@ async def test_a_hint_names_what_is_read_only(output: str) -> None:
     facts = CommandFacts(root="/ws", writable=("/cache",))
 
     assert find_advice("make", output, 1, facts) == READ_ONLY[output]
+    assert find_advice("make", output, 0, facts) == ""
+
+
+def test_a_hint_comes_even_if_the_last_command_of_a_line_succeeds() -> None:
+    said = "touch: cannot touch '.venv/x': Read-only file system"
+    facts = CommandFacts(opens_hosts=True, refused=("pypi.org",), needed=("pypi.org",))
+    lines = ("make; echo ok", "cat log | head", "cd src; cat log", "cat log")
+    assert [find_advice(line, said, 0).partition(" is ")[0] for line in lines] == [
+        ".venv",
+        "",
+        "",
+        "",
+    ]
+    assert [find_advice(line, "", 0, facts)[:21] for line in lines] == [
+        "No access to pypi.org",
+        "",
+        "",
+        "",
+    ]
+    assert find_advice("make; echo ok", "failed", 0) == ""
+
+
+def test_a_hint_says_that_an_open_host_does_not_answer() -> None:
+    facts = CommandFacts(opens_hosts=True, needed=("a.test",), granted=("a.test",))
+    said = "ERROR: No matching distribution found for demo"
+    assert find_advice("pip install demo", said, 1, facts) == snapshot(
+        "No answer from a.test, which the command may reach."
+    )
 
 
 async def test_a_hint_names_the_hosts_that_can_be_reached() -> None:

@@ -13,7 +13,7 @@ from handrail.permissions import Grade
 from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
 from handrail.policy._consequences.grades import grade_parts
 from handrail.policy._consequences.table import REASONS
-from handrail.policy._decisions.hosts import name_hosts
+from handrail.policy._decisions.hosts import name_folders, name_hosts
 from handrail.policy._decisions.opinions import (
     CATASTROPHIC,
     UNREADABLE,
@@ -80,8 +80,9 @@ def _format_command_question(
     is_sole = command.simple is not None and len(command.simple) == 1
     note = _format_note(opinion, is_sole=is_sole)
     what = "this command" if tool == _USUAL_SHELL else f"`{tool}` to run this command"
-    hosts = name_hosts(accesses)
-    reach = f", and let it reach {hosts}" if hosts else ""
+    opened = {"reach": name_hosts(accesses), "change": name_folders(accesses)}
+    named = [f"{verb} {names}" for verb, names in opened.items() if names]
+    reach = f", and let it {', and '.join(named)}" if named else ""
     if len(text) > _MAX_QUOTED_CHARS:
         return f"Allow {what} of {len(text):,} characters{reach}?{note}"
     return f"Allow {what}{reach}? {quote_command(text)}{note}"

@@ -1,4 +1,4 @@
-"""Hosts that commands reach: which of them rules open, and which need approval."""
+"""Hosts and folders that are opened for commands: what needs approval, and what rules open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from handrail import READ, WRITE, Access
+from handrail.policy._decisions.opinions import PROTECTED, Opinion
+from handrail.policy._decisions.safeguards import ProtectedFiles
 from handrail.policy._decisions.tool_rules import ToolRules, make_shell_spec
 from handrail.policy._decisions.wording import join_names, name_resource
 from handrail.policy._rules.glob import is_glob
@@ -13,12 +15,32 @@ from handrail.policy._rules.rule import Level, Rule, Touch
 from handrail.policy._rules.shell_command import Usable
 
 _SCHEME = "net:"
+_FILE = "file:"
 
 
 def name_hosts(accesses: Iterable[Access]) -> str:
     """Return the hosts in accesses as a list for a person; empty if there are none."""
     names = dict.fromkeys(name_resource(access.resource) for access in _hosts_in(accesses))
     return join_names(list(names)) if names else ""
+
+
+def name_folders(accesses: Iterable[Access]) -> str:
+    """Return the folders that a shell tool opens for a command, as a list for a person."""
+    names = dict.fromkeys(name_resource(one.resource) for one in accesses if _opens_folder(one))
+    return join_names(list(names)) if names else ""
+
+
+def folder_safeguards(accesses: Iterable[Access], protected: ProtectedFiles) -> Iterator[Opinion]:
+    """Yield asks for folders that are opened for a command, which no mode and no rule can allow."""
+    for access in filter(_opens_folder, accesses):
+        path = name_resource(access.resource)
+        if path.split("/")[-2:-1] == ["node_modules"] or any(protected.find_reasons([access])):
+            reason = f"programs run code from {path} outside the sandbox"
+            yield Opinion("ask", Level.BUILT_IN, PROTECTED, reason, once=True)
+
+
+def _opens_folder(access: Access) -> bool:
+    return access.verb >= WRITE and access.resource.startswith(_FILE)
 
 
 def with_sending(accesses: Sequence[Access]) -> list[Access]:

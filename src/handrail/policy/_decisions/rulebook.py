@@ -15,6 +15,7 @@ from typing import Any
 from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
 from handrail.permissions import Matched, Origin
 from handrail.policy._consequences.consequences import find_computed
+from handrail.policy._decisions import hosts
 from handrail.policy._decisions.decision_text import (
     ask_about_command,
     describe_consequence,
@@ -22,7 +23,6 @@ from handrail.policy._decisions.decision_text import (
     format_question,
 )
 from handrail.policy._decisions.foresight import Foresight
-from handrail.policy._decisions.hosts import describe_unopened, find_open_hosts, with_sending
 from handrail.policy._decisions.opinions import (
     COMPUTED,
     NO_COMMAND,
@@ -253,7 +253,7 @@ class Rulebook:
         if self.mode is Mode.PLAN:
             return []
         usable = partial(self._is_usable, now=self._now())
-        return find_open_hosts(self.rules, self._shell, usable)
+        return hosts.find_open_hosts(self.rules, self._shell, usable)
 
     def find_asked(self, folder: str) -> set[str]:
         """Return the files in a folder that rules ask about before they are read."""
@@ -326,7 +326,7 @@ class Rulebook:
         read = self._read(command, tool.commands, usable)
         command, matched = read.command, read.matched
         opinions = self._objections_to_command(
-            tool, read, args, with_sending(accesses), usable=usable
+            tool, read, args, hosts.with_sending(accesses), usable=usable
         )
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
@@ -337,7 +337,7 @@ class Rulebook:
                 opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
             allowed = [opinion_of(rule) for rule in lines]
         caused = "" if lines else describe_consequence(read.known, matched, self._mode)
-        caused = caused or describe_unopened(tool, accesses, usable)
+        caused = caused or hosts.describe_unopened(tool, accesses, usable)
         if caused:
             allowed, effect = [], Effect.DESTROY  # only a written rule can allow it
         unclear = _NOT_SIMPLE if command.simple is None else describe_unmatched(matched)
@@ -374,7 +374,8 @@ class Rulebook:
         names = find_name_readers(command)
         shown = command_accesses(command, read.matched, names) if names else touched
         named = [access for access in accesses if access.resource != "*"]
-        opinions = [*command_safeguards(read.known, self._protected, denies=tool.denies)]
+        opinions = [*hosts.folder_safeguards(named, self._protected)]
+        opinions += command_safeguards(read.known, self._protected, denies=tool.denies)
         for one in dict.fromkeys((read.spelled, command)):
             opinions += command_objections(index, one, usable)
         made = new_repository(command, read.matched, self._protected)

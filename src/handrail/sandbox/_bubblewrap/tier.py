@@ -319,7 +319,7 @@ class BubblewrapTier:
         words += _home_options(home)
         kept = (*protected.kept, *self._placeholders(protected))
         between = _folders_between((*kept, *missing, *secret, *protected.hidden), setup.written)
-        for path in (*setup.written, *between):
+        for path in (*setup.written, *between, *protected.opened):
             words += ("--bind", path, path)
         for path in kept:
             words += ("--ro-bind", path, path)

@@ -20,9 +20,17 @@ _BEFORE_A_COMMAND = frozenset("env time command exec nohup then do else ! {".spl
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _READ_ONLY = re.compile(
     r"[\u2018']([^\u2018\u2019'\n]+)[\u2019']: Read-only|Read-only file system: '([^'\n]+)'"
-    r"|EROFS(?:(?!EROFS)[^'\n])*+'([^'\n]+)'|(?<![^\s:'\u2018])([^\s:'\u2018]++): Read-only"
+    r"|EROFS(?:(?!EROFS)[^'\n])*+'([^'\n]+)'|\(os error 30\) at path \"([^\"\n]+)\""
+    r"|(?<![^\s:'\u2018])([^\s:'\u2018]++): Read-only(?! file system \(os error)"
 )
 """The path in an error message about a read-only file system."""
+_BY_PIP = "Could not install packages"
+"""In an error of pip, which names a file of the package, without its folder."""
+_INSTALLED = frozenset([".venv", "venv"])
+_BY_INSTALL = "An install can change it, alone on its line and approved by the user."
+_SETTINGS = re.compile(
+    r"could not (?:write|lock) config file [^\s:]*\.git/config: (?:Device|Read-only)"
+)
 _OWN_CODE = "this program imports code from there"
 _DEFAULT_FACTS = CommandFacts()
 _CLOSED = "is not an allowed host"
@@ -81,6 +89,8 @@ def _describe_network(_output: str, facts: CommandFacts) -> str:
 def _describe_opening(facts: CommandFacts) -> str:
     """Explain how to ask for hosts, with those that the command has already."""
     closed = facts.refused or [host for host in facts.needed if host not in facts.granted]
+    if not closed and facts.granted:
+        return f"No answer from {join_words(facts.granted)}, which the command may reach."
     if not closed:
         return "No network access. Call again, with the hosts that it needs in hosts."
     named = closed[:_MAX_NAMED_HOSTS]
@@ -106,6 +116,8 @@ def _describe_read_only(output: str, facts: CommandFacts) -> str:
     """Name the path that a command could not write."""
     match = _READ_ONLY.search(output)
     path = next(filter(None, match.groups()), "") if match else ""
+    if _BY_PIP in output and "/" not in path:
+        path = next((folder.removesuffix("/bin") for folder in facts.own_programs), ".venv")
     if facts.root and is_beneath(path, facts.root):
         path = path[len(facts.root) :].lstrip("/")
     if not path or path.startswith("/"):
@@ -114,7 +126,8 @@ def _describe_read_only(output: str, facts: CommandFacts) -> str:
     if own := next((name for name in facts.own_code if is_beneath(path, name)), ""):
         return f"{own} is read-only for commands: {_OWN_CODE}. Tell the user if it must change."
     name = next((name for name in facts.protected if f"/{name}/" in f"/{path}/"), path)
-    return f"{name} is read-only for commands. Tell the user if it must change."
+    what = _BY_INSTALL if name in _INSTALLED else "Tell the user if it must change."
+    return f"{name} is read-only for commands. {what}"
 
 
 def _describe_denied(output: str, facts: CommandFacts) -> str:
@@ -156,6 +169,10 @@ _HINTS = {
         r"|ECONNREFUSED (?:127|::1)": _describe_refused,
         r"[Pp]ermission denied|EACCES": _describe_denied,
         r"Read-only file system|EROFS": _describe_read_only,
+        _SETTINGS.pattern: _always(
+            ".git/config is read-only for commands: git runs commands from it. Tell the user which "
+            "setting is needed."
+        ),
         r"Device or resource busy|EBUSY": _always(
             "Names such as .vscode and .mcp.json are placeholders here, if the workspace does not "
             "have them: commands cannot create or remove them."
@@ -172,6 +189,10 @@ _HINTS = {
     }.items()
 }
 """Hints for failed commands, by their output."""
+
+
+_FAILED_BEFORE = re.compile(rf"{_SETTINGS.pattern}|{_READ_ONLY.pattern}")
+"""Errors that matter even if the last command of a line succeeds."""
 
 
 class RoughCommand(NamedTuple):
@@ -205,9 +226,11 @@ def describe_wait(command: str) -> str:
 
 
 def _iterate_advice(command: str, output: str, code: int, facts: CommandFacts) -> Iterator[str]:
-    if facts.opens_hosts and facts.refused and (code or _CLOSED in output):
+    simples = split_commands(command)
+    several = sum(simple.name != "cd" and not simple.fed for simple in simples) > 1
+    if facts.opens_hosts and facts.refused and (code or several or _CLOSED in output):
         yield _describe_network(output, facts)
-    for simple in split_commands(command):
+    for simple in simples:
         name = simple.name
         if code and name in _FAILED and not (simple.fed and name in _FEEDABLE):
             yield _FAILED[name].format(name=name)
@@ -215,7 +238,7 @@ def _iterate_advice(command: str, output: str, code: int, facts: CommandFacts) -
             yield _EMPTY_INPUT[name].format(name=name)
         elif code in _UNREACHED.get(name, ()):
             yield _describe_network(output, facts)
-    if code:
+    if code or (several and _FAILED_BEFORE.search(output)):
         hints = (hint for pattern, hint in _HINTS.items() if pattern.search(output))
         yield from filter(None, (hint(output, facts) for hint in hints))
 

@@ -20,7 +20,12 @@ from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS
 from handrail.tools._shell.advice import describe_wait, find_advice
 from handrail.tools._shell.command_undo import CommandUndo, OnlyReads
 from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
-from handrail.tools._shell.hosts import CommandHosts, list_declared, list_granted
+from handrail.tools._shell.hosts import (
+    CommandAccesses,
+    list_declared,
+    list_granted,
+    list_opened_folders,
+)
 from handrail.tools._shell.jobs import Jobs, describe_exit, format_output
 from handrail.tools._shell.leftovers import Scan, ScanReport
 from handrail.tools._shell.state import Shell, quote_command, split_folder, start_folder
@@ -141,6 +146,7 @@ class _CommandRunner:
             restricted=restricted,
             hosts=list_granted(context),
             makes_repository=context.is_approved and _names_new_repository(command),
+            installs_into=list_opened_folders(context),
         )
 
     def _prepare(self, command: str) -> Mapping[str, Restriction]:
@@ -318,7 +324,7 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
         synonyms=BASH_SYNONYMS_WITHOUT_JOBS if jobs is None else BASH_SYNONYMS,
         instead_of=BASH_INSTEAD_OF,
     )(bash)
-    return CommandHosts(runner.sandbox).declare(made) if runner.facts.opens_hosts else made
+    return CommandAccesses(runner.sandbox).declare(made)
 
 
 def _drop_parameters(fn: Callable[..., Any], names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The hosts of one command: which it declares to reach, and which were opened for it."""
+"""The hosts and folders of one command: what it declares, and what was opened for it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from handrail import (
     Refused,
     Tool,
     ToolFailed,
+    writes_file,
 )
 from handrail.sandbox import Sandbox
+from handrail.tools._shell.installs import find_installed_into
 from handrail.tools._shell.known_hosts import guess_hosts
 
 MAX_HOSTS = 20
@@ -28,26 +30,34 @@ MAX_HOSTS = 20
 _TOO_MANY = f"Not run: pass at most {MAX_HOSTS} hosts, got {{}}."
 _EXAMPLE = 'Pass names such as "pypi.org".'
 _SCHEME = "net:"
+_FILE = "file:"
 _EVERYTHING = Access(DESTROY, "*")
 
 
 @dataclass(frozen=True, slots=True)
-class CommandHosts:
-    """Declares the hosts of commands, so that the policy decides about them."""
+class CommandAccesses:
+    """Declares the hosts and folders of commands, so that the policy decides about them."""
 
     sandbox: Sandbox
 
-    def touches(self, *, command: str, hosts: Sequence[str], **_: object) -> list[Access]:
-        """Return what a call touches: everything here, and hosts.
+    def touches(self, *, command: str, hosts: Sequence[str] = (), **_: object) -> list[Access]:
+        """Return what a call touches: everything that commands can change, hosts and folders.
 
         A host that the model asked for is written to: the policy has to allow it. One that is only
-        guessed from the command is read from: it is opened only if a person approves the call.
+        guessed from the command is read from: it is opened only if a person approves the call. So
+        is a folder that the command installs packages into.
         """
+        folders = find_installed_into(command, self.sandbox)
+        return [_EVERYTHING, *map(writes_file, folders), *self._find_hosts(command, hosts)]
+
+    def _find_hosts(self, command: str, hosts: Sequence[str]) -> list[Access]:
+        if not self.sandbox.opens_hosts:
+            return []
         asked = self.sandbox.find_closed(hosts)
         guessed = (host for host in self._guess(command) if host not in asked)
         accesses = [Access(WRITE, _resource_of(host)) for host in asked]
         accesses += [Access(READ, _resource_of(host)) for host in guessed]
-        return [_EVERYTHING, *accesses]
+        return accesses
 
     def _guess(self, command: str) -> Iterator[str]:
         for host in guess_hosts(command, self.sandbox.root):
@@ -55,7 +65,7 @@ class CommandHosts:
                 yield from self.sandbox.find_closed([host])
 
     def declare(self, bash: Tool[..., Any]) -> Tool[..., Any]:
-        """Return a tool that declares hosts, and refuses those that cannot be opened."""
+        """Return a tool that declares what it opens, and refuses what cannot be opened."""
         return replace(bash, parse=self._checked(bash.parse), touches=self.touches)
 
     def _checked(
@@ -85,6 +95,15 @@ def list_granted(context: Context) -> list[str]:
         access.resource.removeprefix(_SCHEME)
         for access in context.accesses
         if access.resource.startswith(_SCHEME) and (access.verb >= WRITE or context.is_approved)
+    ]
+
+
+def list_opened_folders(context: Context) -> list[str]:
+    """Return the folders that are opened for a call, because a person approved exactly this."""
+    return [
+        access.resource.removeprefix(_FILE)
+        for access in context.accesses
+        if access.resource.startswith(_FILE) and context.is_approved
     ]
 
 

@@ -42,6 +42,8 @@ _PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
 _FETCHERS = frozenset("curl wget http https xh aria2c".split())
 _GIT_REMOTES = frozenset("fetch pull clone ls-remote remote submodule lfs".split())
 _REMOTE = re.compile(r"^[ \t]*+url[ \t]*+=[ \t]*+(https?://\S++)[ \t\r]*+$", re.MULTILINE)
+_OFFLINE = frozenset(["--no-index", "--offline"])
+"""Options of package managers that reach no host."""
 _MAX_CONFIG_CHARS = 100_000
 _MAX_HOSTS = 10
 _PYTHON = re.compile(r"python[\d.]*")
@@ -62,7 +64,7 @@ def _hosts_of(simple: RoughCommand, root: str) -> Iterator[str]:
     elif name == "git" and not _GIT_REMOTES.isdisjoint(words):
         named = list(_hosts_in(words))
         yield from named or _hosts_in(_list_remotes(root))
-    elif name in _PROGRAMS:
+    elif name in _PROGRAMS and _OFFLINE.isdisjoint(words):
         commands, hosts = _PROGRAMS[name]
         if not commands or not set(commands.split()).isdisjoint(words):
             yield from hosts
