@@ -50,6 +50,7 @@ SCRIPTS = {
         [Call("ask_user", {"question": "Why?"}, "c")],
         "Blue, then.",
     ],
+    "finish": [["I will write it.", Call("finish_plan", {}, "c")], "Now in edits."],
     "away": [ModelError("The server is away.", "network", hint="Start it.")],
     "again": [[Delta("Half of"), Restart("The connection was lost."), Delta("All of it."), Reply((Text("All of it."),))]],
 }

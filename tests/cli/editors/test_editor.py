@@ -242,15 +242,22 @@ async def test_a_turn_is_stopped_with_its_command(handrail: Handrail) -> None:
 
 
 async def test_the_model_asks_the_person(handrail: Handrail) -> None:
-    editor = Editor("1", "none")
-    async with editing(handrail, editor) as agent:
+    editor = Editor("0", "1", "none")
+    async with editing(handrail, editor, "--mode", "plan") as agent:
         session = await begin(agent, handrail.workspace)
+        await say(agent, session, "finish")
+        [mode] = [one for one in editor.updates if one["sessionUpdate"] == "current_mode_update"]
+        editor.updates.clear()
         await say(agent, session, "ask")
         await say(agent, session, "ask")
 
+    assert mode["currentModeId"] == "edits"
+    plan = {"0": "Continue in edits", "1": "Continue in ask", "2": "Change the plan"}
+    colors = {"0": "red", "1": "blue"}
     assert [(about.title, options) for about, options in editor.questions] == [
-        ("Which one?", {"0": "red", "1": "blue", "none": "None of these"})
-    ] * 2
+        ("Carry out this plan?", {**plan, "none": "None of these"}),
+        *[("Which one?", {**colors, "none": "None of these"})] * 2,
+    ]
     results = [str(call["content"]) for call in editor.calls().values()]
     assert ["blue" in one for one in results] == [True, False, False, False]
     assert "*Why?*" in editor.text()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import anyio
 from acp import RequestError
+from acp.helpers import update_current_mode
 from acp.schema import StopReason
 from anyio.abc import TaskGroup, TaskStatus
 
-from handrail.agent import RunResult
+from handrail.agent import RunEvent, RunResult
 from handrail.cli._acp.questions import AskPermission, EditorApprover
 from handrail.cli._acp.updates import SendUpdate, Updates
 from handrail.cli._base.exits import Halt
@@ -64,6 +65,8 @@ class Conversation:
         self._closing = anyio.Event()
         self._closed = anyio.Event()
         self._turn: _PromptTurn | None = None
+        self._mode = str(kit.rules.mode)
+        """The mode that the editor shows."""
 
     async def hold_open(self, *, task_status: TaskStatus[None]) -> None:
         """Hold the run until ``close``."""
@@ -91,6 +94,16 @@ class Conversation:
                     self.saved.remove()
         finally:
             self._closed.set()
+
+    def tell_mode(self) -> None:
+        """Tell the editor if the mode has changed: by the editor, an answer, or a plan."""
+        if self._mode != str(self.kit.rules.mode):
+            self._mode = str(self.kit.rules.mode)
+            self.updates.put(update_current_mode(self._mode))
+
+    def _watch(self, event: RunEvent) -> None:
+        self.updates.on_run_event(event)
+        self.tell_mode()
 
     def _say_wait(self, wait: RetryWait) -> None:
         self.updates.say(f"The model: {describe_retry(wait, wait.seconds)}.")
@@ -151,9 +164,7 @@ class Conversation:
         answers = await session.answers(self._approver)
         if session.stopping:
             return "cancelled"
-        run = session.run(
-            *content, answers=answers, watch=self.updates.on_run_event, per_prompt=True
-        )
+        run = session.run(*content, answers=answers, watch=self._watch, per_prompt=True)
         done = await session.finish(run)
         if notice := _describe_end(done):
             self.updates.say(notice)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
-from acp.helpers import update_current_mode
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 from anyio import to_thread
 
@@ -171,7 +170,6 @@ class EditorApprover:
                 self._updates.say(f"The rule was not stored: {error}")
         if choice.mode:
             self._kit.rules.set_mode(choice.mode)
-            self._updates.put(update_current_mode(choice.mode))
 
 
 def _is_plain(text: str) -> bool:

@@ -19,7 +19,7 @@ from acp import (
     run_agent,
 )
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
-from acp.helpers import update_available_commands, update_current_mode
+from acp.helpers import update_available_commands
 from acp.schema import (
     AgentCapabilities,
     AvailableCommand,
@@ -166,7 +166,7 @@ class EditorAgent:
             opened.kit.rules.set_mode(mode_id)
         except InvalidRule as error:
             raise RequestError.invalid_params({"details": str(error)}) from None
-        opened.updates.put(update_current_mode(mode_id))
+        opened.tell_mode()
         return SetSessionModeResponse()
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_more: Any) -> PromptResponse:
