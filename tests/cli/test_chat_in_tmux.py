@@ -91,7 +91,7 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and",
                     "  everything else need approval",
@@ -120,7 +120,7 @@ def test_an_edit_is_shown_as_a_diff_and_y_runs_it(tmux: Open, width: int) -> Non
                     "resume this chat with `handrail chat --resume ID`",
                 ],
                 120: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and everything else need approval",
                     "",
@@ -177,7 +177,7 @@ def test_a_no_with_words_is_something_that_the_model_acts_on(tmux: Open, width: 
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and",
                     "  everything else need approval",
@@ -292,7 +292,7 @@ def test_a_rule_is_remembered_and_the_next_change_is_shown_when_it_is_made(
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and",
                     "  everything else need approval",
@@ -412,7 +412,7 @@ def test_an_interrupt_keeps_what_was_said_and_leads_back_to_the_prompt(
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and",
                     "  everything else need approval",
@@ -469,7 +469,7 @@ def test_a_chat_goes_on_in_another_process(tmux: Open, width: int) -> None:
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode ask  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode ask  12 tools  /help",
                     "",
                     "  with a sandbox, reading and common development commands run; secrets and",
                     "  everything else need approval",
@@ -524,7 +524,7 @@ def test_changes_are_taken_back_one_by_one_and_the_model_hears_of_it(
         == snapshot(
             {
                 80: [
-                    "handrail 0.1.0  model.py:model  mode edits  9 tools  /help",
+                    "handrail 0.1.0  model.py:model  mode edits  12 tools  /help",
                     "",
                     "  with a sandbox, commands that cannot be checked, lose work, change settings,",
                     "  use credentials or reach other machines, protected files and secrets need",

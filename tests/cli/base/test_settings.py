@@ -294,6 +294,7 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         "database": "",
         "codec": "",
         "theme": "light",
+        "model_tries": 1,
         "max_tokens": 10,
         "max_turns": 50,
         "max_calls": 11,

