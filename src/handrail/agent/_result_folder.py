@@ -6,8 +6,6 @@ import json
 from hashlib import sha256
 from pathlib import Path
 
-from handrail._support.private_files import make_private_folder, replace_file
-
 
 class ResultFolder:
     """Stores long results as files: ``LongResults(store=ResultFolder(path))``.
@@ -21,6 +19,8 @@ class ResultFolder:
 
     def put(self, call_id: str, text: str) -> int:
         """Store a text, and return how many characters were stored."""
+        from handrail._support.private_files import make_private_folder, replace_file  # POSIX only
+
         make_private_folder(self._folder)
         replace_file(self._find(call_id), json.dumps([call_id, text]).encode())
         return len(text)

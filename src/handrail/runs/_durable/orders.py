@@ -52,5 +52,5 @@ class CallOrder(NamedTuple):
     id: str
     principal: str | None
     metadata: Mapping[str, Json]
-    trace: Mapping[str, str]
+    trace: Mapping[str, str] | None = None
     """The span of the call where it was sent."""

@@ -97,7 +97,7 @@ class QueuedCalls:
             await self._engine.delay(order.key, _PAUSE)
             return None
         result = Result.fail(order.id, FailureKind.CANCELLED, "Stopped.")
-        with self.active.running(order.run, order.key), continue_trace(order.trace):
+        with self.active.running(order.run, order.key), continue_trace(order.trace or {}):
             result = await self._run(order)
         return json.dumps([began, result.to_json()])
 
