@@ -21,7 +21,7 @@ from handrail.messages import (
     ToolResults,
 )
 from handrail.models import anthropic, openai_chat, openai_responses
-from models.test_server_pages import run_page
+from models.test_server_pages import run_section
 from tiny_server import Tiny
 
 pytestmark = pytest.mark.timeout(600)  # a model takes its time on a busy machine
@@ -203,8 +203,8 @@ async def test_what_the_server_refuses_is_said_in_its_words(server: str) -> None
     assert failure.value.kind == "other"
 
 
-async def test_the_code_of_the_page_about_llama_cpp_runs(server: str) -> None:
-    names = run_page("llama-cpp", "http://127.0.0.1:8080", server)
+async def test_the_code_of_the_section_about_llama_cpp_runs(server: str) -> None:
+    names = run_section("llama.cpp", "http://127.0.0.1:8080", server)
     pieces = await heard(names["model"], Request((Prompt.of("Say hello."),), max_tokens=4))
 
     assert cast("Reply", pieces[-1]).usage.output_tokens == 4

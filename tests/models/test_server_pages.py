@@ -1,4 +1,4 @@
-"""The pages about servers: their code runs against a server that speaks as that one does."""
+"""The page about servers: its code runs against a server that speaks as that one does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models import dialects
 from models.dialects import key_of
 from models.stage import Answer, provider
 
-PAGES = Path(__file__).parents[2] / "docs" / "models"
+PAGE = Path(__file__).parents[2] / "docs" / "models" / "servers.md"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,9 +33,9 @@ def add(a: int, b: int) -> int:
 
 
 class Case(NamedTuple):
-    """A model of a page, the server's way to speak, and what the server must receive."""
+    """A model of a section, the server's way to speak, and what the server must receive."""
 
-    page: str
+    heading: str
     address: str
     """The server's address on the page, without a path."""
     speaks: tuple[Answer, Answer]
@@ -51,7 +51,7 @@ AZURE = "https://my-resource.openai.azure.com"
 PLACE = "projects/my-project/locations/europe-west1/publishers"
 CASES = [
     Case(
-        "bedrock",
+        "Amazon Bedrock",
         "https://bedrock-mantle.eu-west-1.api.aws/anthropic",
         dialects.anthropic(),
         "/v1/messages",
@@ -59,7 +59,7 @@ CASES = [
         "anthropic.claude-opus-5",
     ),
     Case(
-        "vertex",
+        "Google Vertex AI",
         VERTEX,
         dialects.gemini(),
         f"/v1beta1/{PLACE}/google/models/gemini-3-pro:streamGenerateContent?alt=sse",
@@ -67,7 +67,7 @@ CASES = [
         None,
     ),
     Case(
-        "vertex",
+        "Google Vertex AI",
         VERTEX,
         dialects.anthropic(),
         f"/v1/{PLACE}/anthropic/models/claude-opus-5:streamRawPredict",
@@ -76,10 +76,15 @@ CASES = [
         "claude",
     ),
     Case(
-        "azure", AZURE, dialects.responses(), "/openai/v1/responses", "azure-key", "my-deployment"
+        "Azure OpenAI",
+        AZURE,
+        dialects.responses(),
+        "/openai/v1/responses",
+        "azure-key",
+        "my-deployment",
     ),
     Case(
-        "azure",
+        "Azure OpenAI",
         AZURE,
         dialects.azure(),
         "/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21",
@@ -88,7 +93,7 @@ CASES = [
         "chat",
     ),
     Case(
-        "openrouter",
+        "OpenRouter",
         "https://openrouter.ai",
         dialects.openrouter(),
         "/api/v1/chat/completions",
@@ -96,7 +101,7 @@ CASES = [
         "anthropic/claude-opus-5",
     ),
     Case(
-        "litellm",
+        "LiteLLM",
         "http://localhost:4000",
         dialects.litellm(),
         "/v1/chat/completions",
@@ -104,7 +109,7 @@ CASES = [
         "my-model",
     ),
     Case(
-        "vllm",
+        "vLLM",
         "http://127.0.0.1:8000",
         dialects.vllm(),
         "/v1/chat/completions",
@@ -112,7 +117,7 @@ CASES = [
         "Qwen/Qwen3-8B",
     ),
     Case(
-        "ollama",
+        "Ollama",
         "http://127.0.0.1:11434",
         dialects.ollama(),
         "/v1/chat/completions",
@@ -122,20 +127,21 @@ CASES = [
 ]
 
 
-def run_page(page: str, address: str, url: str) -> dict[str, Any]:
-    """Run the code of a page with another address; its names."""
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+def run_section(heading: str, address: str, url: str) -> dict[str, Any]:
+    """Run the code below a heading with another address; its names."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    text, _, _ = rest.partition("\n## ")
     names: dict[str, Any] = {}
+    assert address in text
     for source in _BLOCK.findall(text):
-        assert address in text
         exec(source.replace(address, url), names)  # noqa: S102  our own documents
     return names
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.page} {case.variable}")
-async def test_the_code_of_a_page_calls_a_tool_and_answers(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.heading} {case.variable}")
+async def test_the_code_of_a_section_calls_a_tool_and_answers(case: Case) -> None:
     with provider(*case.speaks) as stage:
-        names = run_page(case.page, case.address, stage.url)
+        names = run_section(case.heading, case.address, stage.url)
         done = await Agent(names[case.variable], [add]).run("What is 1 + 2?")
         for name in ("client", "claude_client"):
             if name in names:

@@ -105,7 +105,9 @@ async def test_the_environment_is_built_anew(
     made = await run(sandbox, "env", variables={"KEPT": "2", "LD_PRELOAD": "/x", "PATH": "."})
 
     seen = dict(line.split("=", 1) for line in made.text.splitlines())
-    assert seen.pop("TMPDIR").startswith("/tmp")  # noqa: S108
+    temporary = seen.pop("TMPDIR")
+    assert temporary.startswith("/tmp")  # noqa: S108
+    assert seen.pop("UV_CACHE_DIR") == f"{temporary}/uv-cache"
     assert seen.pop("SHELL") in {"/bin/bash", "/usr/bin/bash"}
     assert seen.pop("GIT_CONFIG_GLOBAL", "gitconfig").endswith("gitconfig")  # in Landlock
     assert {key: seen.pop(key) for key in ("_", "PWD", "SHLVL")}.keys() == {"_", "PWD", "SHLVL"}

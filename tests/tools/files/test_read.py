@@ -53,7 +53,7 @@ def test_what_a_model_is_told_of_it(tmp_path: Path) -> None:
             """\
 Read a text file, list a folder, or show an image or PDF.
 
-Each line is shown with its number and a tab, which are not part of the file. Long files come in pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. A notebook (.ipynb) is shown as its cells. To find files by name, use glob; to search files, use grep.\
+Each line is shown with its number and a tab, which are not part of the file. Long files come in pages of up to 2,000 lines; the last line says how to read on. Lines over 2,000 characters are clipped. A notebook (.ipynb) is shown as its cells.\
 """,
             {
                 "type": "object",

@@ -50,7 +50,7 @@ def test_what_a_model_is_told_of_it(tmp_path: Path) -> None:
             """\
 Create or overwrite a file and report its number of lines. Parent folders are created.
 
-Use it for new files and complete rewrites; to change part of a file, use edit. Read an existing file first: the call fails if the file was not read, or changed since then. It keeps its encoding and line endings.\
+Use it for new files and complete rewrites, not to change a part. Read an existing file first: the call fails if the file was not read, or changed since then. It keeps its encoding and line endings.\
 """,
             {
                 "type": "object",

@@ -34,7 +34,7 @@ def test_what_a_model_is_told(tmp_path: Path) -> None:
     assert spec.description == snapshot("""\
 Find files by name or path and return their paths, newest first.
 
-Use it to see which files exist; to search file contents, use grep; to list one folder, use read. "src/**" lists every file in src. Matching folders are named at the end. Files matched by .gitignore are skipped unless you set include_ignored, and names with a leading dot unless you set hidden or write the dot.\
+Use it to see which files exist; to list one folder, use read. "src/**" lists every file in src. Matching folders are named at the end. Files matched by .gitignore are skipped unless you set include_ignored, and names with a leading dot unless you set hidden or write the dot.\
 """)
     assert spec.input_schema == snapshot(
         {

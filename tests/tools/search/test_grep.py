@@ -36,7 +36,7 @@ def test_what_a_model_is_told(tmp_path: Path) -> None:
     assert spec.description == snapshot("""\
 Search file contents with a regular expression and return the matching lines.
 
-Use it to find where something is used or defined. To find files by name, use glob; to see a whole file, use read. Skips hidden files and files matched by .gitignore unless path names them or you set hidden or include_ignored.\
+Use it to find where something is used or defined. Skips hidden files and files matched by .gitignore unless path names them or you set hidden or include_ignored.\
 """)
     assert spec.input_schema == snapshot(
         {

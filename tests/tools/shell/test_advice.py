@@ -227,7 +227,7 @@ def test_a_hint_says_that_an_open_host_does_not_answer() -> None:
     facts = CommandFacts(opens_hosts=True, needed=("a.test",), granted=("a.test",))
     said = "ERROR: No matching distribution found for demo"
     assert find_advice("pip install demo", said, 1, facts) == snapshot(
-        "No answer from a.test, which the command may reach."
+        "The command can reach a.test. Check the name, and whether the host answers."
     )
 
 

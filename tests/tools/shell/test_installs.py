@@ -25,6 +25,7 @@ from tools.shell.stage import timeless
 
 pytestmark = pytest.mark.anyio
 
+UV_FOLDER = str(Path(find_uv_bin()).parent)
 WHEEL = "demo-1.0-py3-none-any.whl"
 BY_CODE = "programs run code from .venv outside the sandbox"
 PIP = "#!/bin/sh\necho installed > $VIRTUAL_ENV/new && echo done\n"
@@ -56,7 +57,7 @@ def make_environment(root: Path) -> None:
 
 
 def use_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{Path(find_uv_bin()).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{UV_FOLDER}{os.pathsep}{os.environ['PATH']}")
 
 
 def add_pip(root: Path) -> None:
@@ -74,7 +75,8 @@ class Stage:
     def __init__(self, root: Path, *, mode: str = "edits", rules: str = "", **options: Any) -> None:
         self.root = root
         self.book = Rulebook.from_toml(rules, mode=mode, sandboxed=True, workspace=root)
-        self.sandbox = Sandbox(root, opened=self.book.find_hosts, **options)
+        readable = [UV_FOLDER]  # it may be in a temporary folder, which commands do not see
+        self.sandbox = Sandbox(root, opened=self.book.find_hosts, readable=readable, **options)
         self.workspace = Workspace(root, undo_folder=root.parent / "undo")
         self.jobs = Jobs()
         self.asked: list[Pending] = []

@@ -90,7 +90,8 @@ def _describe_opening(facts: CommandFacts) -> str:
     """Explain how to ask for hosts, with those that the command has already."""
     closed = facts.refused or [host for host in facts.needed if host not in facts.granted]
     if not closed and facts.granted:
-        return f"No answer from {join_words(facts.granted)}, which the command may reach."
+        hosts = join_words(facts.granted)
+        return f"The command can reach {hosts}. Check the name, and whether the host answers."
     if not closed:
         return "No network access. Call again, with the hosts that it needs in hosts."
     named = closed[:_MAX_NAMED_HOSTS]
