@@ -14,7 +14,7 @@ _WHOLE = "A result of MCP, or of an HTTP service, is sent as a whole."
 _BEHIND = "The gateway asks its client. The server behind it is not told, and cannot ask."
 _NEXT = "Each request is a separate turn, and a client sends the next one."
 _BEFORE = (
-    "The SDK asks only before a tool runs. The model tells the user to sign in, and calls again."
+    "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
 )
 _SUB_AGENT = (
     "Only a run of an agent passes on what its sub-agent asks. Elsewhere the sub-agent's own approver "
@@ -29,7 +29,7 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
-    ("login", "openai_agents"): _BEFORE,
+    **{(row, "openai_agents"): _BEFORE for row in ("login", "context.may")},
     (
         "context.may",
         "OpenAPI",
