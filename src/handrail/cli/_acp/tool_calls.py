@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from acp import plan_entry, text_block, tool_content, tool_diff_content, update_plan
 from acp.schema import (
@@ -39,7 +39,9 @@ _KINDS: MappingProxyType[str, ToolKind] = MappingProxyType(
     }
 )
 _MAX_OUTPUT_CHARS = 20_000
-_STATUSES: tuple[PlanEntryStatus, ...] = get_args(PlanEntryStatus)
+_STATUSES: MappingProxyType[object, PlanEntryStatus] = MappingProxyType(
+    {"in_progress": "in_progress", "completed": "completed"}
+)
 _TICKS = re.compile("`+")
 
 
@@ -66,7 +68,7 @@ def read_plan(call: Call) -> AgentPlanUpdate | None:
 
 
 def _read_status(given: object) -> PlanEntryStatus:
-    return next((status for status in _STATUSES if status == given), "pending")
+    return _STATUSES.get(given, "pending") if isinstance(given, str) else "pending"
 
 
 def list_locations(accesses: Iterable[Access], root: Path) -> list[ToolCallLocation]:
