@@ -139,6 +139,7 @@ def test_a_block_that_text_can_close_would_be_found() -> None:
     assert outside_fences("```text\n```\n<b>\n```\n").split() == ["<b>", "```"]
 
 
+@pytest.mark.soak
 def test_a_model_that_fails_is_reported(handrail: Handrail) -> None:
     code = "async def model(request):\n    raise ModelError('::error::it is ill', 'other')\n"
 
@@ -150,6 +151,7 @@ def test_a_model_that_fails_is_reported(handrail: Handrail) -> None:
     )
 
 
+@pytest.mark.soak
 def test_a_provider_that_refuses_the_key_is_reported_without_it(handrail: Handrail) -> None:
     with doorman() as (url, keys):
         env = {"INPUT_MODEL": "openai:any", "INPUT_BASE_URL": url, "INPUT_PROMPT": "Go"}
@@ -161,6 +163,7 @@ def test_a_provider_that_refuses_the_key_is_reported_without_it(handrail: Handra
     assert "for-this-server" not in ran.summary + str(ran.outputs)
 
 
+@pytest.mark.soak
 def test_a_limit_is_reported(handrail: Handrail) -> None:
     model = scripted(handrail, "glob('c1')", "glob('c2')", "'Done.'")
 
@@ -170,6 +173,7 @@ def test_a_limit_is_reported(handrail: Handrail) -> None:
     assert "## handrail run: reached a limit (exit code 5)" in ran.summary
 
 
+@pytest.mark.soak
 def test_a_run_that_waits_shows_what_it_waits_for(handrail: Handrail) -> None:
     model = scripted(handrail, "[write('a.txt', 'c1')]", "'Done.'")
 
@@ -220,7 +224,9 @@ signal.pause()
 """
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("SIGTERM", 143), pytest.param("SIGINT", 130, marks=pytest.mark.soak)]
+)
 def test_a_cancelled_job_ends_the_run_and_is_reported(
     handrail: Handrail, name: str, code: int
 ) -> None:

@@ -66,7 +66,7 @@ async def test_an_editor_shows_text_calls_questions_and_diffs(handrail: Handrail
     assert not (here / "paid").exists()
 
 
-@pytest.mark.parametrize("how", ["closed", "left"])
+@pytest.mark.parametrize("how", ["left", pytest.param("closed", marks=pytest.mark.soak)])
 async def test_a_question_survives_a_restart(handrail: Handrail, how: str) -> None:
     """An editor that closes leaves the call open; the next one is asked again, and it runs once."""
     here = handrail.workspace
@@ -103,6 +103,7 @@ async def test_a_question_survives_a_restart(handrail: Handrail, how: str) -> No
     ]
 
 
+@pytest.mark.soak
 async def test_a_cancelled_turn_runs_nothing(handrail: Handrail) -> None:
     editor = Editor("never")
     stops: list[str] = []
