@@ -39,7 +39,7 @@ def unmeasured(handrail: Handrail) -> dict[str, str]:
     [
         (["--version"], "import click", 1.5),
         (["--help"], "import click", 1.5),
-        (["tools", "list"], f"{TOOLS}; {SANDBOX}; import click", 1.5),
+        (["tools", "list"], f"{TOOLS}; {SANDBOX}; import anyio, click", 1.6),
     ],
     ids=["version", "help", "tools list"],
 )
