@@ -720,7 +720,9 @@ async def test_the_slot_of_a_tool_is_free_while_its_call_waits_again() -> None:
         await stage.end("c", "b", "a")
         await turn.results()
 
-    assert stage.log == ["b begins", "c begins", "c ends", "b ends", "a begins", "a ends"]
+    begun, then = sorted(stage.log[:2]), stage.log[2:]  # in any order on trio
+    assert begun == ["b begins", "c begins"]
+    assert then == ["c ends", "b ends", "a begins", "a ends"]
 
 
 async def test_a_call_that_runs_alone_has_everything() -> None:

@@ -25,7 +25,7 @@ from tools.shell.stage import timeless
 
 pytestmark = pytest.mark.anyio
 
-UV_FOLDER = str(Path(find_uv_bin()).parent)
+UV_FOLDER = str(Path(find_uv_bin()).resolve().parent)
 WHEEL = "demo-1.0-py3-none-any.whl"
 BY_CODE = "programs run code from .venv outside the sandbox"
 PIP = "#!/bin/sh\necho installed > $VIRTUAL_ENV/new && echo done\n"
