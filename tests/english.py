@@ -73,7 +73,7 @@ _PATTERNS = [
     for words, use in WORDS.items()
 ]
 _NOT_PROSE = re.compile(
-    r"^```.*?^```$|<!--.*?-->|``[^`]+``|`[^`\n]+`|(?<=\])\([^)\s]+\)|https?://\S+",
+    r"^```.*?^```$|<!--.*?-->|<img [^>]*>|``[^`]+``|`[^`\n]+`|(?<=\])\([^)\s]+\)|https?://\S+",
     re.MULTILINE | re.DOTALL,
 )
 _PARAGRAPH = re.compile(r"(?:^(?![ \t]*$|[ \t]*[|#]).*\n?)+", re.MULTILINE)

@@ -41,6 +41,7 @@ def test_prose_of_every_kind_is_checked() -> None:
         ("RESOLVE_BENEATH is a flag.", []),
         ("The colours are recognised.", ["colours", "recognised"]),
         ("![An image](docs/cli/pictures/chat.svg)", []),
+        ('<img src="nobody.svg" alt="An image">', []),
         ("`judge` and ``nobody`` are names.", []),
         ("```text\nnobody\n```\n", []),
         ("| a yes | 1 |\n", ["a yes"]),

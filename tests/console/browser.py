@@ -1,6 +1,7 @@
 """A real Chromium, driven over its debugging port; and pictures of every page.
 
-`python tests/console/browser.py FOLDER` draws each page at 390 and 1280 pixels, light and dark.
+`python tests/console/browser.py` draws the picture of the README anew. With FOLDER, it also draws each page at 390 and 1280
+pixels there, light and dark.
 """
 
 from __future__ import annotations
@@ -120,9 +121,9 @@ class Browser:
         """Send these headers with every request, as a proxy does."""
         self.call("Network.setExtraHTTPHeaders", headers=dict(headers))
 
-    def draw(self, file: Path) -> None:
-        """Write a picture of the whole page."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def draw(self, file: Path, *, whole: bool = True) -> None:
+        """Write a picture of the whole page, or of what the window shows."""
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(found["data"]))
 
     @property
@@ -200,7 +201,7 @@ def serving(make: Any) -> Generator[tuple[str, Console]]:
 
 
 def draw_all(folder: Path) -> None:
-    """Draw every page."""
+    """Draw every page, for people to look at."""
     from console.scenes import PAGES, make_console, make_file, sign_in
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -215,6 +216,24 @@ def draw_all(folder: Path) -> None:
                     browser.draw(folder / f"{name}-{width}{'-dark' if dark else ''}.png")
 
 
+def draw_phone(picture: Path) -> None:
+    """Draw the request that the README shows, on a phone."""
+    from console.scenes import PAGES, make_console, make_file, sign_in
+
+    picture.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        file = make_file(Path(place))
+        with serving(partial(make_console, file)) as (url, _), browsing() as browser:
+            sign_in(browser)
+            browser.resize(390, dark=True)
+            browser.open(url + PAGES["mcp"])
+            browser.draw(picture, whole=False)
+
+
+PHONE = Path(__file__).parents[2] / "docs/production/pictures/request-phone-dark.png"
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    draw_all(Path(sys.argv[1]))
+    draw_phone(PHONE)
+    for words in sys.argv[1:]:
+        draw_all(Path(words))

@@ -209,13 +209,16 @@ class DurableRuns:
         return row
 
     async def wait(self, run_id: str, *, seconds: float = 3600.0) -> DurableRun:
-        """Return a run once it has ended or waits for a person. Raises TimeoutError."""
+        """Return a run once it has ended or waits for a person. Raises TimeoutError.
+
+        A run with an answer that no worker has read yet does not wait for a person.
+        """
         pause = 0.02
         with anyio.fail_after(seconds):
             while True:
                 is_late = pause >= _MAX_PAUSE  # the engine gives up no run that has just begun
                 run = await self._look(run_id, engine=is_late)
-                if run.status not in WORKED_ON:
+                if run.status not in WORKED_ON and not await self._questions.answered(run_id):
                     return run
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)

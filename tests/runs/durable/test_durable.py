@@ -80,6 +80,23 @@ def texts(run: DurableRun) -> list[str]:
     return [result.text for turn in turns for result in turn.results]
 
 
+async def test_a_run_that_has_an_answer_does_not_wait_for_a_person(
+    database: str, ledger: Ledger
+) -> None:
+    async with DurableRuns(database, {"shop": make_agent(ledger)}) as runs:
+        run = await runs.start("shop", "Do it.", run_id="r")
+        async with working(database, make_agent(ledger)):
+            waiting = await runs.wait(run)
+        [pending] = await runs.inbox()
+        await runs.answer(pending.id, Allow(), by="bob")
+        with pytest.raises(TimeoutError):  # no one works on it
+            await runs.wait(run, seconds=0.1)
+        async with working(database, make_agent(ledger)):
+            done = await runs.wait(run)
+
+    assert (waiting.status, done.status, done.text) == ("waiting", "done", "All done.")
+
+
 async def test_a_run_waits_for_a_person_and_any_process_can_answer(
     database: str, ledger: Ledger
 ) -> None:
