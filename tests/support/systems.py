@@ -6,6 +6,7 @@ The packages that handrail uses are loaded first, as the system that they were i
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import signal
@@ -44,6 +45,20 @@ ATTRIBUTES: dict[str, list[tuple[ModuleType, str]]] = {
 }
 
 
+def make_msvcrt() -> ModuleType:
+    """Return Windows' module for locks, made of this system's."""
+    module, flock = ModuleType("msvcrt"), fcntl.flock
+
+    def locking(handle: int, mode: int, _count: int) -> None:
+        try:
+            flock(handle, mode)
+        except BlockingIOError as error:
+            raise PermissionError(*error.args) from None
+
+    vars(module).update(LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, locking=locking)
+    return module
+
+
 class Missing:
     """Refuses the modules that a system does not have."""
 
@@ -63,6 +78,8 @@ def become(platform: str) -> None:
     names = MODULES[platform].split()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("handrail", *names)]:
         del sys.modules[name]
+    if platform == "win32":
+        sys.modules["msvcrt"] = make_msvcrt()
     sys.meta_path.insert(0, Missing(names))
     for module, gone in ATTRIBUTES[platform]:
         for name in gone.split():
