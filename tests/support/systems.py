@@ -144,6 +144,14 @@ def run_pages() -> Iterator[str]:
             yield f"{package} {page}: {error!r}"
 
 
+def use_fcntl() -> Iterator[str]:
+    """Yield the reason why this system cannot lock as Linux does: a control."""
+    try:
+        importlib.import_module("fcntl")
+    except Exception as error:  # noqa: BLE001  that it fails is what is looked for
+        yield f"fcntl: {type(error).__name__}"
+
+
 def write(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(f"{sys.platform} {line}\n")
@@ -151,7 +159,7 @@ def write(lines: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    what = {"import": failures, "run": run_pages}[sys.argv[1]]
+    what = {"import": failures, "run": run_pages, "fail": use_fcntl}[sys.argv[1]]
     write(what())  # also loads what other packages load when they are used
     for system in sys.argv[2:]:
         child = os.fork()

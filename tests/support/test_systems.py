@@ -36,7 +36,7 @@ def as_other_systems(what: str, *systems: str) -> list[str]:
     ran = subprocess.run(  # noqa: S603  our own
         command, capture_output=True, encoding="utf-8", check=False, env=environment
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.returncode == 0, ran.stderr  # pages may log warnings to it
     return ran.stdout.splitlines()
 
 
@@ -62,8 +62,13 @@ def test_nothing_is_missing_here(missing: dict[str, set[str]]) -> None:
     assert missing[sys.platform] == set()
 
 
-def test_the_first_page_of_each_package_runs_on_each_system() -> None:
-    assert as_other_systems("run", *SYSTEMS) == []
+@pytest.mark.parametrize("system", ["win32", pytest.param("darwin", marks=pytest.mark.soak)])
+def test_the_first_page_of_each_package_runs(system: str) -> None:
+    assert as_other_systems("run", system) == []
+
+
+def test_a_page_that_needs_another_system_is_found() -> None:
+    assert as_other_systems("fail", "win32") == ["win32 fcntl: ModuleNotFoundError"]
 
 
 def test_a_system_that_cannot_open_folders_safely_reads_no_instructions(
